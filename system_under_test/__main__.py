@@ -46,7 +46,7 @@ EXIT_BAD_ARGUMENTS = 254
 CANNOT_START = (StoreError, CannotListen)  # what was asked for is not to be had
 SHOWN_MAX = 100  # characters of a value in a refusal
 
-Main = Callable[[Env], Coroutine[Any, Any, None]]
+Main = Callable[[Env], Coroutine[object, object, None]]
 
 EXAMPLES = """\
 examples:
@@ -144,7 +144,7 @@ def _add_node(
     return parser
 
 
-def _add_name_server(nodes: Any) -> None:
+def _add_name_server(nodes: object) -> None:
     parser = _add_node(
         nodes,
         "name-server",
@@ -161,7 +161,7 @@ def _add_name_server(nodes: Any) -> None:
     )
 
 
-def _add_broker(nodes: Any) -> None:
+def _add_broker(nodes: object) -> None:
     parser = _add_node(
         nodes,
         "broker",
@@ -336,7 +336,7 @@ def print_ready(address: str) -> None:
     print(f"ready {address}", flush=True)
 
 
-async def run_until_signalled(env: Env, main: Coroutine[Any, Any, None]) -> None:
+async def run_until_signalled(env: Env, main: Coroutine[object, object, None]) -> None:
     """Run a node; SIGTERM and SIGINT cancel it, which is a stop and not an error."""
     task = asyncio.ensure_future(main)
     loop = asyncio.get_running_loop()

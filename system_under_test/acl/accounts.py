@@ -138,7 +138,7 @@ def _has_key(account: Mapping[str, Any], access_key: object) -> bool:
     return text_of(account.get("accessKey")) == access_key
 
 
-def _key(document: Mapping[str, Any], name: str, whose: str) -> str:
+def _key(document: Mapping[str, object], name: str, whose: str) -> str:
     value = text_of(document.get(name))
     if value is None or len(value) < KEY_LENGTH_MIN:
         raise BadAccounts(
@@ -147,7 +147,7 @@ def _key(document: Mapping[str, Any], name: str, whose: str) -> str:
     return value
 
 
-def _truth(document: Mapping[str, Any], name: str, whose: str) -> bool:
+def _truth(document: Mapping[str, object], name: str, whose: str) -> bool:
     value = truth_of(document.get(name))
     if value is None:
         raise BadAccounts(

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 Table = TypeVar("Table")
 
 
-def policy_names(table: Any) -> tuple[str, ...]:
+def policy_names(table: object) -> tuple[str, ...]:
     """Every line of a table, such as `visible_end`; with a point those of the tables in it: `store.sync`."""
     return tuple(_names(table, ""))
 

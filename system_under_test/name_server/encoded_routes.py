@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 __all__ = ["EncodedRoutes"]
 
@@ -15,9 +14,9 @@ class EncodedRoutes:
 
     def __init__(self, encode: Callable[[object], bytes]) -> None:
         self._encode = encode
-        self._last: dict[str, tuple[dict[str, Any], bytes]] = {}  # by topic
+        self._last: dict[str, tuple[dict[str, object], bytes]] = {}  # by topic
 
-    def encoded(self, topic: str, body: dict[str, Any]) -> bytes:
+    def encoded(self, topic: str, body: dict[str, object]) -> bytes:
         """The bytes of `body`, which must not change afterwards."""
         last = self._last.get(topic)
         if last is not None and last[0] == body:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Generator
-from typing import Any
 
 from staticfire.system_under_test.name_server.encoded_routes import EncodedRoutes
 from staticfire.system_under_test.name_server.kv_config import ORDER_TOPIC_NAMESPACE, KvConfig
@@ -280,7 +279,7 @@ class RequestTable:
         return with_body(request, self._live_config.text().encode())
 
 
-def topic_count(document: Any) -> int:
+def topic_count(document: object) -> int:
     """How many topics the document of a registration has; 0 for one of another shape."""
     wrapper = document.get("topicConfigSerializeWrapper") if isinstance(document, dict) else None
     topics = wrapper.get("topicConfigTable") if isinstance(wrapper, dict) else None

@@ -65,7 +65,7 @@ class MessageQueue(NamedTuple):
     broker_name: str
     queue_id: int
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {"brokerName": self.broker_name, "queueId": self.queue_id, "topic": self.topic}
 
     @classmethod
@@ -184,7 +184,7 @@ class RegisterBrokerBody(JsonBody):
         return cls.from_json(cls.read(body, compressed=compressed, version=version))
 
     @staticmethod
-    def read(body: bytes, *, compressed: bool, version: int) -> Any:
+    def read(body: bytes, *, compressed: bool, version: int) -> object:
         """The document of the bytes that `decode` reads, whose values are not yet looked at. Raises BodyError."""
         if not body:
             return {}
@@ -246,7 +246,7 @@ class HeartbeatData:
     producer_groups: list[str] = field(default_factory=list)
     consumers: list[ConsumerData] = field(default_factory=list)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         producers = [_ProducerData(group_name=group) for group in self.producer_groups]
         return _HeartbeatBody(
             client_id=self.client_id, producers=producers, consumers=self.consumers

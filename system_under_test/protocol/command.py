@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from typing import Any
 
 import orjson
 
@@ -121,7 +120,7 @@ class RemotingCommand:
         return b"".join((prefix, header, self.body))
 
     def _json_header(self) -> bytes:
-        fields: dict[str, Any] = {"code": self.code}
+        fields: dict[str, object] = {"code": self.code}
         if self.ext_fields:
             fields["extFields"] = self.ext_fields
         fields["flag"] = self.flag
@@ -208,7 +207,7 @@ def _decode_json(header: bytes, body: bytes) -> RemotingCommand:
     )
 
 
-def _check_numbers(fields: dict[str, Any]) -> None:
+def _check_numbers(fields: dict[str, object]) -> None:
     """Raise for the first number that is none; one below 0 is allowed."""
     for name in ("code", "opaque", "flag", "version"):
         value = fields.get(name, 0)

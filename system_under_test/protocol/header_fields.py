@@ -36,7 +36,7 @@ __all__ = [
 Int32: TypeAlias = Annotated[int, 32]  # Java's int
 Int64: TypeAlias = Annotated[int, 64]  # Java's long
 
-Parse = Callable[[str], Any]
+Parse = Callable[[str], object]
 ReadHeader = TypeVar("ReadHeader", bound="Header")
 
 _SMALL_COUNT = 256
@@ -53,7 +53,7 @@ class Header:
 
     def to_ext(self) -> dict[str, str]:
         """Fields as text under their wire names; None is left out."""
-        header: Any = type(self)
+        header: object = type(self)
         return _write(self, _header_fields(header).by_name)
 
     @classmethod
@@ -63,7 +63,7 @@ class Header:
         Raises:
             HeaderError: a required field is missing, or a number is none or does not fit.
         """
-        header: Any = cls
+        header: object = cls
         return _read(cls, _header_fields(header).by_name, ext)
 
 
@@ -73,7 +73,7 @@ class ShortHeader(Header):
     __slots__ = ()
 
     def to_ext_v2(self) -> dict[str, str]:
-        header: Any = type(self)
+        header: object = type(self)
         return _write(self, _header_fields(header).by_letter)
 
     @classmethod
@@ -83,7 +83,7 @@ class ShortHeader(Header):
 
     @classmethod
     def _from_letters(cls, ext: Mapping[str, str]) -> Self:
-        header: Any = cls
+        header: object = cls
         return _read(cls, _header_fields(header).by_letter, ext)
 
 
@@ -125,7 +125,7 @@ def _header_fields(header: Any) -> _HeaderFields:
     return _HeaderFields(by_name, by_letter)
 
 
-def wire_name(field: Field[Any]) -> str:
+def wire_name(field: Field[object]) -> str:
     """The field's name in camelCase, unless its metadata has another under "wire"."""
     first, *others = field.name.split("_")
     return str(field.metadata.get("wire", first + "".join(map(str.capitalize, others))))

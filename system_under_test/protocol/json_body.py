@@ -32,7 +32,7 @@ class JsonBody:
     def to_json(self) -> dict[str, Any]:
         """The document, with integer keys and objects as keys where Java has them; None is left out."""
         body: Any = type(self)
-        document: dict[str, Any] = {}
+        document: dict[str, object] = {}
         for name, wires, _, _ in _body_fields(body):
             value = getattr(self, name)
             if value is not None:
@@ -88,9 +88,9 @@ def _body_fields(body: Any) -> tuple[_BodyField, ...]:
 
 
 def _read_fields(
-    body: str, body_fields: tuple[_BodyField, ...], document: dict[str, Any]
-) -> dict[str, Any]:
-    values: dict[str, Any] = {}
+    body: str, body_fields: tuple[_BodyField, ...], document: dict[str, object]
+) -> dict[str, object]:
+    values: dict[str, object] = {}
     for name, wires, read, required in body_fields:
         value = document.get(wires[0])
         if value is None and len(wires) > 1:
@@ -105,7 +105,7 @@ def _read_fields(
     return values
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     if type(value) in _SCALARS:
         return value
     if hasattr(value, "to_json"):
@@ -140,17 +140,17 @@ def _reader(hint: Any) -> Read:
     return read
 
 
-def _key_reader(hint: Any) -> Read:
+def _key_reader(hint: object) -> Read:
     """Keys are text; that of an object is its JSON."""
     read = _reader(hint)
     return partial(_read_object_key, read) if hasattr(hint, "from_json") else read
 
 
-def _read_object_key(read: Read, value: str) -> Any:
+def _read_object_key(read: Read, value: str) -> object:
     return read(loads_request(value))
 
 
-def _read_integer(bits: int, value: Any) -> int:
+def _read_integer(bits: int, value: object) -> int:
     """A number, or its text: keys of maps are text, and so are some numbers of the C++ client."""
     number = int(value) if type(value) is str else value
     if type(number) is not int or not -(1 << bits - 1) <= number < 1 << bits - 1:
@@ -158,7 +158,7 @@ def _read_integer(bits: int, value: Any) -> int:
     return number
 
 
-def _read_name(names: tuple[str, ...], value: Any) -> str:
+def _read_name(names: tuple[str, ...], value: object) -> str:
     """The name of an enum constant; the C++ client sends its position."""
     if type(value) is int and 0 <= value < len(names):
         return names[value]
@@ -167,13 +167,13 @@ def _read_name(names: tuple[str, ...], value: Any) -> str:
     raise ValueError(f"{value!r:.80} is unknown, allowed {', '.join(names)}")
 
 
-def _read_text(value: Any) -> str:
+def _read_text(value: object) -> str:
     if type(value) is not str:
         raise ValueError(f"{value!r:.80} is not text")
     return value
 
 
-def _read_bool(value: Any) -> bool:
+def _read_bool(value: object) -> bool:
     if type(value) is not bool:
         raise ValueError(f"{value!r:.80} is neither true nor false")
     return value
@@ -185,13 +185,13 @@ def _read_float(value: Any) -> float:
     return float(value)
 
 
-def _read_list(read: Read, value: Any) -> list[Any]:
+def _read_list(read: Read, value: object) -> list[object]:
     if type(value) is not list:
         raise ValueError(f"{value!r:.80} is not an array")
     return [read(item) for item in value]
 
 
-def _read_dict(read_key: Read, read: Read, value: Any) -> dict[Any, Any]:
+def _read_dict(read_key: Read, read: Read, value: object) -> dict[object, object]:
     if type(value) is not dict:
         raise ValueError(f"{value!r:.80} is not an object")
     return {read_key(key): read(member) for key, member in value.items()}

@@ -59,7 +59,7 @@ def loads_request(text: bytes | str) -> Any:
     return _read(text, REQUEST_ELEMENTS_MAX - elements)
 
 
-def loads_large_request(text: bytes | str, *, size_max: int, elements_max: int) -> Any:
+def loads_large_request(text: bytes | str, *, size_max: int, elements_max: int) -> object:
     """Like `loads_request`, with other limits; the dialect keeps those of `loads_request`. Raises BodyError."""
     elements = _check_size(text, size_max, elements_max)
     if elements <= REQUEST_ELEMENTS_MAX:
@@ -123,7 +123,7 @@ class _Parser:
             raise self._unexpected("the end")
         return value
 
-    def _value(self) -> Any:
+    def _value(self) -> object:
         match self._peek():
             case "{":
                 return self._nested(self._object)
@@ -136,7 +136,7 @@ class _Parser:
             case _:
                 return self._token(_NUMBER, "a value")
 
-    def _nested(self, read: Callable[[], Any]) -> Any:
+    def _nested(self, read: Callable[[], object]) -> object:
         self._depth += 1
         if self._depth > DEPTH_MAX:
             raise BodyError(f"body is nested deeper than {DEPTH_MAX}")
@@ -145,8 +145,8 @@ class _Parser:
         self._depth -= 1
         return value
 
-    def _object(self) -> dict[str, Any]:
-        members: dict[str, Any] = {}
+    def _object(self) -> dict[str, object]:
+        members: dict[str, object] = {}
         if self._skip("}"):
             return members
         while True:
@@ -157,7 +157,7 @@ class _Parser:
                 return members
             self._expect(",")
 
-    def _array(self) -> list[Any]:
+    def _array(self) -> list[object]:
         items: list[Any] = []
         if self._skip("]"):
             return items
@@ -184,7 +184,7 @@ class _Parser:
         self._in_key = False
         return key
 
-    def _token(self, pattern: re.Pattern[str], wanted: str) -> Any:
+    def _token(self, pattern: re.Pattern[str], wanted: str) -> object:
         found = pattern.match(self._text, self._position)
         if found is None:
             raise self._unexpected(wanted)
@@ -222,11 +222,11 @@ class _References:
 
     __slots__ = ("_left", "_root")
 
-    def __init__(self, root: Any, expansion_max: int) -> None:
+    def __init__(self, root: object, expansion_max: int) -> None:
         self._root = root
         self._left = expansion_max  # elements that references may still stand for
 
-    def resolved(self, value: Any) -> Any:
+    def resolved(self, value: object) -> object:
         """`value` without references. Raises BodyError."""
         if isinstance(value, list):
             return [self.resolved(item) for item in value]
@@ -237,7 +237,7 @@ class _References:
             return self._target(path)
         return {name: self.resolved(member) for name, member in value.items()}
 
-    def _target(self, path: str) -> Any:
+    def _target(self, path: str) -> object:
         """The value at a path such as `$.consumerDataSet[0].subscriptionDataSet[1]`; it holds no reference itself."""
         position, target = 1, self._root
         if not path.startswith("$"):
@@ -252,7 +252,7 @@ class _References:
             raise BodyError(f"reference {path!r:.80} leads to a reference")
         return target
 
-    def _has_reference(self, value: Any) -> bool:
+    def _has_reference(self, value: object) -> bool:
         """Whether a target holds a reference; its elements count."""
         self._left -= 1 + (len(value) // CHARACTERS_AN_ELEMENT if isinstance(value, str) else 0)
         if self._left < 0:
@@ -264,7 +264,7 @@ class _References:
         return _REFERENCE_KEY in value or any(map(self._has_reference, value.values()))
 
 
-def _child(parent: Any, step: re.Match[str], path: str) -> Any:
+def _child(parent: object, step: re.Match[str], path: str) -> object:
     name, index = step.groups()
     if isinstance(parent, dict) and name in parent:
         return parent[name]

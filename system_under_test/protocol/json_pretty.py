@@ -17,7 +17,7 @@ def dumps_pretty(value: object) -> bytes:
     return _written(value, 0).encode()
 
 
-def _written(value: Any, depth: int) -> str:
+def _written(value: object, depth: int) -> str:
     if isinstance(value, dict) and value:
         return "{" + _members(value, depth + 1) + "\n" + "\t" * depth + "}"
     if isinstance(value, list | tuple) and value:
@@ -27,7 +27,7 @@ def _written(value: Any, depth: int) -> str:
     return orjson.dumps(value).decode()
 
 
-def _members(members: dict[Any, Any], depth: int) -> str:
+def _members(members: dict[object, object], depth: int) -> str:
     if _has_integer_keys(members):
         return ",".join(f"{key}:{value}" for key, value in members.items())
     line = "\n" + "\t" * depth

@@ -28,14 +28,14 @@ def dumps_browser_compatible(value: object) -> bytes:
     return _NOT_ASCII.sub(_escaped, text).encode()
 
 
-def _written(value: Any, *, quotes_keys: bool) -> str:
+def _written(value: object, *, quotes_keys: bool) -> str:
     try:  # nearly all has no key but text: then it is standard JSON
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
     except orjson.JSONEncodeError:
         return _written_apart(value, quotes_keys=quotes_keys)
 
 
-def _written_apart(value: Any, *, quotes_keys: bool) -> str:
+def _written_apart(value: object, *, quotes_keys: bool) -> str:
     """Member by member. Raises JSONEncodeError for a value that is none of JSON."""
     if isinstance(value, dict):
         members = (

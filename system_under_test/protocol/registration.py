@@ -31,7 +31,7 @@ _INT = struct.Struct(">i")
 _TOPIC_PROPERTIES = ("topicName", "readQueueNums", "writeQueueNums", "perm", "topicFilterType")
 
 
-def read_registration(body: bytes) -> Any:
+def read_registration(body: bytes) -> object:
     """The document of a body without compression. Raises BodyError: it is no JSON, or lists too much."""
     document = loads_large_request(body, size_max=SIZE_MAX, elements_max=ELEMENTS_MAX)
     if isinstance(document, dict):
@@ -49,7 +49,7 @@ def _check_count(what: str, count: int, count_max: int) -> None:
         raise BodyError(f"registration has {count} {what}; allowed: up to {count_max}")
 
 
-def read_compressed_registration(body: bytes) -> dict[str, Any]:
+def read_compressed_registration(body: bytes) -> dict[str, object]:
     """The document that the body would have been without compression.
 
     Raises:

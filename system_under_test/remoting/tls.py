@@ -129,7 +129,7 @@ class TlsSession(asyncio.Transport, asyncio.Protocol):
     def resume_reading(self) -> None:
         self._transport.resume_reading()
 
-    def get_extra_info(self, name: str, default: Any = None) -> Any:
+    def get_extra_info(self, name: str, default: object = None) -> object:
         return self._transport.get_extra_info(name, default)
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:

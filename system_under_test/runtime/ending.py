@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from typing import Any
 
 
-async def end_tasks(tasks: Iterable[asyncio.Task[Any]]) -> None:
+async def end_tasks(tasks: Iterable[asyncio.Task[object]]) -> None:
     """Cancel `tasks` and return when all have ended, whatever became of them.
 
     `asyncio.gather` waits one turn of the loop for a task that has ended before in Python 3.11, and none from 3.12 on.
@@ -19,7 +18,7 @@ async def end_tasks(tasks: Iterable[asyncio.Task[Any]]) -> None:
     await until_ended(left)
 
 
-async def until_ended(tasks: Iterable[asyncio.Task[Any]]) -> None:
+async def until_ended(tasks: Iterable[asyncio.Task[object]]) -> None:
     """Return when all `tasks` have ended, whatever became of them."""
     left = list(tasks)
     if not left:
@@ -27,7 +26,7 @@ async def until_ended(tasks: Iterable[asyncio.Task[Any]]) -> None:
     all_ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     missing = len(left)
 
-    def one_ended(task: asyncio.Task[Any]) -> None:
+    def one_ended(task: asyncio.Task[object]) -> None:
         nonlocal missing
         missing -= 1
         if not task.cancelled():

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any
 
 from staticfire.system_under_test.runtime.env import Log
 
@@ -25,7 +24,7 @@ class LoopErrors:
         self._unreported: dict[str, int] = {}
         self._logged_ns: dict[str, int] = {}
 
-    def __call__(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    def __call__(self, _loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
         message = str(context.get("message", "unhandled"))
         now_ns, logged_ns = self._now_ns(), self._logged_ns.get(message)
         if logged_ns is not None and now_ns - logged_ns < REPEAT_AFTER_NS:

@@ -44,7 +44,7 @@ class MetadataFile:
             raise StoreError(f"no usable metadata: {'; '.join(problems)}")
         return None
 
-    def _parse(self, path: str) -> dict[str, Any]:
+    def _parse(self, path: str) -> dict[str, object]:
         file = self._storage.open(path)
         try:
             text = file.pread(file.size(), 0).decode()
@@ -120,11 +120,11 @@ def replace_atomically(storage: Storage, path: str, data: bytes) -> None:
     storage.fsync_dir(folder)
 
 
-def _written(value: dict[str, Any]) -> bytes:
+def _written(value: dict[str, object]) -> bytes:
     return dumps_pretty(_sorted(value))
 
 
-def _sorted(value: Any) -> Any:
+def _sorted(value: object) -> object:
     """The same with sorted keys, numbers by value: equal content is equal text (RocketMQ: in the order of hashes)."""
     if not isinstance(value, dict):
         return value

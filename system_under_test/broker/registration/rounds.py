@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any
 
 from staticfire.system_under_test.broker.config import BrokerConfig
 from staticfire.system_under_test.broker.metadata.topics import TopicChange
@@ -66,7 +65,7 @@ class RegistrationRounds(Registrar):
     def _known_change(self) -> int:
         return self._known
 
-    async def _tell(self, change: int, round_: Coroutine[Any, Any, None]) -> None:
+    async def _tell(self, change: int, round_: Coroutine[object, object, None]) -> None:
         await round_
         self._known = change
         self._answer_waiting()
@@ -75,7 +74,7 @@ class RegistrationRounds(Registrar):
         """Unregister everywhere, as far as name servers answer."""
         await self._leave(list(self._tasks))
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, work: Coroutine[object, object, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks[task] = None
         task.add_done_callback(self._tasks.pop)
