@@ -65,7 +65,7 @@ def json_object(answer: RemotingCommand) -> dict[str, Any]:
     return json_in(answer.body)
 
 
-def json_in(data: bytes) -> dict[str, Any]:
+def json_in(data: bytes) -> dict[str, object]:
     """A JSON object. Raises BadAnswer."""
     try:
         found = json_dialect.loads(data)

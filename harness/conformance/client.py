@@ -68,7 +68,9 @@ class ClientMaker(Protocol):
     name: str
     broken: str  # why nothing can be tried with it any more, in a sentence
 
-    async def start(self, role: str, configuration: Mapping[str, Any], emit: Emit) -> RunningClient:
+    async def start(
+        self, role: str, configuration: Mapping[str, object], emit: Emit
+    ) -> RunningClient:
         """Raises ClientUnusable."""
         ...
 
@@ -87,7 +89,7 @@ class Client:
 
     # --- what it reports ----------------------------------------------------------------------------
 
-    def emit(self, type: OpType, f: str, value: Mapping[str, Any], error: str | None) -> None:
+    def emit(self, type: OpType, f: str, value: Mapping[str, object], error: str | None) -> None:
         """Take in what the client says by itself."""
         if f == "open":
             self._opened = self._opened or (type, error or "no reason given")
@@ -130,7 +132,7 @@ class Client:
         if type != "ok":
             raise NotTriable(f"the client cannot do it: {reason}")
 
-    async def request(self, f: str, **fields: Any) -> Outcome:
+    async def request(self, f: str, **fields: object) -> Outcome:
         """Raises ClientGone."""
         assert self._running is not None, "a case gets its clients started"
         try:

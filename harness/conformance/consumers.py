@@ -6,7 +6,6 @@ import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from staticfire.harness.conformance.bench import Bench
 from staticfire.harness.conformance.failures import TargetUnfit
@@ -25,7 +24,7 @@ class Member:
     wire: Wire
     client_id: str
     group: str
-    beat: Mapping[str, Any]
+    beat: Mapping[str, object]
 
     async def say_alive(self) -> None:
         """Send the heartbeat. Raises TargetUnfit."""
@@ -78,8 +77,8 @@ async def _register(
     address: str,
     group: str,
     *,
-    producers: Sequence[Mapping[str, Any]] = (),
-    consumers: Sequence[Mapping[str, Any]] = (),
+    producers: Sequence[Mapping[str, object]] = (),
+    consumers: Sequence[Mapping[str, object]] = (),
 ) -> Member:
     client_id = bench.fresh_name("client")
     beat = {

@@ -17,7 +17,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
-from typing import Any
 
 from staticfire.harness.conformance.clause import contract
 from staticfire.harness.conformance.result import CaseResult, Outcome
@@ -55,7 +54,7 @@ def read_expectations(path: Path) -> dict[str, Expectation]:
     return found
 
 
-def _expectations(entries: Any, path: Path) -> Iterator[Expectation]:
+def _expectations(entries: object, path: Path) -> Iterator[Expectation]:
     if not isinstance(entries, list):
         raise ExpectationError(f"{path}: expect is no list of tables")
     for fields in entries:

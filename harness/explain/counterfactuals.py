@@ -124,7 +124,7 @@ class Counterfactuals:
             },
         }
 
-    def _row_json(self, row: Row) -> dict[str, Any]:
+    def _row_json(self, row: Row) -> dict[str, object]:
         whole, valid, same = row.count(self.wanted)
         return {
             "change": row.change.text,

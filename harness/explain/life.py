@@ -140,7 +140,7 @@ def _of_op(op: Op, witness: Finding, home: str | None) -> Iterator[Event]:
             yield Event(time_ns=op.time_ns, where=op.node or "", text=f"sends it back{came_of_it}")
 
 
-def _has_key(messages: Iterable[Sequence[Any]], witness: Finding) -> bool:
+def _has_key(messages: Iterable[Sequence[object]], witness: Finding) -> bool:
     return any(key == witness.key for key, *_ in messages)
 
 
@@ -213,7 +213,7 @@ def _of_delivery(
         yield Event(time_ns=op.time_ns, where=where, text=text)
 
 
-def _is_place(witness: Finding, value: Mapping[str, Any], offset: int | None) -> bool:
+def _is_place(witness: Finding, value: Mapping[str, object], offset: int | None) -> bool:
     if offset is None or witness.queue_offset is None:
         return False
     wanted = witness.topic, witness.broker, witness.queue, witness.queue_offset

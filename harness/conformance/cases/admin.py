@@ -132,7 +132,7 @@ async def statistics(bench: Bench) -> None:
     require_equal("end and offset", lag, (5, 2))
 
 
-def by_queue(answer: Mapping[str, Any]) -> dict[int, Mapping[str, Any]]:
+def by_queue(answer: Mapping[str, object]) -> dict[int, Mapping[str, object]]:
     """Entries of an offsetTable, whose keys are message queues. Raises BadAnswer."""
     table = answer.get("offsetTable", {})
     if not isinstance(table, dict):

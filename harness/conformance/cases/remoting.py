@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import struct
-from typing import Any
 
 from staticfire.harness.conformance.bench import Bench
 from staticfire.harness.conformance.case import case, require, require_equal
@@ -19,7 +18,7 @@ IDLE_S = 120
 FRAME_LIMIT = 16_777_216
 
 
-def frame(header: dict[str, Any], body: bytes = b"") -> bytes:
+def frame(header: dict[str, object], body: bytes = b"") -> bytes:
     """A frame with a JSON header, made here and not by the code that the target may share with us."""
     text = json.dumps(header).encode()
     return struct.pack(">ii", 4 + len(text) + len(body), len(text)) + text + body

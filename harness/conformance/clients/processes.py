@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from staticfire.harness.clients.cpp.client import LOG_FOLDER
 from staticfire.harness.clients.port import Outcome, Request
@@ -50,7 +50,7 @@ class ProcessClients:
         self._folder.cleanup()
 
     async def start(
-        self, role: str, configuration: Mapping[str, Any], emit: Emit
+        self, role: str, configuration: Mapping[str, object], emit: Emit
     ) -> ClientInProcess:
         """Raises ClientUnusable."""
         self._count += 1
@@ -86,7 +86,7 @@ class ClientInProcess:
         owner: ProcessClients,
         process: asyncio.subprocess.Process,
         log: Path,
-        configuration: Mapping[str, Any],
+        configuration: Mapping[str, object],
         emit: Emit,
     ) -> None:
         assert process.stdin is not None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
 
 from staticfire.harness.clients import configuration as configurations
 from staticfire.harness.clients.consumer import ListenerControl, serve_consumer
@@ -29,7 +28,7 @@ class SimulatedClients:
         self._count = 0
 
     async def start(
-        self, role: str, configuration: Mapping[str, Any], emit: Emit
+        self, role: str, configuration: Mapping[str, object], emit: Emit
     ) -> SimulatedClient:
         self._count += 1
         port = ClientPort(emit)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
 
 from staticfire.harness.conformance.bench import Bench
 from staticfire.harness.conformance.client import POLL_S, Client
@@ -19,11 +18,11 @@ class Stage:
         self.clients: list[Client] = []
         bench.at_the_end(self._close)
 
-    async def producer(self, topic: str, **fields: Any) -> Client:
+    async def producer(self, topic: str, **fields: object) -> Client:
         """A producer that has started. Raises NotTriable, ClientUnusable."""
         return await self._start("producer", {"topic": topic, "group": "conformance", **fields})
 
-    async def consumer(self, topic: str, group: str, **fields: Any) -> Client:
+    async def consumer(self, topic: str, group: str, **fields: object) -> Client:
         """A member of a group that has started. Raises NotTriable, ClientUnusable."""
         return await self._start("consumer", {"topic": topic, "group": group, **fields})
 

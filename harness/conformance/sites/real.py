@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from staticfire.faults.model.capabilities import Controls
 from staticfire.harness.conformance.case import Case
@@ -48,7 +47,7 @@ class RealSite:
         self,
         environment: str,
         *,
-        options: Mapping[str, Any] | None = None,
+        options: Mapping[str, object] | None = None,
         machine_options: MachineOptions = DEFAULTS,
     ) -> None:
         self.campaign = draw_campaign(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.conformance.case import Case
@@ -28,7 +27,7 @@ from staticfire.system_under_test.runtime.env import Env
 
 TESTER = "tester"
 TESTER_ADDRESS = "10.9.9.9"
-TOPOLOGY: Mapping[str, Any] = {
+TOPOLOGY: Mapping[str, object] = {
     "coordinators": 2,
     "followers": (1, 1),
     "producers": 1,
@@ -58,7 +57,7 @@ class SimulatedSite:
     is_virtual = True
     makes_clusters = True
 
-    def __init__(self, *, seed: int = 0, options: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, *, seed: int = 0, options: Mapping[str, object] | None = None) -> None:
         self.campaign = draw_campaign(seed, {**TOPOLOGY, **(options or {})})
         self.name = f"simulation ({self.campaign.mode})"
 

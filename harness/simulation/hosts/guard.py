@@ -16,7 +16,6 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
 
 from staticfire.harness.simulation.scheduling.run_queue import OWNER
 
@@ -43,7 +42,7 @@ DRAWS = (
     "gauss",
     "seed",
 )
-PATCHES: tuple[tuple[Any, str, tuple[str, ...]], ...] = (
+PATCHES: tuple[tuple[object, str, tuple[str, ...]], ...] = (
     (time, "time", CLOCKS),
     (random, "random", DRAWS),
     (os, "os", ("urandom", "getpid")),
@@ -90,8 +89,8 @@ class Guard:
             for name in names:
                 setattr(owner, name, self._guarded(getattr(owner, name), f"{label}.{name}"))
 
-    def _guarded(self, original: Callable[..., Any], label: str) -> Callable[..., Any]:
-        def guarded(*args: Any, **kwargs: Any) -> Any:
+    def _guarded(self, original: Callable[..., object], label: str) -> Callable[..., object]:
+        def guarded(*args: object, **kwargs: object) -> object:
             if is_simulated():
                 self._escape(label)
             return original(*args, **kwargs)
@@ -111,7 +110,7 @@ class Guard:
             sys.addaudithook(cls._audit)  # there is no way to remove it
 
     @classmethod
-    def _audit(cls, event: str, _: tuple[Any, ...]) -> None:
+    def _audit(cls, event: str, _: tuple[object, ...]) -> None:
         guard = cls._active
         if guard is None or not event.startswith(AUDITED) or not is_simulated():
             return

@@ -120,7 +120,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         self,
         when_ns: int,
         callback: Callable[..., object],
-        args: tuple[Any, ...],
+        args: tuple[object, ...],
         context: Context | None,
     ) -> SimTimerHandle:
         if context is None:
@@ -144,7 +144,7 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     def create_task(
         self,
-        coro: Coroutine[Any, Any, Any],  # type: ignore[override]  # never a bare generator here
+        coro: Coroutine[object, object, object],  # type: ignore[override]  # never a bare generator here
         *,
         name: str | None = None,
         context: Context | None = None,
@@ -157,8 +157,8 @@ class SimLoop(asyncio.AbstractEventLoop):
         return task
 
     def run_in_executor(  # type: ignore[override]  # a future of the loop, as BaseEventLoop returns
-        self, executor: Any, func: Callable[..., Any], *args: Any
-    ) -> asyncio.Future[Any]:
+        self, executor: object, func: Callable[..., object], *args: object
+    ) -> asyncio.Future[object]:
         """Run `func` at a seeded instant. Every executor is the default one; jobs do not wait for a free thread."""
         del executor
         owner = OWNER.get(self.harness)
@@ -283,7 +283,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         if owner is not None and owner.alive and not self._is_closed:
             owner.on_error(context["message"], context.get("exception"))
 
-    def default_exception_handler(self, context: dict[str, Any]) -> None:
+    def default_exception_handler(self, context: dict[str, object]) -> None:
         self.call_exception_handler(context)
 
     def _fail(self, message: str, error: BaseException | None) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from contextvars import Context, copy_context
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from staticfire.harness.simulation.hosts.process_log import ProcessLog
 from staticfire.harness.simulation.scheduling.run_queue import OWNER, RunQueue
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from staticfire.harness.simulation.hosts.loop import SimLoop
 
 ExitKind = Literal["returned", "raised", "terminated", "killed", "power cut"]
-Main = Callable[[Env], Coroutine[Any, Any, None]]
+Main = Callable[[Env], Coroutine[object, object, None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Coroutine
 from random import Random
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from staticfire.harness.simulation.disk.disk import DiskOptions
 from staticfire.harness.simulation.hosts.guard import Guard
@@ -75,7 +75,7 @@ class World:
         host = self.hosts[name] = Host(self, name, address, disk)
         return host
 
-    def run(self, main: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    def run(self, main: Callable[[], Coroutine[object, object, T]]) -> T:
         """Run `main` as the harness's own process until it is done, then end the world; a world runs once.
 
         Raises what `main` raises, Escape, and SimulationError when every process waits for ever.
@@ -94,6 +94,6 @@ class World:
             if was_collecting:
                 gc.enable()
 
-    def _run(self, main: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    def _run(self, main: Callable[[], Coroutine[object, object, T]]) -> T:
         result: T = self.loop.run_harness(main, self._event_limit)
         return result

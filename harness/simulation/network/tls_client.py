@@ -38,7 +38,7 @@ class ClientSession(asyncio.Transport, asyncio.Protocol):
 
     # For the protocol
 
-    def get_extra_info(self, name: str, default: Any = None) -> Any:
+    def get_extra_info(self, name: str, default: object = None) -> object:
         return default if self._below is None else self._below.get_extra_info(name, default)
 
     def is_closing(self) -> bool:

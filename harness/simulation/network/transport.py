@@ -64,7 +64,7 @@ class SimTransport(asyncio.Transport):
 
     # --- for the protocol ---------------------------------------------------------------------------
 
-    def get_extra_info(self, name: str, default: Any = None) -> Any:
+    def get_extra_info(self, name: str, default: object = None) -> object:
         if name == "peername":
             return self._socket.remote
         if name == "sockname":

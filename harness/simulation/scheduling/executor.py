@@ -32,10 +32,10 @@ class ExecutorJob:
     def __init__(
         self,
         owner: RunQueue,
-        function: Callable[..., Any],
-        arguments: tuple[Any, ...],
+        function: Callable[..., object],
+        arguments: tuple[object, ...],
         context: Context,
-        future: asyncio.Future[Any],
+        future: asyncio.Future[object],
         delay_ns: int,
     ) -> None:
         self._owner = owner
@@ -77,7 +77,7 @@ class ExecutorJob:
         if owner.paused:
             owner.parked.append(self.submit)
             return
-        result: Any = None
+        result: object = None
         error: BaseException | None = None
         owner.scheduler.job = self
         try:
@@ -94,7 +94,7 @@ class ExecutorJob:
             owner.scheduler.job = None
         self._finish_later(result, error)
 
-    def _finish_later(self, result: Any, error: BaseException | None) -> None:
+    def _finish_later(self, result: object, error: BaseException | None) -> None:
         owner, scheduler = self._owner, self._owner.scheduler
         cost_ns, scheduler.debt_ns = scheduler.debt_ns, 0
         handle = SimHandle(settle, (self.future, result, error), self._context)

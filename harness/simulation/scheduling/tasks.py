@@ -23,7 +23,7 @@ class SimTask(asyncio.Task[Any]):
 
     def __init__(
         self,
-        coroutine: Coroutine[Any, Any, Any],
+        coroutine: Coroutine[object, object, object],
         number: int,
         owner: RunQueue,
         *,

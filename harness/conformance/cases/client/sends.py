@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from random import Random
-from typing import Any
 
 from staticfire.harness.clients.payload import key_of
 from staticfire.harness.clients.port import Outcome
@@ -98,7 +97,7 @@ async def batches_that_are_none(bench: Bench) -> None:
     for name in (topic, other, retry):
         await bench.await_route(name)
     producer = await Stage(bench).producer(topic)
-    batch: list[dict[str, Any]] = [{"key": "b1", "size": 20}, {"key": "b2", "size": 20}]
+    batch: list[dict[str, object]] = [{"key": "b1", "size": 20}, {"key": "b2", "size": 20}]
     plain = await producer.request("send_batch", topic=topic, messages=batch)
     require_sent(plain, "a batch")
     stored = await bench.read_all(broker.address, topic, wanted=2)  # a broker may flush first
