@@ -73,7 +73,7 @@ def say(text: str) -> None:
         print(f"staticfire: {text}", file=sys.stderr, flush=True)
 
 
-def run_interruptibly(work: Coroutine[Any, Any, None]) -> None:
+def run_interruptibly(work: Coroutine[object, object, None]) -> None:
     """Run the work on an event loop of its own in the main thread. Only the first signal cancels it.
 
     Raises KeyboardInterrupt if a signal cancelled it, and any exception of the work.
@@ -101,7 +101,7 @@ async def left_whole(manager: AbstractAsyncContextManager[Made]) -> AsyncIterato
     await _to_the_end(manager.__aexit__(None, None, None))
 
 
-async def _to_the_end(leaving: Coroutine[Any, Any, Any]) -> None:
+async def _to_the_end(leaving: Coroutine[object, object, object]) -> None:
     task = asyncio.ensure_future(leaving)
     try:
         await asyncio.shield(task)

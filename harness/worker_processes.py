@@ -85,7 +85,7 @@ class WatchedWorker:
         limit_s: wall time allowed for a call; None: no bound.
     """
 
-    def __init__(self, call: Callable[..., Any], limit_s: float | None = None) -> None:
+    def __init__(self, call: Callable[..., object], limit_s: float | None = None) -> None:
         self._call, self._limit_s = call, limit_s
         self._process: BaseProcess | None = None
         self._pipe: Connection | None = None
@@ -105,7 +105,7 @@ class WatchedWorker:
             self._fork()
             self._sends(arguments)
 
-    def _sends(self, arguments: tuple[Any, ...]) -> None:
+    def _sends(self, arguments: tuple[object, ...]) -> None:
         assert self._pipe is not None
         self._pipe.send(arguments)
 
@@ -161,7 +161,7 @@ class WatchedWorker:
         theirs.close()
 
 
-def _serve(call: Callable[..., Any], pipe: Connection) -> None:
+def _serve(call: Callable[..., object], pipe: Connection) -> None:
     _begin()
     while True:
         pipe.send(call(*pipe.recv()))

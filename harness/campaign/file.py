@@ -59,7 +59,7 @@ def read_options(text: str, source: str) -> dict[str, Any]:
     return typed_options(table, source)
 
 
-def typed_options(table: Mapping[str, Any], source: str) -> dict[str, Any]:
+def typed_options(table: Mapping[str, object], source: str) -> dict[str, object]:
     """The options of a table, checked and with the types of Campaign.
 
     The table `choices` holds lists of values, of which the seed picks one: they become `OneOf`.
@@ -71,7 +71,7 @@ def typed_options(table: Mapping[str, Any], source: str) -> dict[str, Any]:
     return {**_choices(table.get(CHOICES, {}), source), **_current(fixed, source)}
 
 
-def _choices(table: Any, source: str) -> dict[str, OneOf]:
+def _choices(table: object, source: str) -> dict[str, OneOf]:
     if not isinstance(table, dict):
         raise CampaignError(f"{source}: {CHOICES} is {truncated_repr(table)}; allowed: a table")
     if "system" in table:
@@ -97,7 +97,7 @@ def _current(table: Mapping[str, T], source: str) -> dict[str, T]:
         raise CampaignError(f"{source}: {error}") from error
 
 
-def _typed(given: str, value: Any, source: str) -> Any:
+def _typed(given: str, value: object, source: str) -> object:
     """The value of an option. Raises CampaignError, which names the option as the file does."""
     name = FORMER_NAMES.get(given, given)
     if name == "plan":
@@ -122,7 +122,7 @@ def _typed(given: str, value: Any, source: str) -> Any:
     return _scalar(given, kinds[name], value, source)
 
 
-def _properties(name: str, value: Any, source: str) -> Properties:
+def _properties(name: str, value: object, source: str) -> Properties:
     """A table of properties; TOML's numbers and booleans become the text that a `.properties` file has."""
     if not isinstance(value, dict):
         raise CampaignError(f"{source}: {name} is {truncated_repr(value)}; allowed: a table")
@@ -138,7 +138,7 @@ def _property_text(item: str | float) -> str:
     return str(item).lower() if isinstance(item, bool) else str(item)
 
 
-def _list(name: str, kind: str, value: Any, source: str) -> tuple[Any, ...]:
+def _list(name: str, kind: str, value: object, source: str) -> tuple[object, ...]:
     if not isinstance(value, list):
         raise CampaignError(f"{source}: {name} is {truncated_repr(value)}; allowed: a list")
     if kind in _PAIRS and len(value) != 2:
@@ -155,7 +155,7 @@ _SCALARS: dict[str, tuple[tuple[type, ...], str]] = {
 }
 
 
-def _scalar(name: str, kind: str, value: Any, source: str) -> Any:
+def _scalar(name: str, kind: str, value: object, source: str) -> object:
     types, words = _SCALARS[kind]
     if not isinstance(value, types) or isinstance(value, bool) is not (kind == "bool"):
         raise CampaignError(

@@ -74,7 +74,7 @@ def ops_to_data(ops: Iterable[PlannedOp]) -> list[dict[str, object]]:
     return [{"node": op.node, "at_s": op.at_s, "f": op.f, "value": op.value} for op in ops]
 
 
-def read_ops(rows: Any) -> tuple[PlannedOp, ...]:
+def read_ops(rows: object) -> tuple[PlannedOp, ...]:
     """Read ops from the tables of a file. Raises OpError."""
     if not isinstance(rows, list):
         raise OpError(f"ops are {truncated_repr(rows)}; allowed: a list of tables")
@@ -88,7 +88,7 @@ def read_ops(rows: Any) -> tuple[PlannedOp, ...]:
     )
 
 
-def _check_row(row: Any, entry: str) -> None:
+def _check_row(row: object, entry: str) -> None:
     if not isinstance(row, dict):
         raise OpError(f"{entry} is {truncated_repr(row)}; allowed: a table")
     if unknown := [name for name in row if name not in _FIELDS]:

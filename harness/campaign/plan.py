@@ -6,8 +6,6 @@ run instead of failing in the middle of it.
 
 from __future__ import annotations
 
-from typing import Any
-
 from staticfire.faults.errors import FaultError
 from staticfire.faults.model.anchor import DISK_EVENTS, EVENTS, Anchor, check_anchor
 from staticfire.faults.model.fault import Fault, PlannedFault
@@ -31,7 +29,7 @@ _FIELDS: dict[str, tuple[tuple[type, ...], str]] = {
 }
 
 
-def read_plan(rows: Any) -> tuple[PlannedFault, ...]:
+def read_plan(rows: object) -> tuple[PlannedFault, ...]:
     """A plan from the tables of a file. Raises CampaignError or FaultError."""
     if not isinstance(rows, list):
         raise CampaignError(f"plan is {truncated_repr(rows)}; allowed: a list of tables")
@@ -42,7 +40,7 @@ def read_plan(rows: Any) -> tuple[PlannedFault, ...]:
     return from_data(rows)
 
 
-def _check_row(row: Any, entry: str) -> None:
+def _check_row(row: object, entry: str) -> None:
     if not isinstance(row, dict):
         raise CampaignError(f"{entry} is {truncated_repr(row)}; allowed: a table")
     for name, value in row.items():

@@ -13,7 +13,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from types import FrameType
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import click
 from click.shell_completion import CompletionItem
@@ -104,7 +104,7 @@ class _Commands(click.Group):
                 raise
             raise click.UsageError(f"there is no command {args[0]!r}; {suggested}", ctx) from error
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def invoke(self, ctx: click.Context) -> object:
         """Run the command. A closed pipe must not become click's status 1, which means "invalid" here."""
         try:
             return super().invoke(ctx)

@@ -18,7 +18,7 @@ PROMISES = ("flush", "replication")
 
 
 def take_cluster(
-    given: dict[str, Any], provider: MachineOptions, said: Collection[str] | None = None
+    given: dict[str, object], provider: MachineOptions, said: Collection[str] | None = None
 ) -> None:
     """Ask the cluster for its nodes, before a plan is drawn. Without the user's word its promises are the weakest ones.
 
@@ -60,7 +60,7 @@ def take_cluster(
     _check_replication(given["replication"], has_slaves=any(found.slaves))
 
 
-def _is_for_such_a_cluster(given: Mapping[str, Any], said: Collection[str]) -> bool:
+def _is_for_such_a_cluster(given: Mapping[str, object], said: Collection[str]) -> bool:
     """Whether the campaign file was written for an external cluster, whose promises it then holds."""
     return bool(given.get("brokers")) or not {"environment", "target"} & set(said)
 

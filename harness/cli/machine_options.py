@@ -20,7 +20,7 @@ from staticfire.harness.machines.options import (
     check_image,
 )
 
-Command = Callable[..., Any]
+Command = Callable[..., object]
 
 _OPTIONS = (
     click.option(
@@ -59,7 +59,7 @@ _OPTIONS = (
 
 
 # The arguments of these options, with their defaults.
-MACHINE_DEFAULTS: dict[str, Any] = {
+MACHINE_DEFAULTS: dict[str, object] = {
     "image": IMAGE,
     "ssh_hosts": None,
     "ssh_key": None,

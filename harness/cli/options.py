@@ -57,7 +57,7 @@ OWN_POLICIES = "only our own brokers can be given single behaviours of RocketMQ 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def _named_by_user(_context: click.Context, _option: click.Parameter, value: str | None) -> Any:
+def _named_by_user(_context: click.Context, _option: click.Parameter, value: str | None) -> object:
     if value is not None:
         name_module(value)
     return value
@@ -236,7 +236,7 @@ def given_options(
     return given
 
 
-def said_options(options: Mapping[str, Any]) -> set[str]:
+def said_options(options: Mapping[str, object]) -> set[str]:
     """Return the options on the command line."""
     return {name for name, value in options.items() if value not in (None, ())}
 

@@ -45,7 +45,7 @@ class BrokerFailed(AdminError):
     """A broker answered that it has failed (SYSTEM_ERROR)."""
 
 
-Action = Callable[[RemotingClient, Request], Coroutine[Any, Any, dict[str, object]]]
+Action = Callable[[RemotingClient, Request], Coroutine[object, object, dict[str, object]]]
 
 
 async def serve_admin(env: Env, port: ClientSide, credentials: Credentials | None = None) -> None:

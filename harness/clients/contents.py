@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from staticfire.checkers.model.message_contents import (
     VALUE_MAX,
@@ -70,7 +70,7 @@ RESERVED: Final = frozenset(
 NO_MESSAGE_ID: Final = VALUE_MAX
 
 
-def contents_of(message: Message) -> list[Any]:
+def contents_of(message: Message) -> list[object]:
     """Return message id, tag, properties, born and store time in ms, bytes of the body, origin."""
     properties = message.properties
     unique_id = properties.get(UNIQUE_KEY)

@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any
 
 from staticfire.harness.clients.configuration import Configuration, tls_of
 from staticfire.harness.clients.line_port import Check, LinePort, Output, feed_from, read_first_line
@@ -20,7 +19,7 @@ EXIT_FAILED = 1
 EXIT_BAD_INPUT = 254
 STDIN, STDOUT, STDERR = 0, 1, 2
 
-Serve = Callable[[Env, LinePort], Coroutine[Any, Any, None]]
+Serve = Callable[[Env, LinePort], Coroutine[object, object, None]]
 MakeClient = Callable[[Configuration], tuple[Check, Serve]]  # raises LineError, ClientFailed
 
 
@@ -73,7 +72,7 @@ def take_output() -> Output:
     return Output(descriptor)
 
 
-async def _serve_until_the_end(serving: Coroutine[Any, Any, None], port: LinePort) -> None:
+async def _serve_until_the_end(serving: Coroutine[object, object, None], port: LinePort) -> None:
     """Serve until the end of standard input, SIGTERM or SIGINT. Raises what the client raises."""
     loop = asyncio.get_running_loop()
     task = loop.create_task(serving)

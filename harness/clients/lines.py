@@ -56,7 +56,7 @@ class LineSplitter:
         self._pieces.append(piece)
 
 
-def encode_line(fields: Mapping[str, Any]) -> bytes:
+def encode_line(fields: Mapping[str, object]) -> bytes:
     return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
 
 
@@ -75,7 +75,7 @@ def decode_line(line: bytes) -> dict[str, Any]:
 
 def _check_depth(line: bytes, fields: dict[str, object]) -> None:
     """Raises LineError for a value that could not be written again: the library reads deeper nesting than it writes."""
-    deeper: Any = fields
+    deeper: object = fields
     for _ in range(LEVELS_OF_HISTORY):
         deeper = [deeper]
     try:
@@ -92,7 +92,7 @@ def show(line: bytes) -> str:
 
 def check_fields(
     what: str,
-    fields: Mapping[str, Any],
+    fields: Mapping[str, object],
     needed: Mapping[str, Kind],
     optional: Mapping[str, Kind] | None = None,
 ) -> None:
@@ -124,7 +124,7 @@ def check_declared(what: str, fields: Mapping[str, Any], declared: Fields) -> No
             raise LineError(f"{what} lacks {name!r}")
 
 
-def check_kind(value: Any, kind: Kind, name: str, what: str) -> None:
+def check_kind(value: object, kind: Kind, name: str, what: str) -> None:
     """Raises LineError. The error's text is made only when it is needed, since most values are right."""
     if type(value) not in kind or (type(value) is int and abs(value) > WHOLE_MAX):
         check_value(f"{name!r} of {what}", value, kind)
@@ -145,7 +145,7 @@ def check_items(what: str, items: Sequence[Any], field: Field) -> None:
             check_value(what, item, field.item.kind)
 
 
-def _check_row(what: str, row: Any, field: Field) -> None:
+def _check_row(what: str, row: object, field: Field) -> None:
     columns = field.row or {}
     if type(row) is list and field.contents is not None and len(row) == len(columns) + 1:
         row = row[:-1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from staticfire.system_under_test.protocol.message import Message
@@ -32,7 +32,7 @@ def is_intact(body: bytes) -> bool:
     return body == make_body(key_of(body), len(body))
 
 
-def delivered_message(message: Message) -> list[Any]:
+def delivered_message(message: Message) -> list[object]:
     """Return a message as in the history: key, queue offset, physical offset, whether it is intact, attempts."""
     body = message.body
     key = key_of(body)

@@ -69,7 +69,7 @@ class ProcessPort:
         emit: EmitStamped,
         reader: asyncio.StreamReader,
         write: Callable[[bytes], object],
-        configuration: Mapping[str, Any],
+        configuration: Mapping[str, object],
         clock: ClientClock | None = None,
         answer_s: float | None = None,
     ) -> None:
@@ -162,7 +162,7 @@ class ProcessPort:
         except OSError:  # the connection to its machine broke, so nothing more will come
             return b""
 
-    def _write(self, fields: Mapping[str, Any]) -> None:
+    def _write(self, fields: Mapping[str, object]) -> None:
         try:
             self._write_bytes(encode_line(fields))
         except OSError as error:

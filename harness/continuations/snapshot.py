@@ -75,7 +75,7 @@ class Snapshot:
             if "rewind" in command:
                 self._way_s = 0.0
 
-    def _next(self) -> tuple[dict[str, Any], int]:
+    def _next(self) -> tuple[dict[str, object], int]:
         packet, descriptors, _, _ = socket.recv_fds(self._commands, COMMAND_BYTES_MAX, 1)
         if not packet or not descriptors:
             os._exit(0)

@@ -40,13 +40,13 @@ GROUP_RESTART = "group-and-broker-crash"
 GROUP_RESTART_SHARE = 0.1  # of the seeds draw it in place of another kind
 
 
-def _draw_payload(random: Random, drawn: Mapping[str, Any]) -> tuple[int, int]:
+def _draw_payload(random: Random, drawn: Mapping[str, object]) -> tuple[int, int]:
     fixed = random.random() < 0.25  # equal sizes line stale records up with fresh ones
     low = int(between(random, 64, 400))
     return (low, low) if fixed else (low, int(between(random, 500, 1500)))
 
 
-def _draw_latency(random: Random, drawn: Mapping[str, Any]) -> tuple[float, float]:
+def _draw_latency(random: Random, drawn: Mapping[str, object]) -> tuple[float, float]:
     low = round(between(random, 0.1, 0.5), 3)
     return (low, round(low * between(random, 1.5, 8.0), 3))
 
@@ -84,21 +84,21 @@ def _draw_beside(seed: int, available: Sequence[str]) -> tuple[str, ...]:
     )
 
 
-def _draw_share(random: Random, drawn: Mapping[str, Any]) -> float:
+def _draw_share(random: Random, drawn: Mapping[str, object]) -> float:
     """Draw a share of sends of a special kind; 0 where each single send counts."""
     if drawn["gap_max_s"]:
         return 0.0
     return pick(random, (0.0, 0.0, 0.05, 0.2))
 
 
-def _draw_async_share(random: Random, drawn: Mapping[str, Any]) -> float:
+def _draw_async_share(random: Random, drawn: Mapping[str, object]) -> float:
     """Draw the share of asynchronous sends; 0 where gaps are measured, since such sends wait for a silent broker."""
     if drawn["gap_max_s"] or drawn["client"] != "own":
         return 0.0
     return pick(random, (0.0, 0.0, 0.2, 1.0))
 
 
-def _draw_quiet_s(random: Random, drawn: Mapping[str, Any]) -> float:
+def _draw_quiet_s(random: Random, drawn: Mapping[str, object]) -> float:
     if not _may_last(drawn) or not drawn["faults"]:
         return 0.0
     return QUIET_S if random.random() < QUIET_SHARE else 0.0
@@ -118,7 +118,7 @@ def _may_last(drawn: Mapping[str, Any]) -> bool:
     return is_swarm and drawn["time_s"] >= LONG_S and not drawn["gap_max_s"]
 
 
-def _draw_target(random: Random, drawn: Mapping[str, Any]) -> str:
+def _draw_target(random: Random, drawn: Mapping[str, object]) -> str:
     """The first variant of the system that runs in this environment."""
     targets = system_named(drawn["system"]).targets
     here = (name for name, environments in targets.items() if drawn["environment"] in environments)

@@ -44,7 +44,7 @@ class Exchange:
     group: str
     messages: tuple[Message, ...]
     begin_ns: int
-    value: dict[str, Any]
+    value: dict[str, object]
     end_ns: int = -1
     outcome: str = "open"
     error: str | None = None
@@ -146,13 +146,13 @@ def _message(row: list[Any]) -> Message:
     )
 
 
-def _count(value: Any) -> int:
+def _count(value: object) -> int:
     if type(value) is not int or not 0 <= value <= 1 << 20:
         raise ValueError(f"count is {value!r}")
     return value
 
 
-def _key(value: Any) -> str | None:
+def _key(value: object) -> str | None:
     if value is not None and not isinstance(value, str):
         raise TypeError(f"a key is {value!r}")
     return value
@@ -162,7 +162,7 @@ def _whole(value: Any) -> int | None:
     return value if type(value) is int and abs(value) < 1 << 63 else None
 
 
-def _offset(value: Any) -> int | None:
+def _offset(value: object) -> int | None:
     """Return an offset; None for -1, which means unknown."""
     found = _whole(value)
     return None if found is None or found < 0 else found

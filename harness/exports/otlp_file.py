@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Final
+from typing import BinaryIO, Final
 
 import orjson
 
@@ -55,7 +55,7 @@ class OtlpFile:
         self._file = file
         self._scope = {"name": "staticfire", "version": version}
         self._resource = resource
-        self._spans: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+        self._spans: defaultdict[str, list[dict[str, object]]] = defaultdict(list)
         self._count = 0
 
     def add(self, span: Span) -> None:
@@ -85,7 +85,7 @@ class OtlpFile:
         self._count = 0
 
 
-def _line(document: Mapping[str, Any]) -> bytes:
+def _line(document: Mapping[str, object]) -> bytes:
     return orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE)
 
 

@@ -135,7 +135,7 @@ def recorded_run(folder: Path) -> RecordedRun:
     return RecordedRun(name=name, folder=folder, facts=facts_of_run(folder), source=source)
 
 
-def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+def json_lines(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
     """Yield (number, object) of a file of JSON lines; nothing if it is missing. Half a line at the end is skipped.
 
     Raises HistoryError, OSError.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 from staticfire.checkers.model.history import OpType
 from staticfire.checkers.op_kinds.values import AnswerReport, RefusedReport, SendValue
@@ -147,7 +147,7 @@ class Interpreter:
         except TimeoutError:
             pass
 
-    async def _apply(self, node: str, process: int, f: str, value: Mapping[str, Any]) -> Outcome:
+    async def _apply(self, node: str, process: int, f: str, value: Mapping[str, object]) -> Outcome:
         """Do one op; if it ends as `info` the process must retire."""
         at_s = (self._now_ns() - self._start_ns) / NS_PER_S
         self.begun.append(PlannedOp(node=node, at_s=at_s, f=f, value=value))
@@ -221,7 +221,7 @@ def _is_kept_back(send: SendValue) -> bool:
     return "delay_level" in send or "transaction" in send
 
 
-def _stored_elsewhere(end: Mapping[str, Any]) -> Mapping[str, Any]:
+def _stored_elsewhere(end: Mapping[str, object]) -> Mapping[str, object]:
     """Rewrite an answer that has the position of the kept-back message, not the one that consumers will read."""
     kept = {**end, "queue_offset": -1} if "broker" in end else dict(end)
     for field in ("physical_offset", "half_physical_offset"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 from staticfire.checkers.model.columns import LogKey
 from staticfire.checkers.model.history import HistoryError, Op
@@ -76,7 +75,7 @@ def chosen(ops: Callable[[], Iterable[Op]], choice: Choice) -> Iterator[Op]:
             index += 1
 
 
-def _about(op: Op, keys: frozenset[str]) -> Any:
+def _about(op: Op, keys: frozenset[str]) -> object:
     """Return the value; for a look-up of thousands of messages, only the part about the selected ones."""
     if op.f != "look_up" or not keys:
         return op.value

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from staticfire.checkers.model.columns import UNKNOWN, Names, Outcome
 from staticfire.harness.html_report.history_rows import QueueEvents
@@ -27,7 +26,7 @@ class Cut:
 
 
 def cuts_of(
-    observations: Sequence[Mapping[str, Any]], brokers: Mapping[str, Sequence[str]]
+    observations: Sequence[Mapping[str, object]], brokers: Mapping[str, Sequence[str]]
 ) -> list[Cut]:
     """The recoveries that cut something off, or ended after an unclean stop; at most CUTS_MAX, the first ones."""
     broker_of = {node: broker for broker, nodes in brokers.items() for node in nodes}

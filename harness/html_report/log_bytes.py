@@ -88,8 +88,8 @@ def log_bytes(
     acknowledged: Acknowledged | None,
     names: Names,
     nodes: Sequence[str],
-    observations: Sequence[Mapping[str, Any]],
-    faults: Sequence[Mapping[str, Any]],
+    observations: Sequence[Mapping[str, object]],
+    faults: Sequence[Mapping[str, object]],
     logs: StoredLogs | None,
 ) -> LogBytes | None:
     """Return the neighbourhood; None for a finding without a log position, or one without data. Raises OSError.

@@ -7,7 +7,6 @@ from base64 import b64encode
 from collections.abc import Iterator
 from functools import cache
 from importlib import resources
-from typing import Any
 
 import orjson
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
@@ -97,7 +96,7 @@ def _template() -> Template:
     return environment.get_template("report.html")
 
 
-def _finalize(value: Any) -> Any:
+def _finalize(value: object) -> object:
     """Escape control characters and marks that change the direction of text, in values from a run."""
     if isinstance(value, Markup | int | float):
         return value

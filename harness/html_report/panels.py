@@ -205,7 +205,7 @@ def _phases(run: RecordedRun, end_s: float) -> dict[str, float]:
     return {**phases, "end": end_s}
 
 
-def _fault_records(run: RecordedRun) -> list[Mapping[str, Any]]:
+def _fault_records(run: RecordedRun) -> list[Mapping[str, object]]:
     """Return the records of faults.jsonl, or for a synthetic history those among its facts."""
     if run.faults or run.campaign is not None:
         return list(run.faults)[:FAULTS_MAX]
@@ -234,7 +234,7 @@ def _lives(
 ) -> list[Life]:
     roles, names = _roles(run), run.history.names
     observed = run.observations.records
-    first_lives: dict[tuple[Any, ...], int] = {}
+    first_lives: dict[tuple[object, ...], int] = {}
     lives = []
     for number, (witness, log) in enumerate(zip_longest(witnesses, logs)):
         finding = witness.finding

@@ -37,7 +37,7 @@ from staticfire.spark_analysis.runs.inputs import FACTS_FILE, read_facts
 EXPLANATION_FILE = "explanation.json"
 EXPLANATION_BYTES_MAX = 16 << 20
 SHRUNK_BYTES_MAX = 4 << 20  # of a file of what was shrunk
-Record = Mapping[str, Any]
+Record = Mapping[str, object]
 Say = Callable[[str], None]
 
 
@@ -65,7 +65,9 @@ class RecordedRun:
     observations: Observations
     history: HistoryRows
     is_checked: bool  # every file was compared with its checksum
-    explanation: Mapping[str, Any] = field(default_factory=dict)  # explanation.json, if it is there
+    explanation: Mapping[str, object] = field(
+        default_factory=dict
+    )  # explanation.json, if it is there
     shrunk: Shrunk | None = None
 
     @property

@@ -62,7 +62,7 @@ class FaultLife:
         return Band(start, end_s if self.healed_s is None else self.healed_s, self.title)
 
 
-def fault_lives(records: Sequence[Mapping[str, Any]], plan_began_s: float) -> list[FaultLife]:
+def fault_lives(records: Sequence[Mapping[str, object]], plan_began_s: float) -> list[FaultLife]:
     """Return the faults of lines of faults.jsonl, by the time at which they fired or were planned."""
     lives = [_life(number, record, plan_began_s) for number, record in enumerate(records)]
     return sorted(lives, key=lambda life: (_start(life), life.name))

@@ -9,7 +9,7 @@ import signal
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 from staticfire.harness.local_cluster.errors import ClusterError, PortInUse
 from staticfire.harness.local_cluster.layout import Node, fixed_ports, make_nodes, node_names
@@ -87,7 +87,7 @@ class LocalCluster:
         self._thread: threading.Thread | None = None
         self._folder: StoreFolder | None = None
         self._supervisor: Supervisor | None = None
-        self._starting: asyncio.Task[Any] | None = None
+        self._starting: asyncio.Task[object] | None = None
 
     def _check_properties(self) -> None:
         ports = dict.fromkeys(node_names(self.options), 1)
@@ -205,7 +205,7 @@ class LocalCluster:
 
     # The thread
 
-    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+    def run(self, coroutine: Coroutine[object, object, T]) -> T:
         """Run a coroutine on the cluster's event loop; return its result. Raises ClusterError without a loop."""
         self._running()
         return self._run(coroutine)
@@ -231,7 +231,7 @@ class LocalCluster:
         self._loop.close()
         self._loop = self._thread = None
 
-    def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+    def _run(self, coroutine: Coroutine[object, object, T]) -> T:
         assert self._loop is not None
         future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         try:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 Made = TypeVar("Made")
 THREAD_S = 10.0
 
 
-async def all_or_first_error(makings: Iterable[Coroutine[Any, Any, Made]]) -> list[Made]:
+async def all_or_first_error(makings: Iterable[Coroutine[object, object, Made]]) -> list[Made]:
     """Do what `asyncio.gather` does, but after a failure cancel the others and wait for their end.
 
     `gather` leaves them running: they would make more while the caller removes what was made. Raises the first error.

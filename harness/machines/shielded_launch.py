@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Coroutine
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from staticfire.harness.machines.machine import RunningProcess
 
 Started = TypeVar("Started", bound=RunningProcess)
 
 
-async def launched_wholly(launching: Coroutine[Any, Any, Started]) -> Started:
+async def launched_wholly(launching: Coroutine[object, object, Started]) -> Started:
     """Return the started process. When cancelled, first wait for the end of the launch and kill its process."""
     task = asyncio.ensure_future(launching)
     try:

@@ -77,7 +77,7 @@ def crashed_store(cycles: int) -> dict[str, Any]:
     return {"stage": "store crashes", "found": found[:200], "digests": []}
 
 
-def conformance() -> dict[str, Any]:
+def conformance() -> dict[str, object]:
     """Run the cases of the suite in the simulation, up to the first that fails.
 
     An error of the suite itself counts only if it names a node.
@@ -133,7 +133,7 @@ def _end_of_step(_number: int, frame: FrameType | None) -> None:
     os._exit(0)
 
 
-def _say(row: dict[str, Any]) -> None:
+def _say(row: dict[str, object]) -> None:
     row["cpu_s"] = round(time.process_time(), 2)
     sys.stdout.buffer.write(orjson.dumps(row) + b"\n")
     sys.stdout.buffer.flush()

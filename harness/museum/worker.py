@@ -116,7 +116,7 @@ def main() -> None:
         _say({"broken": broken_clauses(job["clauses"])})
 
 
-def _say(row: Mapping[str, Any]) -> None:
+def _say(row: Mapping[str, object]) -> None:
     sys.stdout.buffer.write(orjson.dumps(row) + b"\n")
     sys.stdout.buffer.flush()
 

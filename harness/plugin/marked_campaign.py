@@ -55,7 +55,7 @@ class MarkedCampaign:
     provider: MachineOptions
 
 
-def check_names(options: Mapping[str, Any]) -> None:
+def check_names(options: Mapping[str, object]) -> None:
     """Raises BadInput for an option that the marker does not have."""
     for name in options:
         if name not in OPTIONS:
@@ -112,7 +112,7 @@ def _given(plain: dict[str, Any]) -> dict[str, Any]:
     return {**given, **typed}
 
 
-def _of_type(plain: dict[str, Any], name: str, wanted: type[T]) -> T | None:
+def _of_type(plain: dict[str, object], name: str, wanted: type[T]) -> T | None:
     value = plain.pop(name, None)
     if value is not None and type(value) is not wanted:
         words = "text" if wanted is str else "a whole number"
@@ -120,14 +120,14 @@ def _of_type(plain: dict[str, Any], name: str, wanted: type[T]) -> T | None:
     return value
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """Convert a value to the form of a TOML file."""
     if isinstance(value, tuple | list):
         return [_plain(item) for item in value]
     return value
 
 
-def _joined(value: Any) -> str:
+def _joined(value: object) -> str:
     return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
 
 
@@ -139,7 +139,7 @@ def _pairs(properties: Any) -> tuple[str, ...]:
     return tuple(row if isinstance(row, str) else f"{row[0]}={_text(row[1])}" for row in rows)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from staticfire.checkers.engine.kernel import Checker
 from staticfire.checkers.formats.chunks.check_files import Progress, check_files
@@ -36,7 +36,7 @@ class Check(Protocol):
 
     def __call__(
         self,
-        observations: Sequence[Mapping[str, Any]],
+        observations: Sequence[Mapping[str, object]],
         facts: RunFacts,
         checkers: Sequence[Checker],
     ) -> RunVerdict: ...

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 US_PER = {"us": 1, "ms": 1000, "s": 1_000_000}
 
@@ -26,7 +25,7 @@ def _three(value: float) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def counted(counts: Mapping[str, Any]) -> str:
+def counted(counts: Mapping[str, object]) -> str:
     """Format counts in words, with units: `send_p99_us` 1015807 is "send p99 1.02 s"."""
     parts = []
     for name, value in counts.items():

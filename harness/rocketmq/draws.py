@@ -52,7 +52,7 @@ _GROUPS: tuple[tuple[tuple[str, tuple[str, ...]], ...], ...] = (
 )
 
 
-def _some_properties(random: Random, drawn: Mapping[str, Any]) -> Properties:
+def _some_properties(random: Random, drawn: Mapping[str, object]) -> Properties:
     """Draw properties of brokers; none in half of the campaigns, for other products, and where gaps are measured.
 
     Some options make clients wait (members without notifications find each other after 20 s).
@@ -63,7 +63,7 @@ def _some_properties(random: Random, drawn: Mapping[str, Any]) -> Properties:
     return tuple(sorted((name, pick(random, values)) for group in groups for name, values in group))
 
 
-def _draw_followers(random: Random, drawn: Mapping[str, Any]) -> tuple[int, ...]:
+def _draw_followers(random: Random, drawn: Mapping[str, object]) -> tuple[int, ...]:
     if drawn["replication"] == "none":
         return (0,) * pick(random, (1, 2, 2, 3))
     shapes: tuple[tuple[int, ...], ...] = ((1,), (1, 1), (1, 1), (2, 1), (1, 1, 1))
@@ -76,7 +76,7 @@ def _draw_replication(random: Random, drawn: Mapping[str, Any]) -> str:
     return pick(random, ("sync", "sync", "sync", "async", "none"))
 
 
-def _draw_illegal_share(random: Random, drawn: Mapping[str, Any]) -> float:
+def _draw_illegal_share(random: Random, drawn: Mapping[str, object]) -> float:
     """Draw the share of illegal sends; 0 where brokers keep their options, and for clients that cannot send them."""
     if drawn["gap_max_s"] or drawn["target"] != "own" or drawn["client"] != "own":
         return 0.0
@@ -90,7 +90,7 @@ def _draw_large_share(random: Random, drawn: Mapping[str, Any]) -> float:
     return pick(random, (0.0, 0.0, 0.05, 0.15))
 
 
-def _draw_broker_properties(random: Random, drawn: Mapping[str, Any]) -> Properties:
+def _draw_broker_properties(random: Random, drawn: Mapping[str, object]) -> Properties:
     """Draw properties; with illegal sends brokers must not make unknown topics."""
     properties = _some_properties(random, drawn)
     if drawn["illegal_share"] and not drawn["auto_topic"]:
@@ -98,21 +98,21 @@ def _draw_broker_properties(random: Random, drawn: Mapping[str, Any]) -> Propert
     return properties
 
 
-def _draw_acl(random: Random, drawn: Mapping[str, Any]) -> bool:
+def _draw_acl(random: Random, drawn: Mapping[str, object]) -> bool:
     """Draw access control; off where gaps are measured, and where the brokers or the clients are not ours."""
     if drawn["gap_max_s"] or drawn["target"] != "own" or drawn["client"] != "own":
         return False
     return random.random() < ACL_SHARE
 
 
-def _draw_tls(random: Random, drawn: Mapping[str, Any]) -> str:
+def _draw_tls(random: Random, drawn: Mapping[str, object]) -> str:
     """Draw TLS; off where gaps are measured, and on real machines, where TLS excludes proxies and their faults."""
     if drawn["gap_max_s"] or drawn["environment"] != "simulation":
         return TLS_MODES[0]
     return pick(random, TLS_MODES[1:]) if random.random() < TLS_SHARE else TLS_MODES[0]
 
 
-def _draw_strategy(random: Random, drawn: Mapping[str, Any]) -> str:
+def _draw_strategy(random: Random, drawn: Mapping[str, object]) -> str:
     """Draw the strategy; AVG for other clients than ours, and where gaps are measured: others leave members idle."""
     if drawn["client"] != "own" or drawn["gap_max_s"] or "plan" in drawn:
         return AVERAGELY

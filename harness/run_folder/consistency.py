@@ -103,7 +103,7 @@ def expected_facts(
 
 
 def refuse_contradictions(
-    folder: RunFolder, recorded: Mapping[str, Any], expected: RunFacts
+    folder: RunFolder, recorded: Mapping[str, object], expected: RunFacts
 ) -> None:
     """Raise RunFolderError where the recorded facts contradict campaign, faults or history."""
     path, plain = folder.path / VERDICT_FILE, _plain(expected)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import orjson
 
@@ -30,7 +29,7 @@ def read_faults(path: Path) -> list[dict[str, object]]:
     return faults
 
 
-def _is_fault(fault: Any) -> bool:
+def _is_fault(fault: object) -> bool:
     """Whether a line of faults.jsonl has the fields of a fault, with their types."""
     return (
         isinstance(fault, dict)
@@ -48,7 +47,7 @@ def _is_fault(fault: Any) -> bool:
     )
 
 
-def _is_incident(incident: Any) -> bool:
+def _is_incident(incident: object) -> bool:
     """Whether a value has the fields of an incident, an effect of a fault on a disk."""
     return (
         isinstance(incident, dict)
@@ -60,7 +59,7 @@ def _is_incident(incident: Any) -> bool:
     )
 
 
-def _is_dropped(part: Any) -> bool:
+def _is_dropped(part: object) -> bool:
     """Whether a value is a part of a file that a power cut dropped."""
     return (
         isinstance(part, dict)

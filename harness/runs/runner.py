@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any
 
 from staticfire.faults.model.capabilities import Controls
 from staticfire.harness.environments.environment import Environment
@@ -94,7 +93,7 @@ class Run:
         """Whether the load has begun, so that there is a history to judge."""
         return self._load_start_ns > 0
 
-    async def _phase(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+    async def _phase(self, name: str, work: Coroutine[object, object, None]) -> None:
         ticker = asyncio.get_running_loop().create_task(self._tick(name))
         try:
             await work

@@ -388,7 +388,7 @@ async def _form_field(request: Request, name: str) -> str:
     return found[0]
 
 
-def _throughput(live: LiveRun) -> Any:
+def _throughput(live: LiveRun) -> object:
     kinds = (("acknowledged", ACKED), ("delivered", DELIVERED), ("refused or unclear", None))
     bad = [
         one + other
@@ -403,12 +403,12 @@ def _throughput(live: LiveRun) -> Any:
     return _over_time(live, series, "Messages a second; bands are faults")
 
 
-def _unseen(live: LiveRun) -> Any:
+def _unseen(live: LiveRun) -> object:
     series = Series(name="acknowledged, and no consumer has seen it", values=live.throughput.unseen)
     return _over_time(live, [series], "Messages that no consumer has seen; bands are faults")
 
 
-def _lag(live: LiveRun) -> Any:
+def _lag(live: LiveRun) -> object:
     series = [
         Series(name=name, values=live.throughput.lag_s(percent))
         for name, percent in (("median", 50), ("99th percentile", 99), ("longest", 100))

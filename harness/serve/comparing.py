@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from staticfire.harness.serve.documents import json_object, read_campaign, read_faults, read_verdict
 from staticfire.harness.serve.folder import NotServed, ServedFolder
@@ -43,9 +43,9 @@ class Divergence:
     """
 
     same: int
-    before: Sequence[Mapping[str, Any]] = ()
-    left: Sequence[Mapping[str, Any]] = ()
-    right: Sequence[Mapping[str, Any]] = ()
+    before: Sequence[Mapping[str, object]] = ()
+    left: Sequence[Mapping[str, object]] = ()
+    right: Sequence[Mapping[str, object]] = ()
     note: str = ""
 
 
@@ -81,11 +81,11 @@ def _differences(left: Mapping[str, str], right: Mapping[str, str]) -> list[Diff
     return [one for one in found if one.left != one.right]
 
 
-def _flat(values: Mapping[str, Any]) -> dict[str, str]:
+def _flat(values: Mapping[str, object]) -> dict[str, str]:
     return {name: str(value) for name, value in values.items()}
 
 
-def _fault(fault: Mapping[str, Any]) -> tuple[str, str]:
+def _fault(fault: Mapping[str, object]) -> tuple[str, str]:
     targets = ", ".join(map(str, rows(fault.get("targets"))))
     name = f"{fault.get('id')} {text(fault.get('kind'))} {targets}".strip()
     if fault.get("struck_ns") is None:
@@ -97,11 +97,11 @@ def _fault(fault: Mapping[str, Any]) -> tuple[str, str]:
     )
 
 
-def _seconds(value: Any) -> str:
+def _seconds(value: object) -> str:
     return f"{value / 1e9:.3f} s" if type(value) is int else "the end"
 
 
-def _verdict(document: Mapping[str, Any]) -> dict[str, str]:
+def _verdict(document: Mapping[str, object]) -> dict[str, str]:
     verdict = table(document.get("verdict"))
     if not verdict:
         return {"verdict": "none"}
@@ -153,5 +153,5 @@ def _taken(first: bytes, more: Iterator[bytes]) -> list[bytes]:
     return [line for line in (first, *following) if line]
 
 
-def _ops(lines: Iterable[bytes]) -> list[Mapping[str, Any]]:
+def _ops(lines: Iterable[bytes]) -> list[Mapping[str, object]]:
     return [json_object(line) for line in lines]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import orjson
 
@@ -24,7 +23,7 @@ FAULT_BYTES_MAX = 16 << 20
 FAULTS_MAX = 2000
 
 
-def read_campaign(folder: ServedFolder, path: Sequence[str]) -> Mapping[str, Any]:
+def read_campaign(folder: ServedFolder, path: Sequence[str]) -> Mapping[str, object]:
     """Return the options of a run; none without a readable campaign."""
     try:
         data = folder.read((*path, "campaign.toml"), CAMPAIGN_BYTES_MAX)
@@ -33,7 +32,7 @@ def read_campaign(folder: ServedFolder, path: Sequence[str]) -> Mapping[str, Any
         return {}
 
 
-def read_verdict(folder: ServedFolder, path: Sequence[str]) -> tuple[Mapping[str, Any], str]:
+def read_verdict(folder: ServedFolder, path: Sequence[str]) -> tuple[Mapping[str, object], str]:
     """Return verdict.json, and why it cannot be read. Both are empty for a run without it."""
     name = (*path, "verdict.json")
     if not folder.has(name):
@@ -58,7 +57,7 @@ def read_verdict(folder: ServedFolder, path: Sequence[str]) -> tuple[Mapping[str
     return document, ""
 
 
-def read_faults(folder: ServedFolder, path: Sequence[str]) -> list[Mapping[str, Any]]:
+def read_faults(folder: ServedFolder, path: Sequence[str]) -> list[Mapping[str, object]]:
     """Return the planned faults of a run, at most FAULTS_MAX."""
     try:
         lines = folder.read((*path, "faults.jsonl"), FAULT_BYTES_MAX).splitlines()
@@ -67,7 +66,7 @@ def read_faults(folder: ServedFolder, path: Sequence[str]) -> list[Mapping[str, 
     return [one for one in map(json_object, lines[:FAULTS_MAX]) if one]
 
 
-def json_object(line: bytes) -> Mapping[str, Any]:
+def json_object(line: bytes) -> Mapping[str, object]:
     """Return the object of a line of JSON; an empty one for any other line."""
     try:
         return table(orjson.loads(line))

@@ -6,7 +6,6 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from staticfire.harness.serve.documents import json_object
 from staticfire.harness.serve.folder import Entry, NotServed, ServedFolder
@@ -44,7 +43,7 @@ class Hunt:
     spent_s: Sequence[float]  # CPU time of all runs so far, after each row; 0: not recorded
     latest_new: int  # the row that last reached something new, from 1; 0: none
     behaviours: Sequence[tuple[str, int]]  # (mark, seeds that reached it)
-    failures: Sequence[Mapping[str, Any]]
+    failures: Sequence[Mapping[str, object]]
     is_cut: bool  # the file has more rows than were read
 
     @property
@@ -103,8 +102,8 @@ def read_hunt(folder: ServedFolder, path: Sequence[str]) -> Hunt:
     seeds_of: dict[str, int] = {}
     reached: list[int] = []
     spent_s: list[float] = []
-    failures: list[Mapping[str, Any]] = []
-    clusters: dict[str, list[Mapping[str, Any]]] = {}
+    failures: list[Mapping[str, object]] = []
+    clusters: dict[str, list[Mapping[str, object]]] = {}
     latest_new = 0
     for row in _rows(folder, path):
         state = _state(row.get("valid"))
@@ -136,7 +135,7 @@ def read_hunt(folder: ServedFolder, path: Sequence[str]) -> Hunt:
     )
 
 
-def _rows(folder: ServedFolder, path: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+def _rows(folder: ServedFolder, path: Sequence[str]) -> Iterator[Mapping[str, object]]:
     size = 0
     with folder.open(path) as file:
         for count, line in enumerate(iter(partial(file.readline, LINE_BYTES_MAX), b"")):
@@ -148,7 +147,7 @@ def _rows(folder: ServedFolder, path: Sequence[str]) -> Iterator[Mapping[str, An
                 yield row
 
 
-def _cluster(cause: str, members: Sequence[Mapping[str, Any]]) -> Cluster:
+def _cluster(cause: str, members: Sequence[Mapping[str, object]]) -> Cluster:
     seeds = sorted(int(seed) for row in members if (seed := number(row.get("seed"))) is not None)
     names = dict.fromkeys(text(name) for row in members for name in rows(row.get("anomalies")))
     return Cluster(

@@ -102,7 +102,7 @@ class LiveRun:
         self.last_ns = 0
         self.faults: OrderedDict[Any, dict[str, Any]] = OrderedDict()  # the latest FAULTS_MAX
         self.events: deque[tuple[int, str]] = deque(maxlen=LATEST_MAX)  # (time, text)
-        self.latest: deque[Mapping[str, Any]] = deque(maxlen=LATEST_MAX)
+        self.latest: deque[Mapping[str, object]] = deque(maxlen=LATEST_MAX)
         self.damaged = 0  # lines
         self.counts_unseen = True  # not for batch ops, whose messages have no keys of their own
         self._begin()
@@ -148,7 +148,7 @@ class LiveRun:
             self._add(json_object(line))
         self.position += end
 
-    def _add(self, op: Mapping[str, Any]) -> None:
+    def _add(self, op: Mapping[str, object]) -> None:
         time_ns = op.get("time_ns")
         if type(time_ns) is not int or not 0 <= time_ns < 1 << 62:
             self.damaged += 1
@@ -173,7 +173,7 @@ class LiveRun:
         elif f in ("drain", "probe"):
             self.events.append((time_ns, f"{f} {kind}"))
 
-    def _add_acked(self, time_ns: int, value: Mapping[str, Any]) -> None:
+    def _add_acked(self, time_ns: int, value: Mapping[str, object]) -> None:
         self.counts_unseen = self.counts_unseen and "count" not in value
         key = text(value.get("key"))
         if key and self._acked.add(key) and key not in self._seen:
@@ -181,7 +181,7 @@ class LiveRun:
             if len(self._waiting) < WAITING_MAX:
                 self._waiting[key] = time_ns
 
-    def _add_seen(self, time_ns: int, messages: Sequence[Any]) -> list[int]:
+    def _add_seen(self, time_ns: int, messages: Sequence[object]) -> list[int]:
         """Add the lags of messages delivered for the first time after their acknowledgement."""
         lags_ns = []
         for message in messages:
@@ -192,7 +192,7 @@ class LiveRun:
                     lags_ns.append(max(time_ns - acked_ns, 0))
         return lags_ns
 
-    def _add_nemesis(self, time_ns: int, f: str, value: Mapping[str, Any]) -> None:
+    def _add_nemesis(self, time_ns: int, f: str, value: Mapping[str, object]) -> None:
         name, number_ = text(value.get("kind")) or f, str(value.get("fault_id", f))
         targets = ", ".join(map(str, rows(value.get("targets"))))
         if f.startswith("start_"):

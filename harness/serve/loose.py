@@ -6,22 +6,22 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def table(value: Any) -> Mapping[str, Any]:
+def table(value: object) -> Mapping[str, object]:
     """The value, if it is an object."""
     return value if isinstance(value, dict) else {}
 
 
-def rows(value: Any) -> list[Any]:
+def rows(value: object) -> list[object]:
     """The value, if it is an array."""
     return value if isinstance(value, list) else []
 
 
-def tables(value: Any) -> list[Mapping[str, Any]]:
+def tables(value: object) -> list[Mapping[str, object]]:
     """The objects of an array."""
     return [one for one in rows(value) if isinstance(one, dict)]
 
 
-def text(value: Any) -> str:
+def text(value: object) -> str:
     """The value, if it is text."""
     return value if isinstance(value, str) else ""
 

@@ -18,7 +18,7 @@ SIGNS = {"valid": "✓", "invalid": "✗", "unknown": "?", "unfinished": "…", 
 CELL_MAX = 300  # characters of a value in a table
 
 
-def _finalize(value: Any) -> Any:
+def _finalize(value: object) -> object:
     if isinstance(value, Markup):
         return value
     return "" if value is None else printable(str(value))
@@ -56,7 +56,7 @@ def lines(texts: Iterable[str]) -> Markup:
     return Markup("\n").join(printable(text) for text in texts)
 
 
-def compact(value: Any) -> str:
+def compact(value: object) -> str:
     """Return a value as shortened JSON."""
     try:
         text = orjson.dumps(value, default=str).decode()

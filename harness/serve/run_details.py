@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from staticfire.harness.serve.documents import read_campaign, read_faults, read_verdict
 from staticfire.harness.serve.folder import Entry, NotServed, ServedFolder
@@ -24,7 +23,7 @@ class CheckerPart:
     word: str
     reason: str
     counts: Mapping[str, int]
-    findings: Sequence[Mapping[str, Any]]
+    findings: Sequence[Mapping[str, object]]
     left_out: int  # findings that are not shown
 
 
@@ -34,8 +33,8 @@ class RunDetails:
 
     summary: RunSummary
     checkers: Sequence[CheckerPart]
-    faults: Sequence[Mapping[str, Any]]
-    settings: Mapping[str, Any]
+    faults: Sequence[Mapping[str, object]]
+    settings: Mapping[str, object]
     diagnoses: Sequence[str]
     caveats: Sequence[str]
     coverage: Mapping[str, int]
@@ -69,7 +68,7 @@ def details_of(folder: ServedFolder, summary: RunSummary) -> RunDetails:
     )
 
 
-def _checker(checker: Mapping[str, Any]) -> CheckerPart:
+def _checker(checker: Mapping[str, object]) -> CheckerPart:
     valid = checker.get("valid")
     findings = tables(checker.get("findings"))
     word = "ok" if valid is True else "violated" if valid is False else "unknown"
@@ -83,7 +82,7 @@ def _checker(checker: Mapping[str, Any]) -> CheckerPart:
     )
 
 
-def _texts(value: Any) -> list[str]:
+def _texts(value: object) -> list[str]:
     return [text(one) for one in rows(value) if text(one)]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from staticfire.harness.serve.documents import read_campaign, read_verdict
 from staticfire.harness.serve.folder import Entry, NotServed, ServedFolder
@@ -45,7 +44,7 @@ class RunSummary:
         return "\n".join((*parts, *self.anomalies)).casefold()
 
 
-SORTS: Mapping[str, Callable[[RunSummary], Any]] = {
+SORTS: Mapping[str, Callable[[RunSummary], object]] = {
     "name": lambda run: run.name,
     "verdict": lambda run: STATES.index(run.state),
     "workload": lambda run: run.workload,
@@ -124,7 +123,7 @@ def summary_of(folder: ServedFolder, name: str) -> RunSummary:
     )
 
 
-def state_of(document: Mapping[str, Any]) -> str:
+def state_of(document: Mapping[str, object]) -> str:
     """Return the verdict as a word."""
     if not document:
         return UNFINISHED
@@ -134,14 +133,14 @@ def state_of(document: Mapping[str, Any]) -> str:
     return INVALID if valid is False else UNKNOWN
 
 
-def version_of(document: Mapping[str, Any]) -> str:
+def version_of(document: Mapping[str, object]) -> str:
     """Return version and commit of the Staticfire that recorded a run."""
     versions = table(document.get("versions"))
     parts = (text(versions.get("staticfire")), text(versions.get("commit")))
     return " ".join(part for part in parts if part)
 
 
-def violations_of(verdict: Mapping[str, Any]) -> dict[str, int]:
+def violations_of(verdict: Mapping[str, object]) -> dict[str, int]:
     """Return violations by anomaly: the checker's counts under the anomalies' names, or else the findings."""
     found: dict[str, int] = {}
     for checker in tables(verdict.get("verdicts")):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:  # systems that run on real machines only need no simulation
     from staticfire.harness.simulation.hosts.process import SimProcess
@@ -19,7 +19,7 @@ class ServerMemory(Protocol):
     @property
     def parts(self) -> Sequence[str]: ...
 
-    def read(self, process: SimProcess) -> Mapping[str, Any]:
+    def read(self, process: SimProcess) -> Mapping[str, object]:
         """The parts that this server has at this instant by name: a row, or a list of rows, each a table of values.
 
         A server that is still opening has none.

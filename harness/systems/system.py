@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from random import Random
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:  # `staticfire run --help` starts sooner without
     from staticfire.checkers.guarantees.facts import RunFacts
@@ -28,10 +28,10 @@ if TYPE_CHECKING:  # `staticfire run --help` starts sooner without
     from staticfire.harness.workloads.workload import Workload
 
 # Draws the value of one option from that option's stream. It may read the options that were drawn before.
-Draw = Callable[[Random, Mapping[str, Any]], Any]
+Draw = Callable[[Random, Mapping[str, object]], object]
 # Options without which there is no campaign: a system fixes or draws them.
 NEEDED_OPTIONS = ("coordinators", "followers", "flush", "replication", "log_file_bytes")
-Phase = Callable[[str, Coroutine[Any, Any, None]], Coroutine[Any, Any, None]]
+Phase = Callable[[str, Coroutine[object, object, None]], Coroutine[object, object, None]]
 
 
 class Operations(Protocol):
@@ -105,7 +105,7 @@ class System(Protocol):
     def targets(self) -> Mapping[str, Sequence[str]]: ...
 
     @property
-    def options(self) -> Mapping[str, Any]: ...
+    def options(self) -> Mapping[str, object]: ...
 
     @property
     def draws(self) -> Mapping[str, Draw]: ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from staticfire.harness.clients.configuration import Configuration
 from staticfire.harness.clients.consumer import ListenerControl
@@ -11,7 +11,7 @@ from staticfire.harness.clients.port import ClientPort
 from staticfire.harness.machines.machine import LaunchSpec
 from staticfire.system_under_test.runtime.env import Env
 
-Main = Callable[[Env], Coroutine[Any, Any, None]]
+Main = Callable[[Env], Coroutine[object, object, None]]
 
 
 class Target(Protocol):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
-from typing import Any
 
 from staticfire.checkers.model.history import Op
 from staticfire.harness.campaign.campaign import Campaign
@@ -49,7 +48,7 @@ class Workload:
     changed: Callable[[Campaign, int], ConsumerSpec] | None = None
     awaits: Awaits = awaits_nothing
     settle_s: float = 60.0
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict)
     faults: tuple[str, ...] = ()
     avoids: tuple[str, ...] = ()
     broker_properties: Mapping[str, str] = field(default_factory=dict)

@@ -56,7 +56,7 @@ def check_consent(
         )
 
 
-def ask_consent(command: str, values: Mapping[str, Any]) -> None:
+def ask_consent(command: str, values: Mapping[str, object]) -> None:
     """Ask on the terminal. Raises BadInput unless the answer is yes."""
     print(f"{command} {in_words(values)}: go on? [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
@@ -98,7 +98,7 @@ def _has_terminal() -> bool:
     return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def in_words(values: Mapping[str, Any]) -> str:
+def in_words(values: Mapping[str, object]) -> str:
     """Return the options that have a value: `topic=Orders cluster=DefaultCluster`. Secrets become `***`."""
     given = {name: value for name, value in values.items() if value is not None}
     return " ".join(f"{name}={'***' if name in SECRET else given[name]}" for name in given)

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
 
 import orjson
 
@@ -21,11 +20,11 @@ class Table:
     """Rows under column names; in JSON, an object for each row, or the `document` from which the rows were taken."""
 
     columns: Sequence[str]
-    rows: Sequence[Sequence[Any]]
+    rows: Sequence[Sequence[object]]
     note: str = field(default="", kw_only=True)  # printed below the table, not in JSON
-    document: Any = field(default=None, kw_only=True)
+    document: object = field(default=None, kw_only=True)
 
-    def to_json(self) -> Any:
+    def to_json(self) -> object:
         if self.document is not None:
             return self.document
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
@@ -66,9 +65,9 @@ class Table:
 class Record:
     """Names and values; in JSON, one object."""
 
-    values: Mapping[str, Any]
+    values: Mapping[str, object]
 
-    def to_json(self) -> Any:
+    def to_json(self) -> object:
         return dict(self.values)
 
     def show(self) -> None:

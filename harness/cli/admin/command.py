@@ -32,7 +32,7 @@ from staticfire.system_under_test.runtime.real_env import JsonLinesLog, RealCloc
 DEFAULT_NAME_SERVER = "127.0.0.1:9876"
 TIMEOUT_MAX_S = 600
 
-Work = Callable[..., Coroutine[Any, Any, Answer]]
+Work = Callable[..., Coroutine[object, object, Answer]]
 Values = dict[str, Any]  # of the options of one command
 Connector = Callable[[], AbstractAsyncContextManager[AdminClient]]
 Look = Callable[[AdminClient, Values], Awaitable[list[str]]]
@@ -168,7 +168,7 @@ def _run(connect: Connector, work: Callable[[AdminClient], Awaitable[Found]]) ->
         return asyncio.run(run())
 
 
-def done(text: str, **values: Any) -> Record:
+def done(text: str, **values: object) -> Record:
     """Return the answer of a command that prints no table."""
     return Record({"done": text, **values})
 

@@ -7,7 +7,6 @@ import re
 import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import orjson
 
@@ -57,7 +56,7 @@ class RunRow:
     cpu_s: float = 0.0  # of judging
 
     @property
-    def columns(self) -> dict[str, Any]:
+    def columns(self) -> dict[str, object]:
         """Return the row as Parquet holds it."""
         return {**asdict(self), "valid": str(self.valid).lower()}
 

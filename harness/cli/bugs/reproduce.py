@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 import orjson
@@ -121,7 +121,7 @@ def reproduce(name: str, blind: bool, budget: float, jobs: int, is_json: bool, r
 
 def _search(
     bug: Defect, search: Search, jobs: int, budget_s: float
-) -> tuple[int, dict[str, Any]] | None:
+) -> tuple[int, dict[str, object]] | None:
     """Find the first invalid seed, and the options of its campaign. Raises HarnessError, KeyboardInterrupt."""
     started = time.monotonic()
     first_failure = ""
@@ -152,7 +152,7 @@ def _search(
 
 def _judged(
     bug: Defect, workers: Workers, jobs: int, *, is_blind: bool
-) -> Iterator[tuple[dict[str, Any], SeedResult]]:
+) -> Iterator[tuple[dict[str, object], SeedResult]]:
     judging = Judging(client_only=False, provider=MachineOptions())
     if not is_blind:
         given = given_options(

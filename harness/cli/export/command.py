@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
@@ -27,7 +27,7 @@ SECONDS_MAX = 9e9
 FILE = click.Path(path_type=Path)
 
 
-def _nanoseconds(_context: click.Context, _option: click.Parameter, given: float | None) -> Any:
+def _nanoseconds(_context: click.Context, _option: click.Parameter, given: float | None) -> object:
     if given is None:
         return None
     if not 0 <= given < SECONDS_MAX:

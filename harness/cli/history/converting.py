@@ -77,7 +77,7 @@ def _name_of(source: Path) -> str:
     return path.name if own else path.parent.name or path.stem
 
 
-def _queue(_context: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> Any:
+def _queue(_context: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> object:
     return frozenset(map(_queue_named, given))
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from random import Random
-from typing import Any
 
 from staticfire.faults.errors import FaultError
 from staticfire.faults.model.draws import pick
@@ -93,7 +92,7 @@ def bred(drawn: Campaign, parents: Sequence[Campaign]) -> Campaign:
     return drawn
 
 
-def options_of(campaign: Campaign) -> dict[str, Any]:
+def options_of(campaign: Campaign) -> dict[str, object]:
     """Return all given options of the campaign but its seed."""
     return {
         field.name: getattr(campaign, field.name)

@@ -133,7 +133,7 @@ def hunt(
     is_markdown: bool,
     is_json: bool,
     provider: MachineOptions,
-    **options: Any,
+    **options: object,
 ) -> int:
     """Run one campaign with every seed of a range, and sum up the results.
 
@@ -207,7 +207,7 @@ def _hunt(
     out: Path | None,
     is_dry_run: bool,
     provider: MachineOptions,
-    options: dict[str, Any],
+    options: dict[str, object],
 ) -> int:
     """Carry out the hunt and print it; add all results to `results`. Returns the exit status."""
     order = seed_range(seeds)
@@ -276,7 +276,7 @@ class _How:
     bred_folder: Path | None
 
 
-def _mark(given: dict[str, Any], client_only: bool, guided: bool) -> str:
+def _mark(given: dict[str, object], client_only: bool, guided: bool) -> str:
     """Return the mark that distinguishes rows of hunts with different options."""
     text = repr((sorted(given.items()), client_only, guided))
     return hashlib.sha256(text.encode()).hexdigest()[:12]
@@ -354,7 +354,7 @@ def _run_all(
     found: list[SeedResult],
     rows: Rows,
     order: Sequence[int],
-    given: dict[str, Any],
+    given: dict[str, object],
     mark: str,
     limits: _Limits,
     how: _How,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.cli.hunt.breeding import (
@@ -20,7 +19,7 @@ from staticfire.harness.cli.hunt.workers import Task, Workers
 
 
 def run_seeds(
-    order: Sequence[int], given: dict[str, Any], workers: Workers, judging: Judging
+    order: Sequence[int], given: dict[str, object], workers: Workers, judging: Judging
 ) -> Iterator[SeedResult]:
     """Yield the results as they come."""
     return workers.results([Task(seed, given, judging) for seed in order])
@@ -28,7 +27,7 @@ def run_seeds(
 
 def run_guided(
     order: Sequence[int],
-    given: dict[str, Any],
+    given: dict[str, object],
     workers: Workers,
     judging: Judging,
     bred_folder: Path,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from staticfire.harness.cli.hunt.seeds import SeedResult
 from staticfire.harness.cli.hunt.summary import answers_text, causes_of, command_of
@@ -18,7 +17,7 @@ ANSWERS = {"True": "valid", "False": "invalid", "unknown": "unknown"}
 def say_hunt(
     outputs: Outputs,
     results: Sequence[SeedResult],
-    options: dict[str, Any],
+    options: dict[str, object],
     status: int,
     wall_s: float,
 ) -> None:
@@ -69,7 +68,7 @@ def _case(result: SeedResult) -> Case:
 def _markdown(
     results: Sequence[SeedResult],
     causes: Mapping[tuple[str, str], Sequence[SeedResult]],
-    options: dict[str, Any],
+    options: dict[str, object],
 ) -> str:
     lines = [f"## Hunt: {len(results)} seeds: {answers_text(results)}", ""]
     for (workload, cause), found in causes.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from staticfire.checkers.verdicts.compose import CLIENT_CHECKERS, check_run
 from staticfire.harness.campaign.campaign import Campaign
@@ -42,7 +42,7 @@ class SeedResult:
     wall_s: float = 0.0
 
     @property
-    def row(self) -> dict[str, Any]:
+    def row(self) -> dict[str, object]:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
@@ -53,7 +53,7 @@ class Judging(NamedTuple):
     provider: MachineOptions
 
 
-def run_seed(seed: int, given: dict[str, Any], judging: Judging) -> SeedResult:
+def run_seed(seed: int, given: dict[str, object], judging: Judging) -> SeedResult:
     """Run one seed. Never raises, so that one bad seed does not end the hunt."""
     try:
         return judge_seed(seed, given, judging)
@@ -61,7 +61,7 @@ def run_seed(seed: int, given: dict[str, Any], judging: Judging) -> SeedResult:
         return failed_seed(seed, given, raised_text(error))
 
 
-def failed_seed(seed: int, given: dict[str, Any], reason: str) -> SeedResult:
+def failed_seed(seed: int, given: dict[str, object], reason: str) -> SeedResult:
     """Return the result of a seed that could not be carried out."""
     return SeedResult(
         seed=seed,
@@ -77,14 +77,14 @@ def failed_seed(seed: int, given: dict[str, Any], reason: str) -> SeedResult:
     )
 
 
-def campaign_of(seed: int, given: dict[str, Any], judging: Judging) -> Campaign:
+def campaign_of(seed: int, given: dict[str, object], judging: Judging) -> Campaign:
     """Return the campaign of a seed. Raises CampaignError, BadInput."""
     given = dict(given)
     choose_faults(seed, given, judging.provider)
     return draw_campaign(seed, given)
 
 
-def judge_seed(seed: int, given: dict[str, Any], judging: Judging) -> SeedResult:
+def judge_seed(seed: int, given: dict[str, object], judging: Judging) -> SeedResult:
     from staticfire.harness.console.console import summary_lines
     from staticfire.harness.report.verdict_lines import verdict_lines
 

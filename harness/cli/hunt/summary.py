@@ -28,7 +28,7 @@ def as_given(options: dict[str, Any]) -> str:
     return "".join(f" {word}" for word in words)
 
 
-def print_summary(results: Sequence[SeedResult], options: dict[str, Any]) -> None:
+def print_summary(results: Sequence[SeedResult], options: dict[str, object]) -> None:
     """Print the summary of one workload with at least one result."""
     kinds = Counter(kind for result in results for kind in result.bitten)
     _print(f"seeds     {len(results)}: {answers_text(results)}")
@@ -51,7 +51,7 @@ def print_summary(results: Sequence[SeedResult], options: dict[str, Any]) -> Non
         print(f"cause     {cause or 'unnamed'} in {count}: {again}")
 
 
-def command_of(result: SeedResult, options: dict[str, Any]) -> str:
+def command_of(result: SeedResult, options: dict[str, object]) -> str:
     """Return the command that repeats a run of a hunt with these options."""
     if result.bred:
         return f"staticfire run --campaign {shlex.quote(result.bred)}"
@@ -67,7 +67,7 @@ def causes_of(results: Sequence[SeedResult]) -> dict[str, list[SeedResult]]:
     return dict(sorted(causes.items(), key=lambda item: -len(item[1])))
 
 
-def _reaching(results: Sequence[SeedResult], options: dict[str, Any]) -> str:
+def _reaching(results: Sequence[SeedResult], options: dict[str, object]) -> str:
     """Return the name under which marks of coverage list the campaigns that should reach them."""
     workload = results[0].workload
     return str(options.get("campaign") or ("default" if workload == "queue" else workload))

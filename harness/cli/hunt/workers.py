@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing.connection import wait
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from staticfire.harness.cli.hunt import seeds
 from staticfire.harness.cli.hunt.seeds import Judging, SeedResult, failed_seed
@@ -18,7 +18,7 @@ class Task(NamedTuple):
     """A seed to run."""
 
     seed: int
-    given: dict[str, Any]  # options of its campaign
+    given: dict[str, object]  # options of its campaign
     judging: Judging
 
 
@@ -101,5 +101,5 @@ def _run_task(task: Task) -> SeedResult:
     return seeds.run_seed(*task)
 
 
-def _run(seed: int, given: dict[str, Any], judging: Judging) -> SeedResult:
+def _run(seed: int, given: dict[str, object], judging: Judging) -> SeedResult:
     return seeds.run_seed(seed, given, judging)

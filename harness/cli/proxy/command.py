@@ -8,7 +8,7 @@ import re
 import signal
 import sys
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Protocol
 
 import click
 
@@ -33,7 +33,7 @@ class View(Protocol):
 
     def event(self, text: str) -> None: ...
 
-    def answered(self, fields: dict[str, Any]) -> None: ...
+    def answered(self, fields: dict[str, object]) -> None: ...
 
     def refresh(self, proxy: Proxy) -> None: ...
 
@@ -52,7 +52,7 @@ class LineView:
     def event(self, text: str) -> None:
         self._say({"event": "told", "text": text})
 
-    def answered(self, fields: dict[str, Any]) -> None:
+    def answered(self, fields: dict[str, object]) -> None:
         self._say(fields)
 
     def refresh(self, proxy: Proxy) -> None:
@@ -87,7 +87,7 @@ class TableView:
     def event(self, text: str) -> None:
         self._live.console.print(printable(text), markup=False, soft_wrap=True)
 
-    def answered(self, fields: dict[str, Any]) -> None:
+    def answered(self, fields: dict[str, object]) -> None:
         self.event(encode_line(fields).decode().rstrip())
 
     def refresh(self, proxy: Proxy) -> None:

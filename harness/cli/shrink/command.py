@@ -7,7 +7,7 @@ import os
 import time
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -86,7 +86,7 @@ def shrink(run: Path, out: Path | None, budget: float, jobs: int) -> int:
 
 
 def _print_recipe(
-    folder: RunFolder, campaign: Campaign, verdict: dict[str, Any], out: Path
+    folder: RunFolder, campaign: Campaign, verdict: dict[str, object], out: Path
 ) -> None:
     """Print the commands for a run on real machines. Raises BadInput, HarnessError."""
     from staticfire.checkers.verdicts.compose import RunVerdict

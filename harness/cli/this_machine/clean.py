@@ -102,7 +102,7 @@ def _journals(folder: Path, text: str | None) -> list[Path]:
         raise BadInput(f"{source} is no state folder: {error}") from error
 
 
-def _report(path: Path, hosts: MachineOptions, *, dry_run: bool) -> dict[str, Any] | None:
+def _report(path: Path, hosts: MachineOptions, *, dry_run: bool) -> dict[str, object] | None:
     """Return the report on one run: what it left, and whether that was removed; None if it has just ended by itself."""
     try:
         journal = read_journal(path)

@@ -97,7 +97,9 @@ class DockerProvider(ProxiedMachines):
             for number, node in enumerate(nodes)
         }
 
-    async def _ready(self, node: str, making: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def _ready(
+        self, node: str, making: Callable[[], Coroutine[object, object, None]]
+    ) -> None:
         """Wait for the disks and the node's pod, which is made now unless it is under way already."""
         assert self._disks is not None
         if node in WITHOUT_POD:
@@ -204,7 +206,7 @@ class DockerProvider(ProxiedMachines):
     ) -> dict[str, object]:
         """Return the network options of a container. The harness's own clients need no pod: no fault touches them."""
         if node in WITHOUT_POD:
-            endpoint: Any = engine.client.api.create_endpoint_config(ipv4_address=address)
+            endpoint: object = engine.client.api.create_endpoint_config(ipv4_address=address)
             return {"network": network.name, "networking_config": {network.name: endpoint}}
         return {"network_mode": f"container:{pod_name(machines.inventory.identity, node)}"}
 

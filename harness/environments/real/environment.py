@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from random import Random
-from typing import Any
 
 from staticfire.checkers.model.history import NEMESIS, OpType, Stamp
 from staticfire.faults.plans.catalogue import fault_named
@@ -238,7 +237,7 @@ class RealEnvironment:
         process: int,
         type: OpType,
         f: str,
-        value: dict[str, Any],
+        value: dict[str, object],
         error: str | None,
         stamp: Stamp | None,
     ) -> None:

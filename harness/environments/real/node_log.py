@@ -59,7 +59,7 @@ def _log_line(fields: dict[str, Any], start_wall_ms: int) -> LogLine:
     return LogLine(at_ns, str(fields["level"]), str(fields["event"]), rest)
 
 
-def _fields_of(raw: bytes) -> dict[str, Any] | None:
+def _fields_of(raw: bytes) -> dict[str, object] | None:
     try:
         fields = orjson.loads(raw)
     except orjson.JSONDecodeError:

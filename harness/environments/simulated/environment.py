@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from random import Random
-from typing import Any
 
 from staticfire.checkers.model.history import NEMESIS, OpType
 from staticfire.harness.campaign.campaign import Campaign
@@ -159,7 +158,7 @@ class SimulationEnvironment:
         return self.target.client_main(node.name, node.bootstrap, port, node.listener, number)
 
     def _emitter(self, node: SimulatedNode, process: int) -> Callable[..., None]:
-        def emit(type: OpType, f: str, value: dict[str, Any], error: str | None) -> None:
+        def emit(type: OpType, f: str, value: dict[str, object], error: str | None) -> None:
             self.recorder.record(process, type, f, value, error, node.name)
 
         return emit
@@ -230,7 +229,7 @@ class SimulationEnvironment:
         self, nodes: Sequence[str], begin_ns: int, end_ns: int | None
     ) -> list[dict[str, object]]:
         """Return what faults did to the disks of these nodes within a time; of repeated effects only the first."""
-        found: list[dict[str, Any]] = []
+        found: list[dict[str, object]] = []
         for node in nodes:
             seen: set[str] = set()
             for one in self.nodes[node].host.disk.incidents if node in self.nodes else ():

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import dataclass, field
-from typing import Any
 
 from staticfire.faults.model.capabilities import Evidence
 from staticfire.harness.clients.names import ADMIN, PROBE
@@ -26,7 +25,7 @@ MESSAGE_BYTES = 64
 TRIES, POLL_S = 16, 0.5
 FORMER_OFFSET = 1  # the offset of the former topic's group
 
-Row = list[Any]  # broker, queue, min, max and position of a reader
+Row = list[object]  # broker, queue, min, max and position of a reader
 Scope = tuple[str, str]  # group and topic
 BrokerQueue = tuple[str, int]  # broker name and queue
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
 
 from staticfire.checkers.guarantees.facts import RunFacts
 from staticfire.checkers.model.history import Op
@@ -39,7 +38,7 @@ class RocketMQ:
     name = "rocketmq"
     workloads: Mapping[str, Workload] = WORKLOADS
     targets: Mapping[str, Sequence[str]] = limits.PLACES
-    options: Mapping[str, Any] = MappingProxyType({})
+    options: Mapping[str, object] = MappingProxyType({})
     draws: Mapping[str, Draw] = DRAWS
     stored_logs: StoredLogs | None = CommitLogs()
     memory: ServerMemory | None = RocketMQMemory()

@@ -24,7 +24,7 @@ SEARCHED_OF_QUEUE = 2  # messages whose store times are searched for
 POLL_S = 2.0
 
 
-def _wanted(op: Op) -> list[list[Any]]:
+def _wanted(op: Op) -> list[list[object]]:
     """Return [key, queue, queue offset, physical offset] of a send's messages; of a large batch, of each range's first.
 
     A client need not report the physical offset. Then it is UNKNOWN, and a look-up by id is not possible.
@@ -82,7 +82,7 @@ class LookUps:
         """Whether all messages that the node has served went to this run."""
         return not self._environment.is_lost(node) and not self._environment.is_external(node)
 
-    def _acknowledged(self, broker_name: str) -> dict[str, list[list[Any]]]:
+    def _acknowledged(self, broker_name: str) -> dict[str, list[list[object]]]:
         """Return the messages to look up, by topic."""
         found: dict[str, list[list[Any]]] = {self._environment.campaign.topic: []}
         for op in self._recorder.ops:

@@ -50,7 +50,7 @@ def inspect_queues(files: Mapping[str, bytes], log: bytes, start: int) -> dict[s
     ([topic, queue, offset] of the first ones); and `missing`, how many records have no entry (None when old log files
     are gone).
     """
-    holes: list[list[Any]] = []
+    holes: list[list[object]] = []
     wrong: list[list[Any]] = []
     entries = 0
     for file, content in _by_queue(files):
@@ -95,7 +95,7 @@ def _files_of_queues(files: Mapping[str, bytes]) -> Counter[tuple[str, str]]:
     return Counter((match["topic"], match["queue"]) for match in found)
 
 
-def _positions_in(file: QueueFile, numbers: Ints) -> list[list[Any]]:
+def _positions_in(file: QueueFile, numbers: Ints) -> list[list[object]]:
     return [[file.topic, file.queue, file.first + number] for number in numbers.tolist()]
 
 

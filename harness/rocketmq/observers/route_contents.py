@@ -73,7 +73,7 @@ class RouteContents:
                     "master": table["queues"],
                 }
 
-    async def _ask(self, f: str, node: str, topic: str) -> Mapping[str, Any] | None:
+    async def _ask(self, f: str, node: str, topic: str) -> Mapping[str, object] | None:
         """Send a request; None: no answer."""
         address = self._environment.server_address(node)
         outcome = await self._environment.request(

@@ -6,7 +6,6 @@ It records answers when they change, and once more at the end with the brokers t
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from staticfire.harness.clients.names import ADMIN
 from staticfire.harness.environments.environment import Environment
@@ -17,7 +16,7 @@ EVERY_S = 5.0
 class RouteWatch:
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
-        self._last: dict[str, tuple[Any, list[str]]] = {}
+        self._last: dict[str, tuple[object, list[str]]] = {}
         topology = environment.topology
         self._nodes = {environment.server_address(b.node): b.node for b in topology.replicas}
 

@@ -54,7 +54,7 @@ PUT_NUMBERS = "TOPIC_PUT_NUMS"
 HALF_TOPIC, SCHEDULE_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC", "SCHEDULE_TOPIC_XXXX"
 
 
-def _write(folder: str, name: str, document: dict[str, Any]) -> Answer:
+def _write(folder: str, name: str, document: dict[str, object]) -> Answer:
     """Raises HarnessError if the file cannot be written."""
     path = Path(folder, name)
     try:
@@ -137,7 +137,7 @@ async def export_metadata(
         return _write(
             folder, "subscriptionGroup.json", (await user_groups(admin, broker)).to_json()
         )
-    document: dict[str, Any] = {"exportTime": time.time_ns() // 1_000_000}
+    document: dict[str, object] = {"exportTime": time.time_ns() // 1_000_000}
     masters = (await admin.masters(cluster)).values()
     if not only_topics:
         document["subscriptionGroupTable"] = await _groups(admin, masters)

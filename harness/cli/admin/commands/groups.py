@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from staticfire.harness.cli.admin.acting import Effect, changes_in_words
 from staticfire.harness.cli.admin.answers import Answer, Table, time_text
 from staticfire.harness.cli.admin.command import (
@@ -88,7 +86,7 @@ async def _overwritten(admin: AdminClient, values: Values) -> list[str]:
     overwrites=_overwritten,
 )
 async def update_sub_group(
-    admin: AdminClient, broker: str | None, cluster: str | None, **settings: Any
+    admin: AdminClient, broker: str | None, cluster: str | None, **settings: object
 ) -> Answer:
     """Act on one broker with -b, on all masters of a cluster with -c. An existing group gets all of these settings."""
     config = _wanted(settings)

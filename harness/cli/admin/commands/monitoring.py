@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Any
 
 from staticfire.harness.cli.admin.answers import Answer, Table
 from staticfire.harness.cli.admin.command import admin_command
@@ -126,7 +125,7 @@ def _is_push(info: ConsumerRunningInfo) -> bool:
     return info.properties.get("PROP_CONSUME_TYPE") == "CONSUME_PASSIVELY"
 
 
-def _subscription(info: ConsumerRunningInfo) -> list[tuple[Any, ...]]:
+def _subscription(info: ConsumerRunningInfo) -> list[tuple[object, ...]]:
     return sorted(
         (each.topic, each.sub_string, each.expression_type or "") for each in info.subscription_set
     )

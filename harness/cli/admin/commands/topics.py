@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import click
 
@@ -116,7 +115,7 @@ def order_change(topic: str, there: Mapping[str, str], wanted: str) -> list[str]
     overwrites=_overwritten,
 )
 async def update_topic(
-    admin: AdminClient, broker: str | None, cluster: str | None, **settings: Any
+    admin: AdminClient, broker: str | None, cluster: str | None, **settings: object
 ) -> Answer:
     """Act on one broker with -b, on all masters of a cluster with -c. An existing topic gets all of these settings."""
     config = _wanted(settings)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from staticfire.faults.linux.clock import FOLDERS, LIBRARY, PACKAGE
 from staticfire.faults.linux.disks.disk_speed import THROTTLES
@@ -40,7 +40,7 @@ async def lacks_on(options: MachineOptions) -> dict[str, str]:
 async def each_of(
     hosts: Sequence[SshHost],
     options: MachineOptions,
-    question: Callable[[Executor], Coroutine[Any, Any, Answer]],
+    question: Callable[[Executor], Coroutine[object, object, Answer]],
 ) -> list[Answer]:
     """Call `question` with a new connection to each host. Raises EnvironmentFailed, and what `question` raises."""
     executors = [SshExecutor(host, options) for host in hosts]
