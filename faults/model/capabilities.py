@@ -1,8 +1,8 @@
 """Capabilities: what a fault may ask of the environment in which the nodes run.
 
 An environment implements these, the simulator all of them. What a fault needs is a capability (`process`), one thing
-that a capability does (`disk.fill`), or to whom it does it (NEEDS_OF_NODES); an environment that lacks it says so, and
-why, before the run starts.
+that a capability does (`disk.fill`), or to whom it does it (`process.server`); an environment that lacks it says so,
+and why, before the run starts.
 """
 
 from __future__ import annotations
@@ -18,14 +18,6 @@ OWN_BROKERS = "only our own brokers go on with the queue offsets of a topic that
 OWN_NEED = "cluster.own_brokers"
 # The fault changes servers for all their clients, not only the topics and groups of the run.
 SERVERS_NEED = "cluster.servers"
-# Servers may belong to an external cluster: their processes and links are not ours to break, those of clients are.
-NEEDS_OF_NODES = (
-    "process.server",
-    "process.client",
-    "network.between_servers",
-    OWN_NEED,
-    SERVERS_NEED,
-)
 Control = TypeVar("Control")
 Evidence = dict[str, Any]  # plain data: what was seen of a fault, e.g. {"lost_bytes": 4096}
 

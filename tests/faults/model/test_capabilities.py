@@ -9,7 +9,12 @@ from typing import Any
 import pytest
 
 from staticfire.faults.errors import CapabilityMissing
-from staticfire.faults.model.capabilities import NEEDS_OF_NODES, Controls, QueueCountAnswers
+from staticfire.faults.model.capabilities import (
+    OWN_NEED,
+    SERVERS_NEED,
+    Controls,
+    QueueCountAnswers,
+)
 from staticfire.faults.model.fault import ClusterContext, Fault, PlannedFault
 from staticfire.faults.plans.catalogue import FAULTS, fault_named
 from staticfire.harness.campaign.campaign import topology_of
@@ -25,6 +30,7 @@ SITUATION = ClusterContext(
     replication="sync",
     acl=True,
 )
+NEEDS_OF_NODES = {"process.server", "process.client", "network.between_servers"}
 SYNCHRONOUS = ("is_alive",)
 
 
@@ -77,7 +83,11 @@ def test_a_fault_asks_for_what_it_declares(name: str) -> None:
     assert {need.partition(".")[0] for need in asked} == {
         need.partition(".")[0] for need in fault.needs
     }
-    assert {need for need in fault.needs if "." in need} - set(NEEDS_OF_NODES) <= asked
+    assert {need for need in fault.needs if "." in need} - {
+        *NEEDS_OF_NODES,
+        OWN_NEED,
+        SERVERS_NEED,
+    } <= asked
 
 
 def test_a_plan_is_refused_before_the_run_where_a_capability_is_missing() -> None:
