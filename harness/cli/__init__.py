@@ -192,7 +192,7 @@ def status_of(arguments: Sequence[str] | None = None) -> int:
     try:
         _check_text(given)
         status = cli.main(arguments, prog_name="staticfire", standalone_mode=False)
-    except (click.ClickException, BadInput) as error:
+    except (click.ClickException, BadInput, DefectError) as error:
         message = error.format_message() if isinstance(error, click.ClickException) else str(error)
         print(f"staticfire: {one_sentence(with_suggestion(message))}", file=sys.stderr)
         return EXIT_BAD_ARGUMENTS

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from staticfire.faults.defects import DefectError
 from staticfire.harness.cli.completion import defects, one_of, some_of, store_policies
 from staticfire.harness.cli.progress import working
 from staticfire.harness.cli.status import EXIT_INVALID, EXIT_VALID, BadInput, turn_errors
@@ -51,8 +50,7 @@ def crash_store(cycles: int, seed: int, jobs: int, defect: str, policies: str) -
     A cycle is four crashes on average.
     Exit status: 0 valid, 1 invalid, 254 bad arguments, 255 harness error.
     """
-    with turn_errors(DefectError, into=BadInput):
-        use_defect(defect)
+    use_defect(defect)
     from staticfire.harness.store_crash.cycles import run_parallel, store_policy
 
     with turn_errors(ValueError, into=BadInput):

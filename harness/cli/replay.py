@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from staticfire.faults.defects import DefectError
 from staticfire.harness.cli.completion import complete_run
 from staticfire.harness.cli.options import system_option
 from staticfire.harness.cli.outputs import verbose_option
@@ -31,7 +30,7 @@ def replay(run: Path, is_verbose: bool) -> int:
     Exit status: 0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 if the repetition differs.
     """
     folder = RunFolder(run)
-    with turn_errors(RunFolderError, DefectError, into=BadInput):
+    with turn_errors(RunFolderError, into=BadInput):
         campaign = folder.read_campaign()
         expected = str(folder.read_verdict()["digest"])
         use_defect(campaign.defect)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from staticfire.faults.defects import DefectError
 from staticfire.faults.errors import FaultError
 from staticfire.harness.campaign.campaign import Campaign, CampaignError
 from staticfire.harness.cli.completion import complete_seed
@@ -96,7 +95,7 @@ def run(
     file_seed = given.pop("seed", None)
     if seed is None:
         seed = secrets.randbelow(2**31) if file_seed is None else file_seed
-    with turn_errors(CampaignError, FaultError, DefectError, into=BadInput):
+    with turn_errors(CampaignError, FaultError, into=BadInput):
         use_defect(str(given.get("defect", "")))
         take_cluster(given, provider, said_options(options))
         missing = choose_faults(seed, given, provider)

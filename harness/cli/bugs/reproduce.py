@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 import orjson
 
-from staticfire.faults.defects import Defect, DefectError
+from staticfire.faults.defects import Defect
 from staticfire.harness.cli.bugs.bugs import bug_named
 from staticfire.harness.cli.completion import defects, one_of
 from staticfire.harness.cli.effort import check_budget, check_jobs
@@ -23,7 +23,7 @@ from staticfire.harness.cli.hunt.workers import Workers, workers_here
 from staticfire.harness.cli.options import given_options, runs_option
 from staticfire.harness.cli.progress import working
 from staticfire.harness.cli.run import make_folder, run_in
-from staticfire.harness.cli.status import EXIT_UNKNOWN, EXIT_VALID, BadInput, HarnessError
+from staticfire.harness.cli.status import EXIT_UNKNOWN, EXIT_VALID, HarnessError
 from staticfire.harness.defect_loader import use_defect
 from staticfire.harness.machines.options import MachineOptions
 from staticfire.harness.truncated_repr import printable_json
@@ -91,10 +91,7 @@ def reproduce(name: str, blind: bool, budget: float, jobs: int, is_json: bool, r
     check_jobs(jobs)
     check_budget(budget)
     bug = bug_named(name)
-    try:
-        use_defect(bug.name)
-    except DefectError as error:
-        raise BadInput(str(error)) from error
+    use_defect(bug.name)
     if not is_json:
         print(f"bug       {bug.name}: {bug.title}\nsource    {bug.source}", flush=True)
     if bug.store_crashes and not blind:

@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from staticfire.faults.defects import DefectError
 from staticfire.harness.campaign.campaign import MODES
 from staticfire.harness.cli.completion import (
     APACHE_OR_OWN,
@@ -20,7 +19,6 @@ from staticfire.harness.cli.completion import (
     some_of,
 )
 from staticfire.harness.cli.machine_options import machine_options
-from staticfire.harness.cli.status import BadInput, turn_errors
 from staticfire.harness.defect_loader import use_defect
 
 
@@ -105,8 +103,7 @@ def conform(defect: str, **options: Any) -> int:
     Exit status: 0 every MUST and SHOULD that ran passed, 1 some failed, 2 too few ran to prove anything,
     254 bad arguments, 255 harness error or interrupted; the report of what was finished is written.
     """
-    with turn_errors(DefectError, into=BadInput):
-        use_defect(defect)
+    use_defect(defect)
     from staticfire.harness.cli.conform import session
 
     return session.conform(session.ConformOptions(defect=defect, **options))

@@ -15,7 +15,6 @@ import click
 import orjson
 
 from staticfire.checkers.model.history import HistoryError
-from staticfire.faults.defects import DefectError
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.cli.completion import complete_run
 from staticfire.harness.cli.effort import check_budget, check_jobs
@@ -183,8 +182,8 @@ def explain_run(
 
 
 def repeatable(folder: RunFolder) -> Campaign:
-    """Return the campaign of a simulated run, with its defect planted in this process. Raises BadInput."""
-    with turn_errors(RunFolderError, DefectError, into=BadInput):
+    """Return the campaign of a simulated run, with its defect planted in this process. Raises BadInput, DefectError."""
+    with turn_errors(RunFolderError, into=BadInput):
         campaign = folder.read_campaign()
         if campaign.environment != "simulation":
             raise BadInput(

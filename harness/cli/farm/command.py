@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from staticfire.faults.defects import DefectError, defect_named
+from staticfire.faults.defects import defect_named
 from staticfire.harness.cli.completion import defects, one_of, workloads
 from staticfire.harness.cli.effort import check_budget
 from staticfire.harness.cli.farm.hands import Processes
@@ -27,7 +27,6 @@ from staticfire.harness.cli.status import (
     BadInput,
     HarnessError,
     of_a_file,
-    turn_errors,
 )
 from staticfire.harness.shrink.outputs import write_whole
 from staticfire.harness.truncated_repr import printable, truncated_repr
@@ -123,7 +122,7 @@ def farm(
     """
     settings = Settings(
         weights=_weights(workloads),
-        canaries=_canaries(canaries),
+        canaries=tuple(defect_named(name).name for name in canaries or CANARIES),
         cpu_hours=_cpu_hours(cpu_hours),
         seeds=seeds,
         canary_seeds=canary_seeds,
@@ -245,12 +244,6 @@ def _weights(given: tuple[str, ...]) -> dict[str, float]:
                 f"--workload is {truncated_repr(text)}; allowed: a weight above 0 and up to {WEIGHT_MAX:g}"
             )
     return weights
-
-
-def _canaries(given: tuple[str, ...]) -> tuple[str, ...]:
-    """Raises BadInput."""
-    with turn_errors(DefectError, into=BadInput):
-        return tuple(defect_named(name).name for name in given or CANARIES)
 
 
 def _cpu_hours(given: float) -> float:

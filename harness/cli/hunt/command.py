@@ -14,7 +14,6 @@ from typing import Any
 import click
 
 from staticfire.checkers.guarantees.anomaly_rules import RULES
-from staticfire.faults.defects import DefectError
 from staticfire.faults.errors import FaultError
 from staticfire.harness.campaign.campaign import DEFAULT_SYSTEM, Campaign, CampaignError
 from staticfire.harness.cli.completion import anomalies, one_of
@@ -327,8 +326,8 @@ def _workloads(options: dict[str, Any]) -> list[str | None]:
 
 
 def _prepare(options: dict[str, Any], order: range, judging: Judging) -> dict[str, Any]:
-    """Return the user's options, checked to make a campaign of each of these seeds. Raises BadInput."""
-    with turn_errors(CampaignError, FaultError, DefectError, into=BadInput):
+    """Return the user's options, checked to make a campaign of each of these seeds. Raises BadInput, DefectError."""
+    with turn_errors(CampaignError, FaultError, into=BadInput):
         given = given_options(**options)
         take_cluster(given, judging.provider, said_options(options))
         use_defect(str(given.get("defect", "")))

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from staticfire.faults.defects import DefectError
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.cli.completion import complete_run
 from staticfire.harness.cli.effort import check_budget, check_jobs
@@ -76,10 +75,7 @@ def shrink(run: Path, out: Path | None, budget: float, jobs: int) -> int:
     if campaign.environment != "simulation":
         _print_recipe(folder, campaign, document["verdict"], out or run / SHRUNK_FOLDER)
         return EXIT_VALID
-    try:
-        use_defect(campaign.defect)
-    except DefectError as error:
-        raise BadInput(str(error)) from error
+    use_defect(campaign.defect)
     first, wanted = _repeated(folder, campaign, str(document["digest"]))
     _shrink(out or run / SHRUNK_FOLDER, first, wanted, jobs, time.monotonic() + budget)
     return EXIT_VALID

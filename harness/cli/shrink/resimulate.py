@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from staticfire.faults.defects import DefectError
 from staticfire.faults.errors import FaultError
 from staticfire.harness.campaign.campaign import Campaign, CampaignError
 from staticfire.harness.cli.completion import complete_run
@@ -30,7 +29,6 @@ from staticfire.harness.cli.status import (
     BadInput,
     HarnessError,
     one_sentence,
-    turn_errors,
 )
 from staticfire.harness.defect_loader import use_defect
 from staticfire.harness.machines.options import MachineOptions
@@ -106,8 +104,7 @@ def resimulate(run: Path, budget: float, jobs: int, runs: Path) -> int:
         raise BadInput(
             f"{run} is a simulated run already; `staticfire shrink {run}` makes it small"
         )
-    with turn_errors(DefectError, into=BadInput):
-        use_defect(campaign.defect)
+    use_defect(campaign.defect)
     base, wanted = _wanted(folder, campaign, document["verdict"])
     from staticfire.harness.shrink.near import lacking
 
