@@ -116,23 +116,10 @@ class _Hunt(click.Group):
 def hunt(
     context: click.Context,
     /,
-    seeds: str,
-    placement: Placement,
-    reverse: bool,
-    until_found: bool,
-    anomaly: str | None,
-    budget: float | None,
-    guided: bool,
-    bred_folder: Path,
-    resume: bool,
-    client_only: bool,
-    out: Path | None,
-    is_dry_run: bool,
     junit: Path | None,
     is_markdown: bool,
     is_json: bool,
-    provider: MachineOptions,
-    **options: object,
+    **given: Any,
 ) -> int:
     """Run one campaign with every seed of a range, and sum up the results.
 
@@ -168,24 +155,8 @@ def hunt(
     started_s = time.monotonic()
     results: list[SeedResult] = []
     with outputs.quiet():
-        status = _hunt(
-            results,
-            seeds=seeds,
-            placement=placement,
-            reverse=reverse,
-            until_found=until_found,
-            anomaly=anomaly,
-            budget=budget,
-            guided=guided,
-            bred_folder=bred_folder,
-            resume=resume,
-            client_only=client_only,
-            out=out,
-            is_dry_run=is_dry_run,
-            provider=provider,
-            options=options,
-        )
-    if not is_dry_run:
+        status, options = _hunt(results, **given)
+    if not given["is_dry_run"]:
         say_hunt(outputs, results, options, status, time.monotonic() - started_s)
     return status
 
@@ -206,9 +177,12 @@ def _hunt(
     out: Path | None,
     is_dry_run: bool,
     provider: MachineOptions,
-    options: dict[str, object],
-) -> int:
-    """Carry out the hunt and print it; add all results to `results`. Returns the exit status."""
+    **options: object,
+) -> tuple[int, dict[str, object]]:
+    """Carry out the hunt and print it; add all results to `results`.
+
+    Returns the exit status and the options of the campaign.
+    """
     order = seed_range(seeds)
     placement.check()
     if budget is not None:
@@ -235,7 +209,7 @@ def _hunt(
             is_dry_run,
         )
     if is_dry_run:
-        return EXIT_VALID
+        return EXIT_VALID, options
     planned = len(order) * len(hunts)
     with Rows(out, former=former) as rows, placement.workers(is_real=is_real) as workers:
         for hunt_options, given, mark in zip(hunts, prepared, marks, strict=True):
@@ -263,7 +237,7 @@ def _hunt(
     print_planned(planned, rows.results)
     if limits.is_over:
         print(f"budget    {budget:g} s are over: {len(rows.results)} of {planned} seeds done")
-    return _status(rows.results)
+    return _status(rows.results), options
 
 
 @dataclass(frozen=True, slots=True)
