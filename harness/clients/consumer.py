@@ -29,7 +29,7 @@ from staticfire.harness.clients.consumer_kinds import PUSH
 from staticfire.harness.clients.contents import contents_of
 from staticfire.harness.clients.forwarding import Forwarder, forwarder_config
 from staticfire.harness.clients.payload import delivered_message, key_of, make_body
-from staticfire.harness.clients.polling import polled_member
+from staticfire.harness.clients.polling import Callbacks, polled_member
 from staticfire.harness.clients.port import ClientSide, Outcome, Request
 from staticfire.system_under_test.client.consumer.push.push_consumer import (
     ConsumerConfig,
@@ -304,11 +304,13 @@ async def _serve_polled(
         control.kind,
         control.share,
         listener,
-        on_assignment=reports.assigned,
-        on_commit=reports.committed,
-        on_commit_unclear=reports.commit_unclear,
-        on_offset_read=reports.began,
-        on_commit_sent=reports.commits_sent,
+        Callbacks(
+            on_assignment=reports.assigned,
+            on_commit=reports.committed,
+            on_commit_unclear=reports.commit_unclear,
+            on_offset_read=reports.began,
+            on_commit_sent=reports.commits_sent,
+        ),
     )
     await member.start()
     port.emit("ok", "open", subscription_of(config), None)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Protocol
 from zlib import crc32
 
@@ -67,48 +68,35 @@ class PolledMember(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Callbacks:
+    """The functions that a member calls.
+
+    `on_commit_unclear` gets offsets whose commit no broker confirmed but one may still carry out.
+    """
+
+    on_assignment: OnAssignment
+    on_commit: OnCommit
+    on_commit_unclear: OnCommit
+    on_offset_read: OnOffsetRead
+    on_commit_sent: OnCommitSent
+
+
 def polled_member(
     env: Env,
     config: ConsumerConfig,
     kind: str,
     share: tuple[int, int],
     listener: Listener,
-    *,
-    on_assignment: OnAssignment,
-    on_commit: OnCommit,
-    on_commit_unclear: OnCommit,
-    on_offset_read: OnOffsetRead,
-    on_commit_sent: OnCommitSent,
+    callbacks: Callbacks,
 ) -> PolledMember:
     """Return a member of this kind.
 
-    Args:
-        share: its index in the group and the number of members, for kinds that choose their queues.
-        on_commit_unclear: called with offsets whose commit no broker confirmed but one may still carry out.
+    `share` is its index in the group and the number of members, for kinds that choose their queues.
     """
     if kind == PULL:
-        return PullMember(
-            env,
-            config,
-            share,
-            listener,
-            on_assignment,
-            on_commit,
-            on_commit_unclear,
-            on_offset_read,
-            on_commit_sent,
-        )
-    return LitePullMember(
-        env,
-        config,
-        kind,
-        share,
-        listener,
-        on_assignment,
-        on_commit,
-        on_offset_read,
-        on_commit_sent,
-    )
+        return PullMember(env, config, share, listener, callbacks)
+    return LitePullMember(env, config, kind, share, listener, callbacks)
 
 
 def share_of(queues: Iterable[MessageQueue], share: tuple[int, int]) -> list[MessageQueue]:
@@ -131,17 +119,14 @@ class LitePullMember:
         kind: str,
         share: tuple[int, int],
         listener: Listener,
-        on_assignment: OnAssignment,
-        on_commit: OnCommit,
-        on_offset_read: OnOffsetRead,
-        on_commit_sent: OnCommitSent,
+        callbacks: Callbacks,
     ) -> None:
         self._config = config
         self._share = share
         self._chooses = kind in CHOOSING
         self._commits = kind == LITE_PULL_COMMIT
         self._listener = listener
-        self._on_assignment = on_assignment
+        self._on_assignment = callbacks.on_assignment
         self._consumer = LitePullConsumer(
             env,
             LitePullConfig(
@@ -157,10 +142,10 @@ class LitePullMember:
                 machine_rooms=config.machine_rooms,
                 credentials=config.credentials,
             ),
-            on_assignment=on_assignment,
-            on_commit=on_commit,
-            on_offset_read=on_offset_read,
-            on_commit_sent=on_commit_sent,
+            on_assignment=callbacks.on_assignment,
+            on_commit=callbacks.on_commit,
+            on_offset_read=callbacks.on_offset_read,
+            on_commit_sent=callbacks.on_commit_sent,
         )
         self._now_s = asyncio.get_running_loop().time
         self._wanted: list[MessageQueue] = []
@@ -254,18 +239,12 @@ class PullMember:
         config: ConsumerConfig,
         share: tuple[int, int],
         listener: Listener,
-        on_assignment: OnAssignment,
-        on_commit: OnCommit,
-        on_commit_unclear: OnCommit,
-        on_offset_read: OnOffsetRead,
-        on_commit_sent: OnCommitSent,
+        callbacks: Callbacks,
     ) -> None:
         self._config = config
         self._share = share
         self._listener = listener
-        self._on_assignment = on_assignment
-        self._on_commit = on_commit
-        self._on_commit_unclear = on_commit_unclear
+        self._callbacks = callbacks
         self._consumer = PullConsumer(
             env,
             PullConsumerConfig(
@@ -275,8 +254,8 @@ class PullMember:
                 pull_timeout_s=PULL_TIMEOUT_S,
                 credentials=config.credentials,
             ),
-            on_offset_read=on_offset_read,
-            on_commit_sent=on_commit_sent,
+            on_offset_read=callbacks.on_offset_read,
+            on_commit_sent=callbacks.on_commit_sent,
         )
         self._readers: dict[MessageQueue, tuple[QueueReader, asyncio.Task[None]]] = {}
 
@@ -308,16 +287,11 @@ class PullMember:
         for queue in queues:
             if queue not in self._readers:
                 reader = QueueReader(
-                    self._consumer,
-                    queue,
-                    self._config,
-                    self._listener,
-                    self._on_commit,
-                    self._on_commit_unclear,
+                    self._consumer, queue, self._config, self._listener, self._callbacks
                 )
                 task = asyncio.get_running_loop().create_task(reader.run())
                 self._readers[queue] = (reader, task)
-        self._on_assignment(queues)
+        self._callbacks.on_assignment(queues)
 
     async def _end(self, queues: Sequence[MessageQueue]) -> None:
         """End reading these queues, and commit their consumed offsets."""
@@ -335,15 +309,13 @@ class QueueReader:
         queue: MessageQueue,
         config: ConsumerConfig,
         listener: Listener,
-        on_commit: OnCommit,
-        on_commit_unclear: OnCommit,
+        callbacks: Callbacks,
     ) -> None:
         self._consumer = consumer
         self._queue = queue
         self._config = config
         self._listener = listener
-        self._on_commit = on_commit
-        self._on_commit_unclear = on_commit_unclear
+        self._callbacks = callbacks
         self._offset: int | None = (
             None  # the offset below which everything is consumed; None until it is known
         )
@@ -371,11 +343,11 @@ class QueueReader:
         except BrokerRefused:
             return
         except (*CANNOT_KNOW, asyncio.CancelledError) as error:
-            self._on_commit_unclear({self._queue: offset})
+            self._callbacks.on_commit_unclear({self._queue: offset})
             if isinstance(error, asyncio.CancelledError):
                 raise
             return
-        self._on_commit({self._queue: offset})
+        self._callbacks.on_commit({self._queue: offset})
 
     async def _start(self) -> int:
         while True:

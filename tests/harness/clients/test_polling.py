@@ -10,7 +10,7 @@ import pytest
 
 from staticfire.harness.clients.consumer import ListenerControl, serve_consumer
 from staticfire.harness.clients.consumer_kinds import CHOOSING, CONSUMER_KINDS, PUSH
-from staticfire.harness.clients.polling import QueueReader, share_of
+from staticfire.harness.clients.polling import Callbacks, QueueReader, share_of
 from staticfire.harness.clients.port import ClientPort
 from staticfire.harness.simulation.hosts.world import World
 from staticfire.system_under_test.client.consumer.pull.pull_consumer import (
@@ -205,7 +205,14 @@ def read(consumer: Answering, seconds: float) -> tuple[Offsets, Offsets]:
     async def main() -> None:
         config = ConsumerConfig(group="g", topic=TOPIC, name_servers=("n:1",), client_id="c")
         pulling = cast(PullConsumer, consumer)
-        reader = QueueReader(pulling, QUEUE, config, listener, reported.append, unclear.append)
+        callbacks = Callbacks(
+            on_assignment=lambda _: None,
+            on_commit=reported.append,
+            on_commit_unclear=unclear.append,
+            on_offset_read=lambda *_: None,
+            on_commit_sent=lambda _: None,
+        )
+        reader = QueueReader(pulling, QUEUE, config, listener, callbacks)
         task = asyncio.get_running_loop().create_task(reader.run())
         await asyncio.sleep(seconds)
         task.cancel()
