@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -15,7 +14,7 @@ import orjson
 from staticfire.faults.defects import Defect
 from staticfire.harness.cli.bugs.bugs import bug_named
 from staticfire.harness.cli.completion import defects, one_of
-from staticfire.harness.cli.effort import check_budget, check_jobs
+from staticfire.harness.cli.effort import effort_options
 from staticfire.harness.cli.explain.command import explain_run
 from staticfire.harness.cli.hunt.generations import run_seeds
 from staticfire.harness.cli.hunt.seeds import Judging, SeedResult, campaign_of
@@ -59,20 +58,7 @@ class Search:
     is_flag=True,
     help="Draw workload, options and faults from the seed instead of using the recipe.",
 )
-@click.option(
-    "--budget",
-    default=BUDGET_S,
-    show_default=True,
-    metavar="SECONDS",
-    help="Time that the search may take.",
-)
-@click.option(
-    "--jobs",
-    type=int,
-    default=os.cpu_count() or 1,
-    show_default="one a processor",
-    help="Processes.",
-)
+@effort_options(BUDGET_S, "Time that the search may take.")
 @click.option("--json", "is_json", is_flag=True, help="Print the result of the search, and stop.")
 @runs_option
 def reproduce(name: str, blind: bool, budget: float, jobs: int, is_json: bool, runs: Path) -> int:
@@ -88,8 +74,6 @@ def reproduce(name: str, blind: bool, budget: float, jobs: int, is_json: bool, r
 
     Exit status: 0 found, 2 not found in time, 254 bad arguments, 255 harness error.
     """
-    check_jobs(jobs)
-    check_budget(budget)
     bug = bug_named(name)
     use_defect(bug.name)
     if not is_json:

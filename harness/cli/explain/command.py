@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 import time
@@ -17,7 +16,7 @@ import orjson
 from staticfire.checkers.model.history import HistoryError
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.cli.completion import complete_run
-from staticfire.harness.cli.effort import check_budget, check_jobs
+from staticfire.harness.cli.effort import effort_options
 from staticfire.harness.cli.options import system_option
 from staticfire.harness.cli.progress import working
 from staticfire.harness.cli.status import EXIT_VALID, BadInput, turn_errors
@@ -74,14 +73,7 @@ class Asked:
     is_flag=True,
     help="Rewound, draw the faults to come again. Default: leave them out.",
 )
-@click.option(
-    "--budget",
-    default=BUDGET_S,
-    show_default=True,
-    metavar="SECONDS",
-    help="Time that repeating may take.",
-)
-@click.option("--jobs", type=int, default=os.cpu_count() or 1, show_default=True, help="Processes.")
+@effort_options(BUDGET_S, "Time that repeating may take.")
 @system_option(expose=False)
 def explain(
     run: Path,
@@ -112,8 +104,6 @@ def explain(
 
     Exit status: 0 explained, 254 bad arguments, 255 harness error.
     """
-    check_jobs(jobs)
-    check_budget(budget)
     if draws_faults and not no_return:
         raise BadInput("--draw-faults is given; allowed: together with --point-of-no-return")
     asked = Asked(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import time
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -13,7 +12,7 @@ import click
 
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.cli.completion import complete_run
-from staticfire.harness.cli.effort import check_budget, check_jobs
+from staticfire.harness.cli.effort import effort_options
 from staticfire.harness.cli.explain.command import explain_run, not_repeated
 from staticfire.harness.cli.options import system_option
 from staticfire.harness.cli.progress import working
@@ -35,20 +34,7 @@ BUDGET_S = 60.0
 @click.command(short_help="Make a failing run small.")
 @click.argument("run", type=click.Path(path_type=Path), shell_complete=complete_run)
 @click.option("--out", type=click.Path(path_type=Path), help="Folder. Default: RUN/shrunk.")
-@click.option(
-    "--budget",
-    default=BUDGET_S,
-    show_default=True,
-    metavar="SECONDS",
-    help="Time for the search.",
-)
-@click.option(
-    "--jobs",
-    type=int,
-    default=os.cpu_count() or 1,
-    show_default="one a processor",
-    help="Processes.",
-)
+@effort_options(BUDGET_S, "Time for the search.")
 @system_option(expose=False)
 def shrink(run: Path, out: Path | None, budget: float, jobs: int) -> int:
     """Look for the smallest campaign that fails as the run in folder RUN did.
@@ -68,8 +54,6 @@ def shrink(run: Path, out: Path | None, budget: float, jobs: int) -> int:
 
     Exit status: 0 shrunk, or commands printed, 254 bad arguments, 255 harness error.
     """
-    check_jobs(jobs)
-    check_budget(budget)
     folder = RunFolder(run)
     campaign, document = failed_run(folder)
     if campaign.environment != "simulation":

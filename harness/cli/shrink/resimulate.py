@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import time
 from collections import Counter
@@ -18,7 +17,7 @@ import click
 from staticfire.faults.errors import FaultError
 from staticfire.harness.campaign.campaign import Campaign, CampaignError
 from staticfire.harness.cli.completion import complete_run
-from staticfire.harness.cli.effort import check_budget, check_jobs
+from staticfire.harness.cli.effort import effort_options
 from staticfire.harness.cli.options import runs_option, system_option
 from staticfire.harness.cli.progress import Progress, working
 from staticfire.harness.cli.run import make_folder, run_in
@@ -76,10 +75,7 @@ class Tried:
 
 @click.command(short_help="Look in the simulation for the failure of a real run.")
 @click.argument("run", type=click.Path(path_type=Path), shell_complete=complete_run)
-@click.option(
-    "--budget", default=BUDGET_S, show_default=True, metavar="SECONDS", help="Time of the search."
-)
-@click.option("--jobs", type=int, default=os.cpu_count() or 1, show_default=True, help="Processes.")
+@effort_options(BUDGET_S, "Time of the search.")
 @runs_option
 @system_option(expose=False)
 def resimulate(run: Path, budget: float, jobs: int, runs: Path) -> int:
@@ -96,8 +92,6 @@ def resimulate(run: Path, budget: float, jobs: int, runs: Path) -> int:
 
     Exit status: 0 found, 2 not found in time, 254 bad arguments, 255 harness error.
     """
-    check_jobs(jobs)
-    check_budget(budget)
     folder = RunFolder(run)
     campaign, document = failed_run(folder)
     if campaign.environment == "simulation":
