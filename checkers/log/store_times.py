@@ -1,10 +1,12 @@
 """Store times in a queue: a broker stamps a message and appends it under one lock, so they ascend with the offset.
 
 **nonmonotonic_store_time**: a message was stored, by its contents, before the one below it in its queue. Neighbours are
-messages that were delivered with a store time, and no such message between them. Not asked where a fault that bit had
-set the wall clock of a replica of the broker wrong by then, nor of an offset that was delivered with several store
-times (`store_time_changed`, `inconsistent_offsets`). After damage that may cost a suffix of the log, offsets are used
-again: then a message may stand above one that took the place of an older one.
+messages that were delivered with a store time, and no such message between them. A broker of the hardened system gives
+no message an earlier time than the one before it, whatever its clock does. RocketMQ writes what its clock says: in
+faithful mode it is not asked where a fault that bit had set the wall clock of a replica of the broker wrong by then.
+Nor is it asked of an offset that was delivered with several store times (`store_time_changed`, `inconsistent_offsets`).
+After damage that may cost a suffix of the log, offsets are used again: then a message may stand above one that took the
+place of an older one.
 
 Searches by time depend on it. Cannot see: contents that a client does not report.
 
@@ -79,9 +81,11 @@ def conclude_store_times(state: TimedInChunks, columns: Columns, context: Contex
 def _timed(columns: Columns, context: Context) -> Ints:
     """Rows of deliveries, one for each place with one store time, by queue and offset."""
     given = columns.deliveries
-    stepped_ns = brokers_stepped_ns(columns, context)[columns.names.stream_of_log[given.log]]
     known = (given.stored_ms != UNKNOWN) & (given.queue_offset != UNKNOWN)
-    rows = np.flatnonzero(known & (given.invoke_ns < stepped_ns))
+    if context.facts.mode == "faithful":
+        stepped_ns = brokers_stepped_ns(columns, context)[columns.names.stream_of_log[given.log]]
+        known &= given.invoke_ns < stepped_ns
+    rows = np.flatnonzero(known)
     rows = rows[np.lexsort((given.op_index[rows], given.queue_offset[rows], given.log[rows]))]
     log, offset = given.log[rows], given.queue_offset[rows]
     is_first = np.ones(len(rows), np.bool_)

@@ -70,11 +70,15 @@ def test_queues_have_nothing_to_do_with_each_other() -> None:
     ("node", "at_s", "anomalies"),
     [("n1", 5.0, set()), ("n1", 30.0, GOES_BACK), ("p1", 5.0, GOES_BACK)],
 )
-def test_a_broker_whose_clock_was_stepped_is_not_asked(
+def test_a_broker_of_rocketmq_whose_clock_was_stepped_is_not_asked(
     node: str, at_s: float, anomalies: set[str]
 ) -> None:
     skew = fault("clock_skew", node, at_s=at_s, healed_s=at_s + 1)
-    assert story(500, 400).counts("store_times", replica_sets=BROKERS, faults=(skew,)) == anomalies
+    known = {"replica_sets": BROKERS, "faults": (skew,)}
+    assert story(500, 400).counts("store_times", **known, mode="faithful") == anomalies
+    assert (
+        story(500, 400).counts("store_times", **known) == GOES_BACK
+    )  # the hardened one keeps its times
 
 
 def test_offsets_are_used_again_after_a_tail_was_lost() -> None:
@@ -108,7 +112,7 @@ def random_story(random: Random) -> Story:
 
 def context_of(told: Story, faults: tuple[FaultFacts, ...]) -> tuple[Columns, Context]:
     columns, timeline = build_columns(told.ops)
-    known = facts(replica_sets=BROKERS, faults=faults)
+    known = facts(replica_sets=BROKERS, faults=faults, mode="faithful")
     return columns, Context(facts=known, timeline=timeline, promises=LossPromises(known))
 
 
