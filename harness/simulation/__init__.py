@@ -1,7 +1,7 @@
-"""Virtual time, simulated TCP, disks and processes for asyncio programs. It has no knowledge of message queues.
+"""Virtual time, simulated TCP, disks and processes for asyncio programs. This folder does not depend on message queues.
 
 The nodes of a `World` are unmodified asyncio programs. They share one interpreter and one event loop object, and one
-seed decides everything that happens to them: two runs of a seed are equal, byte for byte.
+seed decides everything that happens to them. Two runs of a seed are equal, byte for byte.
 """
 
 from staticfire.harness.simulation.disk.disk import DiskOptions, PowerCut, PowerCutReport, SimDisk

@@ -1,1 +1,1 @@
-"""A simulated disk: page cache, journal of names, power cuts, full and failing media."""
+"""A simulated disk: page cache, journal of names, power cuts, lack of space, I/O errors."""

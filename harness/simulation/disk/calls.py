@@ -1,8 +1,8 @@
-"""Syncs that threads of a process wait for, so that a fault which comes while they are in flight can reach them.
+"""Tracks the syncs that executor jobs wait for, so that a fault can still change them while they are in flight.
 
-An executor job runs at one instant and is charged for what it did, so its syncs lie in the future when it has run. A
-fault may still change how they end, as long as nothing else has to be taken back: only jobs that do nothing but sync,
-which flushes are. What a job that also writes, or the loop's own thread, waits for ends as it would without the fault.
+An executor job runs at one instant and is charged for its disk calls, so its syncs end in the virtual future. Until
+then a fault can fail or delay the syncs of a job that does nothing but sync, as a flush does. A job that also writes,
+and the loop's own thread, are out of reach: their writes would have to be undone.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ CALLS_MAX = 32  # remembered jobs of a disk, before those that are over are forg
 
 
 class Call(Protocol):
-    """The executor job that is in a disk call."""
+    """An executor job whose disk calls may still be in flight."""
 
     def put_off(self, by_ns: int) -> None:
-        """Let what comes next of the job come this much later, or earlier."""
+        """Delay the next step of the job by this much; a negative value brings it forward."""
 
     def run_again(self, when_ns: int) -> None:
-        """Forget how the job ended, and run it once more at `when_ns`."""
+        """Discard the outcome of the job, and run it once more at `when_ns`."""
 
 
 class SyncTarget(Protocol):
     """A file or a folder that can be synced."""
 
     def fail_sync(self, begin_ns: int, end_ns: int) -> None:
-        """Let the sync that has these times fail at its end."""
+        """Make the sync with these times fail at its end."""
 
     def cancel_sync(self, begin_ns: int, end_ns: int) -> None:
-        """Let the sync that has these times never begin."""
+        """Remove the sync with these times, as if it had not begun."""
 
     def move_sync(self, begin_ns: int, end_ns: int, new_begin_ns: int, new_end_ns: int) -> None:
-        """Give the sync that has these times others."""
+        """Give the sync with these times new ones."""
 
 
 @dataclass(slots=True)
@@ -46,7 +46,7 @@ class AwaitedSync:
 
 @dataclass(slots=True)
 class _Awaited:
-    """The pending calls of one job to the disk."""
+    """The syncs of one job, and whether the job has changed anything."""
 
     syncs: list[AwaitedSync] = field(default_factory=list)
     has_changed: bool = False
@@ -56,19 +56,19 @@ class _Awaited:
 
 
 class CallsInFlight:
-    """The jobs whose syncs may not have ended. `caller()` is the job that runs now, if one does."""
+    """The jobs whose syncs may not have ended. `caller()` returns the job that runs now, or None."""
 
     def __init__(self, caller: Callable[[], Call | None]) -> None:
         self._caller = caller
         self._calls: dict[Call, _Awaited] = {}
-        self._replays: dict[Call, list[bool]] = {}  # how its next syncs end: whether they fail
+        self._replays: dict[Call, list[bool]] = {}  # whether each of its next syncs fails
 
     @property
     def has_replays(self) -> bool:
         return bool(self._replays)
 
     def forget(self) -> None:
-        """The process has ended."""
+        """Drop all jobs: their process has ended."""
         self._calls.clear()
         self._replays.clear()
 
@@ -81,13 +81,13 @@ class CallsInFlight:
         return awaited is None or not awaited.has_changed
 
     def changed(self) -> None:
-        """The running job, if there is one, has changed content, size or name of a file."""
+        """Note that the running job, if there is one, has changed content, size or name of a file."""
         call = self._caller()
         if call is not None:
             self._awaited(call, 0).has_changed = True
 
     def synced(self, target: SyncTarget, begin_ns: int, end_ns: int, now_ns: int) -> None:
-        """The running job, if there is one, syncs `target`."""
+        """Note that the running job, if there is one, syncs `target`."""
         call = self._caller()
         if call is not None:
             self._awaited(call, now_ns).syncs.append(AwaitedSync(target, begin_ns, end_ns))
@@ -108,7 +108,7 @@ class CallsInFlight:
         }
 
     def fail(self, count: int, now_ns: int) -> int:
-        """Let up to `count` jobs fail in the sync that they wait for, those that end first; returns how many do."""
+        """Fail the sync in flight of up to `count` jobs, earliest end first; return the number of jobs."""
         waiting = [
             (sync.end_ns, call, number)
             for call, awaited in self._reachable()
@@ -129,7 +129,7 @@ class CallsInFlight:
         return min(count, len(waiting))
 
     def replay(self) -> bool | None:
-        """Whether the sync that the running job asks for fails, as was decided; None if nothing was."""
+        """Whether `fail` has decided that the sync of the running job fails; None without a decision."""
         call = self._caller()
         decided = self._replays.get(call) if call is not None else None
         if call is None or decided is None:
@@ -140,7 +140,7 @@ class CallsInFlight:
         return fails
 
     def stretch(self, ratio: float, now_ns: int) -> int:
-        """Let what is left of each sync take `ratio` times as long; returns the longest time that this adds."""
+        """Multiply the remaining time of each sync by `ratio`; return the longest time that this adds to a job."""
         longest_ns = 0
         for call, awaited in self._reachable():
             if awaited.is_over(now_ns):
@@ -163,5 +163,5 @@ class CallsInFlight:
 
 
 def stretched(time_ns: int, ratio: float, now_ns: int) -> int:
-    """Return when a call that was due at `time_ns` is due, if its rest takes `ratio` times as long."""
+    """Return the due time of a call that was due at `time_ns`, with its remaining time multiplied by `ratio`."""
     return time_ns if time_ns <= now_ns else now_ns + int((time_ns - now_ns) * ratio)

@@ -1,8 +1,8 @@
 """Decides what a power cut leaves of the changes of a file that were not durable.
 
-POSIX promises nothing for them, so every outcome that a drive and a file system can produce must be possible: nothing
-arrived; everything did; a prefix, in order, with its last write torn; or each sector stopped at a version of its own,
-which is what write-back in any order looks like afterwards. Sectors of 512 bytes are atomic, as drives promise.
+POSIX promises nothing for them, so every outcome that a drive and a file system can produce must be possible. Nothing
+arrived; everything arrived; a prefix arrived, in order, with its last write torn; or each sector holds a version of its
+own, as after write-back in any order. Sectors of 512 bytes are atomic, as drives promise.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Survival(IntEnum):
 
 
 class Loss(NamedTuple):
-    """The losses of one file: bytes of unsynced writes, and sectors that stopped at an older version."""
+    """The losses of one file: bytes of unsynced writes, and sectors that hold an older version."""
 
     bytes_lost: int
     sectors_torn: int
@@ -42,9 +42,9 @@ def draw_below(random: Random, bound: int) -> int:
 
 
 def lose_power(inode: Inode, random: Random, now_ns: int) -> Loss:
-    """Let the power fail on `inode`: its durable content and its cache become what is found after the restart.
+    """Cut the power on `inode`: set its durable content and its cache to what a restart finds.
 
-    What a sync in flight covers fares like what no sync covers: any part of it may have arrived.
+    Changes under a sync in flight have no better protection than others: any part of them may have arrived.
     """
     loss = Loss(0, 0)
     inode.settle(now_ns)
@@ -88,7 +88,7 @@ def _differing(inode: Inode, written: Content) -> Iterator[tuple[int, int]]:
     for sector in sectors:
         at = sector * SECTOR_SIZE
         wanted = written.read(SECTOR_SIZE, at)
-        kept = inode.durable.read(SECTOR_SIZE, at).ljust(len(wanted), b"\0")  # a hole is no loss
+        kept = inode.durable.read(SECTOR_SIZE, at).ljust(len(wanted), b"\0")  # a hole is zeros
         pairs = enumerate(zip(wanted, kept, strict=False))
         first = next((n for n, (byte, left) in pairs if byte != left), None)
         if first is None:
@@ -137,7 +137,7 @@ def _keep_prefix(inode: Inode, random: Random) -> Loss:
 
 
 def _keep_sectors(inode: Inode, random: Random) -> Loss:
-    """Size changes are journalled, so a prefix of them survives; each sector of data goes its own way."""
+    """Keep a prefix of the size changes, which are journalled, and for each sector a version of its own."""
     changes, durable = inode.changes, inode.durable
     journalled = draw_below(random, len(changes) + 1)
     stops, torn = _draw_stops(changes, random)
@@ -156,7 +156,7 @@ def _keep_sectors(inode: Inode, random: Random) -> Loss:
 
 
 def _draw_stops(changes: list[Change], random: Random) -> tuple[dict[int, int], int]:
-    """Draw for each sector written the number of the last change that reached it (-1: none). And how many are torn."""
+    """Draw for each written sector the last change that reached it (-1: none), and return the number of torn ones."""
     writers: dict[int, list[int]] = {}
     for number, change in enumerate(changes):
         if change.kind != ChangeKind.WRITE or not change.data:
@@ -172,7 +172,7 @@ def _draw_stops(changes: list[Change], random: Random) -> tuple[dict[int, int], 
 
 
 def _write_sectors(durable: Content, change: Change, number: int, stops: dict[int, int]) -> int:
-    """Write the parts of `change` whose sector got as far as it; return the bytes that did not arrive."""
+    """Write the parts of `change` that reached their sectors; return the number of bytes that did not arrive."""
     start, end = change.at, change.at + len(change.data)
     lost = 0
     position = start

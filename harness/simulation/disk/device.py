@@ -13,11 +13,11 @@ from staticfire.harness.simulation.disk.namespace import posix_error
 from staticfire.harness.simulation.disk.options import DiskCounters, DiskOptions, Dropped, Incident
 
 INCIDENTS_MAX = 1000  # of one disk that are remembered
-SLOW_MAX = 400.0  # how many times as long a call may take that nothing lets go before its time
+SLOW_MAX = 400.0  # the largest factor for calls that `heal` cannot release early
 
 
 class PowerCut(BaseException):
-    """The power failed inside a disk call. Not an Exception: no handler of the node may survive it."""
+    """The power failed inside a disk call. Not an Exception: no handler of the node may swallow it."""
 
 
 class DiskWatcher(Protocol):
@@ -35,10 +35,10 @@ class DiskWatcher(Protocol):
 class DiskDevice:
     """Charges costs, hands out blocks and decides which call fails.
 
-    `now_ns` is the caller's time, and `charge(ns)` delays the caller; `world_ns` is the time of all other
-    processes, which a caller that was delayed is ahead of. `on_power_cut()` is called when a cut of
-    `cut_at` or `cut_at_sync` strikes, inside the call and before it raises PowerCut; from then to `power_on` every
-    call raises PowerCut. `caller()` is the executor job that runs now, None on the loop's own thread.
+    `now_ns` is the caller's time, and `charge(ns)` delays the caller. `world_ns` is the time of all other processes; a
+    delayed caller is ahead of it. When a cut of `cut_at` or `cut_at_sync` strikes, the device calls `on_power_cut()`
+    inside the disk call, then raises PowerCut; every call raises PowerCut from then to `power_on`. `caller()` returns
+    the executor job that runs now, None on the loop's own thread.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class DiskDevice:
         self.options = options or DiskOptions()
         self.counters = DiskCounters()
         self.incidents: list[Incident] = []
-        self.restricted = False  # some fault may concern the next call: look closer
+        self.restricted = False  # a fault may concern the next call: check each
         self.is_powered = True
         self.is_destroyed = False
         self.on_power_cut = on_power_cut
@@ -67,7 +67,7 @@ class DiskDevice:
         self.watchers: list[DiskWatcher] = []
         self._allocated_bytes = 0
         self._filler_bytes = 0
-        self._free_at_ns = 0  # when the device has done all that was asked so far
+        self._free_at_ns = 0  # when the device has finished all queued work
         self._slow_factor = 1.0
         self._cut_operation: int | None = None
         self._cut_sync: int | None = None
@@ -77,7 +77,7 @@ class DiskDevice:
     # --- faults ---------------------------------------------------------------------------------------------------
 
     def fill(self, free_bytes: int = 0) -> None:
-        """Let other data take the space, all but `free_bytes`."""
+        """Fill the disk with other data, except for `free_bytes`."""
         self._filler_bytes = 0
         self._filler_bytes = max(0, self.free_bytes - free_bytes)
 
@@ -87,16 +87,16 @@ class DiskDevice:
         return self._filler_bytes > 0
 
     def free(self) -> None:
-        """Give back what `fill` took."""
+        """Free the space that `fill` took."""
         self._filler_bytes = 0
 
     def fail_write(self, count: int = 1) -> None:
-        """Let the next `count` writes raise EIO; a part of each may arrive."""
+        """Make the next `count` writes raise EIO; a part of each may arrive."""
         self._write_failures = count
         self._update_restricted()
 
     def fail_fsync(self, count: int = 1) -> None:
-        """Let `count` syncs raise EIO, those in flight first, at their end; the dirty pages of the file are dropped."""
+        """Make `count` syncs raise EIO at their end, those in flight first; the file's dirty pages are dropped."""
         hit = self.calls.fail(count, self.world_ns())
         self.counters.sync_errors += hit
         if hit:
@@ -105,9 +105,10 @@ class DiskDevice:
         self._update_restricted()
 
     def slow(self, factor: float) -> None:
-        """Make every sync take `factor` times as long, also what is left of those in flight.
+        """Make every sync take `factor` times as long, including the rest of those in flight.
 
-        A factor above SLOW_MAX is a stall: it holds the calls that `heal` can let go again, and those alone.
+        A factor above SLOW_MAX is a stall. It holds only calls that `heal` can release; other calls take SLOW_MAX times
+        as long.
         """
         now_ns = self.world_ns()
         added_ns = self.calls.stretch(factor / self._slow_factor, now_ns)
@@ -136,7 +137,7 @@ class DiskDevice:
         self._update_restricted()
 
     def destroy(self) -> None:
-        """Lose the disk for good: from now on every call raises EIO."""
+        """Destroy the disk for good: from now on every call raises EIO."""
         self.is_destroyed = True
         self._update_restricted()
 
@@ -154,9 +155,9 @@ class DiskDevice:
         return max(0, self.options.total_bytes - self._allocated_bytes - self._filler_bytes)
 
     def charge_device(self, cost_ns: int) -> int:
-        """Charge work of the single device: the caller waits until the work queued before is done.
+        """Queue work at the device and charge the caller until it is done.
 
-        Returns the time at which the work is done: now, for the caller.
+        Returns the time at which the work is done, which is the caller's new time.
         """
         now_ns = self.now_ns()
         self.write_back(self.world_ns())
@@ -164,21 +165,21 @@ class DiskDevice:
         return self.now_ns()
 
     def occupy(self, now_ns: int, cost_ns: int) -> int:
-        """Give the device work of `cost_ns`, behind what was queued before; returns when it is done."""
+        """Queue work of `cost_ns` at the device; return the time at which it is done."""
         is_held = self._slow_factor > SLOW_MAX and self.calls.can_be_held()
         factor = self._slow_factor if is_held else min(self._slow_factor, SLOW_MAX)
         slow_ns = int(cost_ns * (factor - 1.0))
         self.counters.slow_ns += slow_ns
         done_ns = max(now_ns, self._free_at_ns) + cost_ns + slow_ns
-        if not is_held:  # what a stall holds, nothing waits for
+        if not is_held:  # other work does not queue behind a stalled call
             self._free_at_ns = done_ns
         return done_ns
 
     def write_back(self, now_ns: int) -> None:
-        """Let the kernel have begun to write what was dirty for long by `now_ns`; the file system does it."""
+        """Start the kernel's write-back of old dirty pages up to `now_ns`; the file system implements it."""
 
     def reserve(self, inode: Inode, end: int) -> int:
-        """Reserve blocks up to byte `end` of the file, as many as there are; return the bytes reserved in all."""
+        """Reserve blocks up to byte `end` of the file, or as many as are free; return the bytes reserved in all."""
         missing = whole_blocks(end) - inode.allocated_bytes
         if missing > 0:
             granted = min(missing, self.free_bytes // BLOCK_SIZE * BLOCK_SIZE)
@@ -202,7 +203,7 @@ class DiskDevice:
         return posix_error(errno.ENOSPC, path)
 
     def check_alive(self, path: str) -> None:
-        """Raise PowerCut without power and EIO on a destroyed disk."""
+        """Raise PowerCut if the disk has no power, and EIO if it is destroyed."""
         if not self.is_powered:
             raise PowerCut
         if self.is_destroyed:
@@ -214,13 +215,13 @@ class DiskDevice:
         return self._cut_operation is not None and self.counters.operations >= self._cut_operation
 
     def is_cut_due_in_sync(self) -> bool:
-        """The same, asked by a sync that is about to begin."""
+        """Whether the sync about to begin is the operation or the sync that a cut chose."""
         return self.is_cut_due() or (
             self._cut_sync is not None and self.counters.syncs + 1 >= self._cut_sync
         )
 
     def strike(self) -> NoReturn:
-        """The cut that was chosen happens now."""
+        """Cut the power now, as `cut_at` or `cut_at_sync` chose."""
         self.is_powered = False
         self.cancel_cut()
         if self.on_power_cut is not None:
@@ -248,12 +249,12 @@ class DiskDevice:
         return True
 
     def note(self, what: str, dropped: tuple[Dropped, ...] = ()) -> None:
-        """Remember what has just happened, up to a bound."""
+        """Record an incident; those above INCIDENTS_MAX are dropped."""
         if len(self.incidents) < INCIDENTS_MAX:
             self.incidents.append(Incident(self.now_ns(), what, dropped))
 
     def replay_sync(self) -> bool | None:
-        """Whether this sync of a job that runs again fails, as was decided; None for a sync of which nothing was."""
+        """Whether this sync of a job that runs again was decided to fail; None for a sync without a decision."""
         fails = self.calls.replay()
         self._update_restricted()
         return fails
@@ -271,4 +272,4 @@ class DiskDevice:
 
 
 def _nobody() -> None:
-    """No call is an executor job."""
+    """Return None: without a `caller`, no call belongs to an executor job."""

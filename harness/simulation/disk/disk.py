@@ -1,10 +1,10 @@
 """A disk of a simulated host: a page cache that a power cut empties, and faults on demand.
 
-`SimDisk` implements the system's `Storage` and knows no event loop: time, randomness and the cost of a call
-come in through the constructor. A process that dies keeps its page cache (`release_locks`); a power cut does not
-(`power_cut`, later `power_on`): see `disk_crash` for what becomes of files and `disk_namespace` for their names.
-The faults (`fill`, `fail_write`, `fail_fsync`, `slow`, `cut_at`, `cut_at_sync`, `destroy`, `heal`) are those of
-`disk_device`; `wipe` makes a new disk of it.
+`SimDisk` implements the system's `Storage` and knows no event loop: time, randomness and the cost of a call come in
+through the constructor. The page cache survives the death of a process (`release_locks`) and not a power cut
+(`power_cut`, later `power_on`). `crash` decides what is left of files, `namespace` what is left of their names. The
+faults (`fill`, `fail_write`, `fail_fsync`, `slow`, `cut_at`, `cut_at_sync`, `destroy`, `heal`) are those of `device`.
+`wipe` replaces the disk by an empty one.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class SimDisk(DiskDevice):
         self._epoch_ms = epoch_ms
         self._names = Namespace(self.now_ns)
         self._opened: dict[SimFile, None] = {}
-        self._write_back_ns = self.options.write_back_every_ns  # when the kernel looks next
+        self._write_back_ns = self.options.write_back_every_ns  # the kernel's next check
 
     # --- Storage --------------------------------------------------------------------------------------------------
 
@@ -139,7 +139,7 @@ class SimDisk(DiskDevice):
         self._names.settle(self.world_ns())
 
     def take_errors(self, folder: str) -> None:
-        """Do nothing: on this disk no error waits for a file that is opened later."""
+        """Do nothing: this disk reports no error to a file that is opened after it."""
 
     def disk_usage(self, path: str) -> DiskUsage:
         self._begin_call(path)
@@ -155,15 +155,15 @@ class SimDisk(DiskDevice):
         return self._epoch_ms + inode.modified_ns // 1_000_000
 
     def open_paths(self) -> list[str]:
-        """Return the path by which each descriptor was opened; for a removed file as Linux shows it."""
+        """Return the path by which each descriptor was opened; a removed file has the suffix that Linux shows."""
         return [opened.shown_path for opened in self._opened]
 
     # --- power and processes --------------------------------------------------------------------------------------
 
     def release_locks(self) -> None:
-        """The process that used the disk has died: close what it had open, and with that release its locks.
+        """Close the files of a process that has died, which releases its locks.
 
-        What a thread of it was in the middle of, the kernel brings to an end.
+        The kernel completes the call that a thread of the process was in.
         """
         self._close_all()
         self.calls.forget()
@@ -179,8 +179,8 @@ class SimDisk(DiskDevice):
     def power_cut(self) -> PowerCutReport:
         """Lose what was not synced, as the seed decides. Calls raise PowerCut until `power_on`.
 
-        A sync in flight may have written any part of what it covers. What a job in a thread would have done after it
-        does not happen: jobs run at one instant, but each of their changes has its time.
+        A sync in flight may have written any part of what it covers. An executor job runs at one instant, but each of
+        its changes has a time; the changes after the cut are dropped.
         """
         self._close_all()
         self.calls.forget()
@@ -212,7 +212,7 @@ class SimDisk(DiskDevice):
         self._update_restricted()
 
     def wipe(self) -> int:
-        """Become empty, as a new disk is, and stay so through a power cut; returns how many bytes the files had.
+        """Replace the disk by a new, empty one; return the number of bytes that its files had.
 
         No process may have a file open.
         """
@@ -234,11 +234,11 @@ class SimDisk(DiskDevice):
         return dirty
 
     def has(self, path: str) -> bool:
-        """Whether a process would find a file or folder there."""
+        """Whether a process would find a file or folder at this path."""
         return self._names.exists(path)
 
     def is_durable(self, path: str, offset: int = 0, size: int = 0) -> bool:
-        """Whether `size` bytes at `offset` are the same after any power cut; with 0 bytes only the name is asked."""
+        """Whether `size` bytes at `offset` survive any power cut; with 0 bytes, whether the name does."""
         self._names.settle(self.world_ns())
         if self.is_destroyed or not self._names.is_durable(path):
             return False
@@ -258,7 +258,7 @@ class SimDisk(DiskDevice):
         return _read(inode.cached, offset, size)
 
     def read_durable(self, path: str, offset: int = 0, size: int | None = None) -> bytes:
-        """The durable content of the file with this name."""
+        """Return the bytes that this path would have if the power failed and no pending change arrived."""
         self._names.settle(self.world_ns())
         inode = self._names.durable_file(path)
         if inode is None:
@@ -267,16 +267,16 @@ class SimDisk(DiskDevice):
         return _read(inode.durable, offset, size)
 
     def snapshot(self) -> Snapshot:
-        """Every file by path with its content as a process would read it now."""
+        """Return every file by path, with the content that a process would read now."""
         return Snapshot((path, inode.cached) for path, inode in self._names.files())
 
     def flip_bits(
         self, path: str, count: int = 1, *, within: tuple[int, int] | None = None
     ) -> list[int]:
-        """Flip `count` seeded bits of what is on the platter; return their byte offsets (none in an empty file).
+        """Flip `count` seeded bits on the platter; return their byte offsets (none in an empty file).
 
         Args:
-            within: the first byte and the one behind the last that may change; by default all of the file.
+            within: range of bytes that may change, end excluded; by default the whole file.
         """
         self._names.settle(self.world_ns())
         inode = self._names.durable_file(path)
@@ -291,9 +291,9 @@ class SimDisk(DiskDevice):
     # --- inside ---------------------------------------------------------------------------------------------------
 
     def write_back(self, now_ns: int) -> None:
-        """Begin to write each file that has had dirty pages for too long, at every time that the kernel has looked.
+        """Start write-back of files with old dirty pages, at each of the kernel's checks up to `now_ns`.
 
-        It takes the device's time, and no process waits for it or hears of it.
+        Write-back occupies the device. No process waits for it or gets its result.
         """
         options = self.options
         while (look_ns := self._write_back_ns) <= now_ns:
@@ -311,7 +311,7 @@ class SimDisk(DiskDevice):
         self.charge(self.options.call_ns)
 
     def _change_names(self, change: Callable[[], None]) -> None:
-        """Do one change of a name; the power may fail before or after it."""
+        """Apply one change of a name; a chosen power cut strikes before or after it."""
         self.calls.changed()
         self.counters.operations += 1
         if self.is_cut_due():
@@ -333,13 +333,13 @@ class SimDisk(DiskDevice):
             self._forget(replaced)
 
     def _forget(self, inode: Inode) -> None:
-        """The file has lost its name; its blocks are free as soon as no process has it open."""
+        """Free the blocks of a file without a name, unless a process has it open."""
         inode.links = 0
         if not inode.open_files:
             self.release(inode)
 
     def _count_space(self) -> None:
-        """Count the blocks again: files may have come back or shrunk in the power cut."""
+        """Count the blocks again: a power cut can shrink files or bring them back."""
         self._allocated_bytes = 0
         for _, inode in self._names.files():
             inode.links = 1
@@ -367,7 +367,7 @@ class SimDisk(DiskDevice):
 
 
 class _FolderInFlight:
-    """The SyncTarget of a folder. A sync that fails makes nothing durable; the entries stay for the next one."""
+    """The SyncTarget of a folder. A failed sync makes nothing durable; the next one covers its entries."""
 
     __slots__ = ("_names", "_path")
 

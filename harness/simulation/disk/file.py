@@ -27,7 +27,7 @@ class SimFile:
         self._inode = inode
         self._on_close = on_close
         self._failures_heard = inode.sync_failures
-        self.path = path  # as it was opened: for messages
+        self.path = path  # the path it was opened by: for messages
         self.is_open = True
         inode.open_files += 1
 
@@ -69,7 +69,7 @@ class SimFile:
                 self._allocate(size)
             device.strike()
         if not device.can_reserve(inode, size):
-            if device.random.random() < 0.5:  # ext4 keeps what it found, XFS changes nothing
+            if device.random.random() < 0.5:  # ext4 keeps what it got, XFS changes nothing
                 self._allocate(device.reserve(inode, size))
             raise device.no_space(self.path)
         self._allocate(size)
@@ -97,13 +97,13 @@ class SimFile:
         end_ns = self._charge_sync()
         inode.begin_sync(begin_ns, end_ns)
         device.calls.synced(self, begin_ns, end_ns, device.world_ns())
-        if inode.sync_failures != self._failures_heard:  # of another who has the file open
+        if inode.sync_failures != self._failures_heard:  # of another open file of this inode
             self._failures_heard = inode.sync_failures
             device.counters.sync_errors += 1
             raise posix_error(errno.EIO, self.path)
 
     def fdatasync(self) -> None:
-        """The same: without a grown size the data could not be read, so fdatasync writes that, too."""
+        """Do the same as `fsync`: fdatasync also writes a grown size, without which the data could not be read."""
         self.fsync()
 
     def size(self) -> int:
@@ -127,7 +127,7 @@ class SimFile:
 
     @property
     def shown_path(self) -> str:
-        """The path by which it was opened; as Linux shows it where no name leads to the file any more."""
+        """The path by which it was opened, with the suffix that Linux shows for a removed file."""
         return self.path if self._inode.links else f"{self.path} (deleted)"
 
     def close(self) -> None:
@@ -148,7 +148,7 @@ class SimFile:
             raise posix_error(errno.EBADF, self.path)
 
     def _begin_change(self) -> bool:
-        """Count and charge a change of the size; True if the power is to fail in it."""
+        """Count and charge a change of the size; return whether the power fails in it."""
         device = self._device
         device.counters.operations += 1
         device.calls.changed()
@@ -157,9 +157,9 @@ class SimFile:
         return device.is_cut_due()
 
     def _draw_short(self, room: int) -> int:
-        """Draw how much of a write into `room` free bytes succeeds: all of them, none, or some blocks.
+        """Draw how many of `room` free bytes a short write fills: all of them, none, or some blocks.
 
-        Linux reserves space for a folio or for more at once, and gives all of it back if it does not fit.
+        Linux reserves space for one or several folios at once, and returns all of it if they do not fit.
         """
         random = self._device.random
         choice = draw_below(random, 3) if room > 0 else 1
@@ -168,7 +168,7 @@ class SimFile:
         return 0 if choice else room
 
     def _write(self, data: bytes, offset: int) -> None:
-        """Put `data` into the page cache; its blocks are reserved."""
+        """Put `data` into the page cache; the caller has reserved its blocks."""
         device, inode = self._device, self._inode
         size = len(data)
         if not size:
@@ -224,14 +224,14 @@ class SimFile:
             raise posix_error(errno.EIO, self.path)
 
     def _charge_sync(self) -> int:
-        """Charge a sync that begins now; returns when it ends."""
+        """Charge a sync that begins now; return the time at which it ends."""
         device, inode, options = self._device, self._inode, self._device.options
         inode.settle(device.world_ns())
         cost_ns = options.fsync_ns + int(inode.waiting_bytes * options.durable_byte_ns)
         return device.charge_device(cost_ns)
 
     def _fail_sync(self) -> None:
-        """Let a sync fail: the device takes no block, or some, in any order, but never all."""
+        """Fail a sync: the device takes none or some of the blocks, in any order, but never all."""
         device, inode = self._device, self._inode
         begin_ns = device.now_ns()
         end_ns = self._charge_sync()
@@ -243,7 +243,7 @@ class SimFile:
         self._failures_heard = inode.sync_failures
 
     def _draw_failed(self, blocks: list[int]) -> set[int]:
-        """Draw the blocks that the device does not take: all, or some, but at least one."""
+        """Draw the blocks that the device does not take: at least one."""
         random = self._device.random
         failed = set(blocks)
         if random.random() < 0.5:
@@ -272,7 +272,7 @@ class SimFile:
         self._inode.move_sync(begin_ns, end_ns, new_begin_ns, new_end_ns)
 
     def _is_replayed(self) -> bool:
-        """Whether a job that runs again has made this sync already. Raises EIO if that is the one that failed."""
+        """Whether a job that runs again has made this sync before. Raises EIO if that sync failed."""
         fails = self._device.replay_sync()
         if fails:
             self._inode.settle(self._device.world_ns())

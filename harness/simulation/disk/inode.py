@@ -1,9 +1,9 @@
 """One simulated file: its content in the page cache and on the platter, and the writes between them.
 
-A file is a sparse byte string: `Content.data` ends at the last byte ever written, everything up to `Content.size`
-reads as zeros, so that a commit log of 1 GiB costs only what was put into it. The inode keeps two of them, and the
-ordered list of changes that are not durable yet. A sync takes time: it covers the changes made before it began and
-makes them durable when it ends. A power cut (`disk_crash`) decides what becomes of everything else.
+A file is a sparse byte string: `Content.data` ends at the last byte ever written, and the rest up to `Content.size`
+reads as zeros. A commit log of 1 GiB therefore takes only the memory of the bytes written to it. The inode keeps two of
+them, and the ordered list of changes that are not durable yet. A sync takes time: it covers the changes made before it
+began and makes them durable when it ends. A power cut (`crash`) decides what is left of all other changes.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class Change(NamedTuple):
 
 
 class Sync(NamedTuple):
-    """A sync or a write-back of one file that was begun and may not have ended."""
+    """A sync or a write-back of one file, begun and perhaps not ended."""
 
     begin_ns: int
     end_ns: int
-    covered: int  # how many of the file's changes, from the first, were there when it was asked for
-    failed: Set[int] | None = None  # it will fail: the blocks that the device does not take
-    keeps_cache: bool = False  # if it fails: whether processes go on reading what was lost
+    covered: int  # number of the file's changes, from the first, when the sync was called
+    failed: Set[int] | None = None  # blocks that the device will not take, if the sync is to fail
+    keeps_cache: bool = False  # if it fails: whether processes still read the lost bytes
 
 
 def _end_of(sync: Sync) -> int:
@@ -134,9 +134,9 @@ class Inode:
         self.is_cache_stale = (
             False  # a failed fsync: the cache differs from the platter without a change to sync
         )
-        # After a failed fsync whose pages stayed in the cache: what is written to these ranges again goes nowhere else.
+        # After a failed fsync whose pages stayed in the cache: later writes to these ranges stay in the cache, too.
         self.unwritable: list[tuple[int, int]] = []
-        self.sync_failures = 0  # so far; each open file is told once (Linux: errseq_t)
+        self.sync_failures = 0  # so far; each open file reports them once (Linux: errseq_t)
         self.links = 0
         self.open_files = 0
         self.lock_holder: object | None = None
@@ -144,7 +144,7 @@ class Inode:
 
     @property
     def in_flight_changes(self) -> int:
-        """The number of changes, from the first, that some sync in flight covers."""
+        """The number of changes, from the first, that the syncs in flight cover."""
         return max((sync.covered for sync in self.in_flight), default=0)
 
     @property
@@ -155,17 +155,17 @@ class Inode:
         return sum(len(change.data) for change in self.changes[self.in_flight_changes :])
 
     def begin_sync(self, begin_ns: int, end_ns: int, covered: int | None = None) -> None:
-        """Let the first `covered` changes, by default all that were made by `begin_ns`, be durable at `end_ns`."""
+        """Begin a sync that makes the first `covered` changes, by default all present ones, durable at `end_ns`."""
         begun = Sync(begin_ns, end_ns, len(self.changes) if covered is None else covered)
         insort(self.in_flight, begun, key=_end_of)
 
     def settle(self, now_ns: int) -> None:
-        """Make durable what the syncs have covered that ended by `now_ns`."""
+        """Apply the syncs that ended by `now_ns`: make the changes that they cover durable."""
         while self.in_flight and self.in_flight[0].end_ns <= now_ns:
             self._land(self.in_flight.pop(0))
 
     def _land(self, sync: Sync) -> None:
-        """A job runs at one instant, so a change may be listed here although it is made after the sync began."""
+        """Apply one sync, without changes made after it began: a job lists all its changes at once."""
         durable = self.durable
         covered = self.changes[: sync.covered]
         arrived = [change for change in covered if change.made_ns <= sync.begin_ns]
@@ -190,7 +190,7 @@ class Inode:
     def _lose(
         self, changes: Sequence[Change], failed: Set[int], *, keep_cache: bool
     ) -> list[Change]:
-        """Return the changes that a failed sync leaves; a lost write leaves its size, which is journalled."""
+        """Return the changes that survive a failed sync; a lost write leaves its size, which is journalled."""
         left, lost = [], []
         for change in changes:
             for part in split_at_blocks(change) if change.kind == ChangeKind.WRITE else (change,):
@@ -204,7 +204,7 @@ class Inode:
         return left
 
     def covered_blocks(self, begin_ns: int, end_ns: int) -> list[int]:
-        """The numbers of the blocks with writes that this sync covers and no sync before it, in order."""
+        """Return the numbers of written blocks that this sync covers and no earlier one does, in order."""
         before = 0
         for sync in self.in_flight:
             if (sync.begin_ns, sync.end_ns) == (begin_ns, end_ns):
@@ -213,7 +213,7 @@ class Inode:
         return []
 
     def fail_sync(self, begin_ns: int, end_ns: int, failed: Set[int], *, keep_cache: bool) -> int:
-        """Let this sync, which is in flight, not bring these blocks; returns how many bytes that are."""
+        """Make this sync in flight fail to write these blocks; return their number of written bytes."""
         self.in_flight = [
             sync._replace(failed=failed, keeps_cache=keep_cache)
             if (sync.begin_ns, sync.end_ns) == (begin_ns, end_ns)
@@ -230,13 +230,13 @@ class Inode:
         )
 
     def cancel_sync(self, begin_ns: int, end_ns: int) -> None:
-        """Let this sync never begin."""
+        """Remove this sync, as if it had not begun."""
         self.in_flight = [
             sync for sync in self.in_flight if (sync.begin_ns, sync.end_ns) != (begin_ns, end_ns)
         ]
 
     def move_sync(self, begin_ns: int, end_ns: int, new_begin_ns: int, new_end_ns: int) -> None:
-        """Give this sync other times."""
+        """Give this sync new times."""
         self.in_flight = sorted(
             (
                 sync._replace(begin_ns=new_begin_ns, end_ns=new_end_ns)
@@ -248,7 +248,7 @@ class Inode:
         )
 
     def undo_after(self, now_ns: int) -> bool:
-        """Forget the changes that would have been made after `now_ns`; whether there were any."""
+        """Drop the changes with a time after `now_ns`; return whether there were any."""
         made = [change for change in self.changes if change.made_ns <= now_ns]
         if len(made) == len(self.changes):
             return False
@@ -257,26 +257,26 @@ class Inode:
         return True
 
     def do_by(self, now_ns: int) -> None:
-        """Let every change be made by `now_ns`."""
+        """Move the time of later changes to `now_ns`."""
         if any(change.made_ns > now_ns for change in self.changes):
             self.changes = [
                 change._replace(made_ns=min(change.made_ns, now_ns)) for change in self.changes
             ]
 
     def waiting_blocks(self) -> list[int]:
-        """The numbers of the blocks with writes that no sync in flight covers, in order."""
+        """Return the numbers of written blocks that no sync in flight covers, in order."""
         return blocks_of(self.changes[self.in_flight_changes :])
 
     def drop_dirty_pages(self, failed: Set[int], *, keep_cache: bool) -> int:
-        """Forget unsynced writes as Linux does after a failed fsync; return the bytes lost.
+        """Drop unsynced writes as Linux does after a failed fsync; return the number of bytes lost.
 
-        `failed` are the numbers of the blocks that the device did not take: the rest of what the fsync was to write
-        stays in the list, for it to cover. What an earlier sync in flight covers is not touched.
+        `failed` holds the numbers of the blocks that the device did not take. The other writes stay in the list, and
+        the fsync covers them. Changes that an earlier sync in flight covers stay as they are.
 
-        The next fsync succeeds without a word (the "fsyncgate" of PostgreSQL, 2018). Size changes are journalled
-        metadata and stay, so the lost part of a grown file reads as zeros. With `keep_cache` processes go on reading
-        what was written, although it will never reach the platter; in new blocks not even when it is written again:
-        ext4 takes the page for one whose blocks are there, and a remount shows zeros (seen with Linux 6.18).
+        The next fsync succeeds and reports no error (the "fsyncgate" of PostgreSQL, 2018). Size changes are journalled
+        metadata and stay, so the lost part of a grown file reads as zeros. With `keep_cache` processes still read the
+        lost bytes, which never reach the platter. In new blocks even a second write does not reach it: ext4 assumes
+        that the page has its blocks, and a remount shows zeros (seen with Linux 6.18).
         """
         first = self.in_flight_changes
         kept = self.changes[:first]
@@ -299,7 +299,7 @@ class Inode:
         return lost_bytes
 
     def _new_blocks(self, writes: list[Change]) -> list[tuple[int, int]]:
-        """Return the ranges of these writes that were never on the platter."""
+        """Return the ranges of these writes, in whole blocks, beyond the end of the data on the platter."""
         known = whole_blocks(len(self.durable.data))
         ranges = [
             (write.at - write.at % BLOCK_SIZE, write.at + len(write.data)) for write in writes
@@ -307,7 +307,7 @@ class Inode:
         return [(max(start, known), whole_blocks(end)) for start, end in ranges if end > known]
 
     def writable_parts(self, start: int, end: int) -> list[tuple[int, int]]:
-        """The parts of a range that a write brings on its way to the platter."""
+        """Return the parts of a range from which a write can reach the platter."""
         parts = [(start, end)]
         for lost_start, lost_end in self.unwritable:
             parts = [
@@ -319,7 +319,7 @@ class Inode:
         return parts
 
     def cut_unwritable(self, size: int) -> None:
-        """The pages behind a new end are gone."""
+        """Forget the unwritable pages beyond the new end of the file."""
         limit = whole_blocks(size)
         self.unwritable = [(at, min(end, limit)) for at, end in self.unwritable if at < limit]
 
@@ -332,14 +332,14 @@ class Inode:
         self.unwritable.clear()
 
     def _read_again(self) -> None:
-        """Let the page cache hold what the platter has, and what is on its way there."""
+        """Rebuild the page cache from the platter and the changes that are not durable yet."""
         self.cached = self.durable.copy()
         for change in self.changes:
             self.cached.apply(change)
 
 
 def blocks_of(changes: Sequence[Change]) -> list[int]:
-    """The numbers of the blocks that these changes write to, in order."""
+    """Return the numbers of the blocks that these changes write to, in order."""
     blocks = {
         block
         for change in changes
@@ -352,7 +352,7 @@ def blocks_of(changes: Sequence[Change]) -> list[int]:
 
 
 def split_at_blocks(write: Change) -> Iterator[Change]:
-    """The parts of a write, one for each block."""
+    """Yield the parts of a write, one for each block."""
     start, end = write.at, write.at + len(write.data)
     while start < end:
         stop = min(end, start - start % BLOCK_SIZE + BLOCK_SIZE)

@@ -1,8 +1,8 @@
 """Names of the simulated disk: folders and directory entries, volatile until `sync_folder`.
 
-Every change of a name goes to a journal in order. `sync_folder` makes the entries of one folder durable when it ends,
-no more: POSIX promises nothing for other folders, not even for the folder's own entry in its parent. A power cut keeps
-a seeded prefix of what is left; a file or folder whose parent did not survive is gone with it.
+Every change of a name goes to a journal in order. `sync_folder` makes the entries of one folder durable when it ends.
+POSIX promises nothing for other folders, nor for the folder's own entry in its parent. A power cut keeps a seeded
+prefix of the other changes. A file or folder is lost if its parent is.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ class Entry(NamedTuple):
         return (folder, parent_of(self.source)) if self.source else (folder,)
 
     def crosses_folders(self) -> bool:
-        """Whether it moves a file to another folder, or removes a folder (which must be empty by then)."""
+        """Whether the change concerns two folders: it moves a file between them, or removes an empty folder."""
         if self.kind == EntryKind.RENAME:
             return parent_of(self.path) != parent_of(self.source)
         return self.kind == EntryKind.UNLINK and self.node is None
 
 
 class FolderSync(NamedTuple):
-    """A sync of a folder that was begun and may not have ended."""
+    """A sync of a folder, begun and perhaps not ended."""
 
     path: str
     begin_ns: int
@@ -58,17 +58,17 @@ def _end_of(sync: FolderSync) -> int:
 
 
 def parent_of(path: str) -> str:
-    """The folder that holds `path`; "/" for a name at the top."""
+    """Return the folder that holds `path`; "/" for a name at the top."""
     return path.rpartition("/")[0] or "/"
 
 
 def posix_error(number: int, path: str) -> OSError:
-    """The OSError (of its proper subclass) that the real call would raise for `path`."""
+    """Return the OSError, of its proper subclass, that the real call would raise for `path`."""
     return OSError(number, os.strerror(number), path)
 
 
 class Namespace:
-    """Paths to inodes, as the processes see them (`_nodes`) and as they are on the platter (`_durable`)."""
+    """Maps paths to inodes, as the processes see them (`_nodes`) and as they are on the platter (`_durable`)."""
 
     def __init__(self, now_ns: Callable[[], int]) -> None:
         self._now_ns = now_ns
@@ -79,7 +79,7 @@ class Namespace:
         self._in_flight: list[FolderSync] = []  # in the order in which they end
 
     def file(self, path: str) -> Inode | None:
-        """The file at `path`, None if the name is free; raises IsADirectoryError for a folder."""
+        """Return the file at `path`, or None if the name is free. Raises IsADirectoryError for a folder."""
         node = self._nodes.get(path)
         if node is None and path in self._nodes:
             raise posix_error(errno.EISDIR, path)
@@ -92,7 +92,7 @@ class Namespace:
         return path in self._children
 
     def names(self, folder: str) -> list[str]:
-        """Names in `folder`, sorted; raises NotADirectoryError or FileNotFoundError."""
+        """Return the names in `folder`, sorted. Raises NotADirectoryError or FileNotFoundError."""
         self.check_folder(folder)
         return sorted(self._children[folder])
 
@@ -101,7 +101,7 @@ class Namespace:
             raise posix_error(errno.ENOTDIR if path in self._nodes else errno.ENOENT, path)
 
     def link(self, path: str, node: Inode | None) -> None:
-        """Enter a new file, or a new folder if `node` is None."""
+        """Add a new file, or a new folder if `node` is None."""
         self.check_folder(parent_of(path))
         self._enter(path, node)
         self._journal.append(Entry(EntryKind.LINK, path, node, self._now_ns()))
@@ -123,7 +123,7 @@ class Namespace:
         self._journal.append(Entry(EntryKind.UNLINK, path, None, self._now_ns()))
 
     def rename(self, source: str, target: str) -> Inode | None:
-        """Move a file in one step; return the file that `target` named before, if there was one."""
+        """Move a file atomically; return the file that it replaces at `target`, or None."""
         node = self.file(source)
         if node is None:
             raise posix_error(errno.ENOENT, source)
@@ -137,26 +137,26 @@ class Namespace:
         return replaced
 
     def sync_folder(self, path: str, begin_ns: int, end_ns: int) -> None:
-        """Let the entries of this folder that were made by `begin_ns` be durable at `end_ns`.
+        """Begin a sync that makes the changes of this folder up to `begin_ns` durable at `end_ns`.
 
-        A change that also concerns another folder takes everything before it along, as the journal must stay ordered.
+        A change that concerns a second folder makes all changes before it durable, too: the journal stays in order.
         """
         self.check_folder(path)
         insort(self._in_flight, FolderSync(path, begin_ns, end_ns), key=_end_of)
 
     def cancel_sync(self, path: str, begin_ns: int, end_ns: int) -> None:
-        """Let this sync of a folder bring nothing."""
+        """Remove this sync of a folder, as if it had not begun."""
         cancelled = FolderSync(path, begin_ns, end_ns)
         self._in_flight = [sync for sync in self._in_flight if sync != cancelled]
 
     def move_sync(self, former: FolderSync, begin_ns: int, end_ns: int) -> None:
-        """Give this sync of a folder other times."""
+        """Give this sync of a folder new times."""
         moved = former._replace(begin_ns=begin_ns, end_ns=end_ns)
         self._in_flight = [moved if sync == former else sync for sync in self._in_flight]
         self._in_flight.sort(key=_end_of)
 
     def settle(self, now_ns: int) -> None:
-        """Make durable what the syncs have covered that ended by `now_ns`."""
+        """Make the changes durable that are covered by the syncs that ended by `now_ns`."""
         while self._in_flight and self._in_flight[0].end_ns <= now_ns:
             self._land(self._in_flight.pop(0))
 
@@ -176,13 +176,13 @@ class Namespace:
         ] + later
 
     def do_by(self, now_ns: int) -> None:
-        """Let every change be made by `now_ns`."""
+        """Move the time of later changes to `now_ns`."""
         self._journal = [
             entry._replace(made_ns=min(entry.made_ns, now_ns)) for entry in self._journal
         ]
 
     def lose_power(self, random: Random, now_ns: int) -> int:
-        """Keep a seeded prefix of the journal, drop what has no parent; return how many entries were lost."""
+        """Keep a seeded prefix of the journal, drop names without a parent; return the number of lost entries."""
         self.settle(now_ns)
         self._in_flight = []
         self._journal = [entry for entry in self._journal if entry.made_ns <= now_ns]
@@ -211,11 +211,11 @@ class Namespace:
         return True
 
     def durable_file(self, path: str) -> Inode | None:
-        """The file that `path` names on the platter."""
+        """Return the file that `path` names on the platter, or None."""
         return self._durable.get(path)
 
     def files(self) -> Iterator[tuple[str, Inode]]:
-        """Every file by path, sorted."""
+        """Return every file by path, sorted."""
         for path in sorted(self._nodes):
             node = self._nodes[path]
             if node is not None:

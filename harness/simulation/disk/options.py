@@ -1,4 +1,4 @@
-"""Size and speed of a simulated disk, and what it tells about the faults that bit."""
+"""Size and speed of a simulated disk, and the counters that show which faults bit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class DiskOptions:
     write_back_every_ns: int = 5_000_000_000  # Linux: vm.dirty_writeback_centisecs
     write_back_after_ns: int = 30_000_000_000  # Linux: vm.dirty_expire_centisecs
     failed_sync_keeps_cache: bool = (
-        False  # as ext4 does: reads give the new content until the power fails
+        False  # as ext4 does: reads return the new content until the power fails
     )
 
 
@@ -37,7 +37,7 @@ class DiskCounters:
     write_errors: int = 0  # EIO
     sync_errors: int = 0  # EIO of fsync and fdatasync
     no_space_errors: int = 0  # ENOSPC
-    full_looks: int = 0  # questions for the free space while fill() left less than a tenth
+    full_looks: int = 0  # queries of the free space while fill() left less than a tenth
     dead_disk_errors: int = 0  # EIO after destroy()
     bits_flipped: int = 0
     slow_ns: int = 0  # time that slow() added
@@ -64,6 +64,6 @@ class PowerCutReport:
     """The losses of one power cut."""
 
     bytes_lost: int  # of unsynced writes
-    sectors_torn: int  # that stopped at an older version than the last
+    sectors_torn: int  # that hold an older version than the last
     entries_lost: int  # of directories
     dropped: tuple[Dropped, ...] = ()

@@ -1,4 +1,4 @@
-"""The files of a simulated disk as they were at one moment."""
+"""The files of a simulated disk at one moment."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from staticfire.harness.simulation.disk.inode import Content
 
 
 class Snapshot(Mapping[str, bytes]):
-    """Content by path. Zeros that were never written are made when a file is looked at: some files are little else."""
+    """Content by path. Reading a file creates the zeros of ranges that were never written."""
 
     def __init__(self, files: Iterable[tuple[str, Content]]) -> None:
         self._files = {path: (bytes(content.data), content.size) for path, content in files}

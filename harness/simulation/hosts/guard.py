@@ -1,8 +1,8 @@
-"""Catches code of a simulated process that reaches for the real world: clocks, randomness, files, threads.
+"""Catches code of a simulated process that uses the real world: clocks, randomness, files, threads.
 
-The lint finds most of it before; this finds the rest where it happens. While a world runs, the functions below are
-replaced by ones that raise Escape if the caller belongs to a simulated process, and an audit hook does the same for
-files, sockets and child processes. Not caught: names imported before (`from time import time`) and datetime.now.
+The lint finds most of such code in the source; the guard finds the rest at run time. While a world runs, the functions
+below raise Escape if the caller belongs to a simulated process. An audit hook does the same for files, sockets and
+child processes. The guard does not catch names imported before (`from time import time`) and datetime.now.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ PATCHES: tuple[tuple[object, str, tuple[str, ...]], ...] = (
     (threading.Thread, "threading.Thread", ("start",)),
 )
 AUDITED = ("open", "os.", "socket.", "subprocess.", "shutil.", "tempfile.", "mmap.")
-# Reading modules and source lines is no business of the node: imports inside functions, tracebacks.
+# Imports inside functions and tracebacks may read modules and source lines.
 READERS = ("importlib._bootstrap", "importlib._bootstrap_external", "linecache", "zipimport")
 
 
 class Escape(BaseException):
-    """A simulated process did what the seed does not decide. Not an Exception: no handler may swallow it."""
+    """A simulated process used something that the seed does not decide. Not an Exception: no handler may swallow it."""
 
 
 class Guard:
-    """`watch` is active in one world at a time."""
+    """Guards the simulated processes of one world at a time, while `watch` is active."""
 
     _active: Guard | None = None
     _is_hooked = False
@@ -69,7 +69,7 @@ class Guard:
 
     @contextmanager
     def watch(self, fail: Callable[[Escape], None]) -> Iterator[None]:
-        """Guard the processes of a world; `fail` gets every Escape, so that the run ends even where it was caught."""
+        """Guard the processes of a world; `fail` gets every Escape and ends the run even if the process catches it."""
         self._fail = fail
         originals = [
             (owner, name, getattr(owner, name)) for owner, _, names in PATCHES for name in names
@@ -107,7 +107,7 @@ class Guard:
     def _hook(cls) -> None:
         if not cls._is_hooked:
             cls._is_hooked = True
-            sys.addaudithook(cls._audit)  # there is no way to remove it
+            sys.addaudithook(cls._audit)  # Python cannot remove an audit hook
 
     @classmethod
     def _audit(cls, event: str, _: tuple[object, ...]) -> None:
@@ -119,7 +119,7 @@ class Guard:
 
 
 def is_simulated() -> bool:
-    """Whether the code that runs belongs to a simulated process, and not to the harness or the world."""
+    """Whether the running code belongs to a simulated process, rather than the harness or the world."""
     owner = OWNER.get(None)
     return owner is not None and owner.process is not None
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Host:
-    """Made by `World.add_host`. What belongs to the machine survives its processes."""
+    """Made by `World.add_host`. Disk, clock and network stack survive the processes."""
 
     def __init__(self, world: World, name: str, address: str, disk: DiskOptions | None) -> None:
         self.name = name
@@ -44,7 +44,10 @@ class Host:
         return self.kernel.powered
 
     def start(self, name: str, main: Main) -> SimProcess:
-        """Start a process; its main begins some milliseconds later. RuntimeError without power or with one running."""
+        """Start a process; its main begins some milliseconds later.
+
+        Raises RuntimeError without power or while a process runs.
+        """
         if not self.powered:
             raise RuntimeError(f"host {self.name} has no power: power_on() comes before start()")
         if self.process is not None and self.process.alive:
@@ -88,16 +91,16 @@ class Host:
         return report
 
     def _power_failed(self) -> None:
-        """The cut that `cut_at` asked the disk for strikes."""
+        """Stop the machine at a power cut that the disk chose by `cut_at` or `cut_at_sync`."""
         self.power_cut()
 
     def power_on(self) -> None:
-        """Boot. No process is started."""
+        """Boot the machine, without a process."""
         self.disk.power_on()
         self.kernel.power_on()
 
     def pause(self) -> None:
-        """Freeze the process while the kernel goes on: connections are accepted and bytes acknowledged, no answer."""
+        """Freeze the process. Its kernel still accepts connections and acknowledges bytes, but no answer comes."""
         if self.process is not None:
             self.process.pause()
 

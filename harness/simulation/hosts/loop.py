@@ -1,7 +1,7 @@
 """The asyncio event loop of the simulated world: one object that serves all processes.
 
-It covers what a node needs of asyncio: callbacks, timers, tasks, futures, executors, TCP clients and servers. Which
-process a call belongs to follows from its context (`run_queue.OWNER`); outside of any process it is the harness.
+It covers what a node needs of asyncio: callbacks, timers, tasks, futures, executors, TCP clients and servers. The
+context of a call names its process (`run_queue.OWNER`); outside of any process it is the harness.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ProtocolFactory = Callable[[], asyncio.BaseProtocol]
 
 
 class SimLoop(asyncio.AbstractEventLoop):
-    """`stream(purpose)` gives the random numbers of one purpose, `timing` the costs of the processes' loops."""
+    """`stream(purpose)` returns the random numbers of one purpose; `timing` holds the costs of the processes' loops."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class SimLoop(asyncio.AbstractEventLoop):
     def new_queue(
         self, name: str, on_error: Callable[[str, BaseException | None], None], process: SimProcess
     ) -> RunQueue:
-        """Make the run queue of a new process; `name` (with its incarnation) chooses its random numbers."""
+        """Make the run queue of a new process; `name`, which includes the incarnation, selects its random numbers."""
         random = self._stream(f"schedule/{name}").random
         number = len(self.queues)
         queue = RunQueue(number, self.scheduler, self.trace, self.timing, random, on_error, process)
@@ -91,7 +91,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         *args: *Arguments,
         context: Context | None = None,
     ) -> SimHandle:
-        """The same: executor jobs run on the loop's own thread here."""
+        """Do the same as `call_soon`: executor jobs run on the loop's own thread here."""
         return self.call_soon(callback, *args, context=context)
 
     def call_later(  # type: ignore[override]
@@ -179,7 +179,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         start_serving: bool = True,
         **options: Any,
     ) -> SimServer:
-        """Listen. OSError (EADDRINUSE, EADDRNOTAVAIL) as the kernel would raise it."""
+        """Listen. Raises OSError (EADDRINUSE, EADDRNOTAVAIL) as the kernel would."""
         _refuse(options, allowed=("family", "flags", "reuse_address", "reuse_port"))
         server = SimServer(self, self._kernel(), protocol_factory, host, port or 0, backlog)
         if start_serving:
@@ -193,7 +193,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         port: Any = None,
         **options: Any,
     ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
-        """Connect, with `ssl` by TLS. OSError (ECONNREFUSED, ETIMEDOUT after 127 s) as the kernel would raise it."""
+        """Connect, with `ssl` by TLS. Raises OSError (ECONNREFUSED, ETIMEDOUT after 127 s) as the kernel would."""
         context = options.pop("ssl", None)
         _refuse(options, allowed=("family", "proto", "flags"))
         kernel, connected = self._kernel(), self.create_future()
@@ -248,14 +248,14 @@ class SimLoop(asyncio.AbstractEventLoop):
         return task.result()
 
     def go_on_in_child(self) -> None:
-        """After a fork inside of `run_harness`: asyncio knows the running loop of its own process alone."""
+        """Set the running loop again after a fork inside `run_harness`: asyncio keeps it for one process id."""
         asyncio.events._set_running_loop(self)
 
     def _stop(self, _: object) -> None:
         self.scheduler.stopped = True
 
     def bury(self) -> None:
-        """Close the coroutines that are left of every process, without any effect; the loop is closed afterwards."""
+        """Close the remaining coroutines of every process, without any effect, and then the loop."""
         self._is_closed = True
         self.scheduler.close()
         asyncio.events._set_running_loop(self)  # or asyncio makes a real loop for a `finally` block
@@ -277,7 +277,7 @@ class SimLoop(asyncio.AbstractEventLoop):
     # --- errors -------------------------------------------------------------------------------------
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Tell the process whose error was not taken. Finalizers of futures call this in the context of any process."""
+        """Report an uncaught error to its process. Finalizers of futures call this in the context of any process."""
         source = context.get("future") or context.get("task")
         owner = getattr(source, "owner", None) or OWNER.get(None)
         if owner is not None and owner.alive and not self._is_closed:

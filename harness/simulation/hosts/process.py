@@ -32,8 +32,8 @@ class ExitStatus:
 class SimProcess:
     """One incarnation of a node. `exit` gets the ExitStatus when it has ended.
 
-    A killed process simply stops: no `finally` block runs and no byte leaves its user-space buffers. What the kernel
-    holds (sent bytes, page cache) survives it, unless the power fails.
+    A killed process stops at once: no `finally` block runs and no byte leaves its user-space buffers. The kernel keeps
+    sent bytes and the page cache, unless the power fails.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class SimProcess:
         return self.queue.paused
 
     def start_after(self, delay_ns: int) -> None:
-        """Run main `delay_ns` from now: a new process needs a while until its first line."""
+        """Run main `delay_ns` from now: the time that a new process takes to its first line."""
         self._loop.scheduler.at(self._loop.scheduler.now_ns + delay_ns, self._begin)
 
     def kill(self) -> None:
@@ -78,7 +78,7 @@ class SimProcess:
         self._end(ExitStatus(kind="killed"))
 
     def terminate(self) -> None:
-        """SIGTERM: main is cancelled and may clean up. Nothing happens before its first line or a second time."""
+        """SIGTERM: cancel main, which may clean up. It has no effect before main's first line or a second time."""
         if not self.alive or self._is_terminating:
             return
         self._is_terminating = True
@@ -96,7 +96,7 @@ class SimProcess:
         self.queue.resume()
 
     def lose_power(self) -> None:
-        """Stop at once; not even the kernel says goodbye."""
+        """Stop at once; the kernel sends no FIN or RST."""
         if self.alive:
             self._stop(ExitStatus(kind="power cut"))
 
@@ -113,10 +113,10 @@ class SimProcess:
         self.context.run(self._loop.create_task, self._run(), name=f"{self.name}/main")
 
     async def _run(self) -> None:
-        """Do what asyncio.run does: run main, then cancel the tasks that it left."""
+        """Run main, then cancel the remaining tasks, as asyncio.run does."""
         self._runner = (
             asyncio.current_task()
-        )  # only now: a task cancelled earlier never runs a line
+        )  # only now: a task cancelled earlier would not run its first line
         error: BaseException | None = None
         try:
             await self._main(self._env)
@@ -152,5 +152,5 @@ class SimProcess:
             self.exit.set_result(status)
 
     def _report(self, message: str, error: BaseException | None) -> None:
-        """Log what no code of the process caught; a real asyncio prints it to stderr and goes on."""
+        """Log an error that the process did not catch; real asyncio prints it to stderr and continues."""
         self.log.error(message, error=repr(error))

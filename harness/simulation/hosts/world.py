@@ -22,9 +22,9 @@ EVENT_LIMIT = 1_000_000_000
 
 
 class World:
-    """Everything that a run may depend on comes from `seed`: no clock, no address, no hash order, no environment.
+    """Runs a simulation that depends on `seed` alone: on no clock, address, hash order or environment.
 
-    `guard` raises Escape where a node reaches for the real world; `event_limit` ends a run that would never end.
+    `guard` raises Escape if a node uses the real world; `event_limit` ends a run that would never end.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class World:
         return self.scheduler.local_ns()
 
     def stream(self, purpose: str) -> Random:
-        """The random numbers of one purpose: drawing from them disturbs no other purpose."""
+        """Return the random numbers of one purpose; drawing from them does not affect other purposes."""
         found = self._streams.get(purpose)
         if found is None:
             found = self._streams[purpose] = Random(0)
@@ -62,7 +62,7 @@ class World:
         return found
 
     def reseed(self, name: str) -> None:
-        """Let every stream, later ones included, draw other numbers from now on, derived from `name`."""
+        """Reseed every stream, later ones included, with numbers derived from the seed and `name`."""
         self._reseeded = f"/{name}"
         for purpose, random in self._streams.items():
             self._seed(random, purpose)

@@ -1,7 +1,7 @@
-"""Finds code that would make a simulated run depend on something else than its seed, without running it.
+"""Finds code that would make a simulated run depend on more than its seed, without running it.
 
-Rules are about syntax, so they are strict where they cannot be sure: who needs an exemption names file and rule. What
-they cannot see (a set behind a parameter without annotation) is left to the runtime guard and to comparing runs.
+Rules check syntax, so they also report code that may be harmless; an exemption names file and rule. The runtime guard
+and the comparison of runs find what the rules cannot see, such as a set behind a parameter without annotation.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ REAL_MODULES = (
     "weakref",
 )
 ADDRESS_CALLS = ("hash", "id", "open")
-# Exact by IEEE 754, and so the same everywhere; the others of the C library differ between machines.
+# Exact by IEEE 754, so equal on every machine; other functions of the C library differ between machines.
 EXACT_MATH = (
     "ceil",
     "copysign",
@@ -57,7 +57,7 @@ MUTATORS = ("add", "append", "clear", "extend", "insert", "pop", "popleft", "set
 
 @dataclass(frozen=True, slots=True, order=True, kw_only=True)
 class Hit:
-    """One place that breaks one rule."""
+    """One line that breaks one rule."""
 
     path: str
     line: int
@@ -81,7 +81,7 @@ def check_folder(folder: Path, exempt: dict[str, frozenset[str]]) -> list[Hit]:
 
 
 def check_source(source: str, path: str) -> list[Hit]:
-    """Return the hits in one module, by line."""
+    """Return the hits in one module, sorted by line."""
     tree = ast.parse(source, path)
     found = {*_walk(tree), *SetUses(tree).hits()}
     return sorted(
@@ -192,7 +192,7 @@ def _has_own_yield(node: ast.AST) -> bool:
 
 
 def _called(call: ast.Call) -> str | None:
-    """The last part of the name that is called."""
+    """Return the last part of the called name."""
     return getattr(call.func, "attr", None) or getattr(call.func, "id", None)
 
 
@@ -214,7 +214,7 @@ def _module_state(tree: ast.Module) -> Iterator[Finding]:
 
 
 def _assignments(tree: ast.Module) -> Iterator[tuple[str, ast.expr, int]]:
-    """Names assigned in the module's body and in the bodies of its classes."""
+    """Yield the names assigned in the module's body and in the bodies of its classes."""
     bodies = [tree.body, *(node.body for node in ast.walk(tree) if isinstance(node, ast.ClassDef))]
     for statement in (statement for body in bodies for statement in body):
         match statement:

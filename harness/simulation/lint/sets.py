@@ -1,7 +1,7 @@
-"""Finds places where the order of a set decides something: it follows hashes, which follow addresses and the hash seed.
+"""Finds code whose result depends on the order of a set, which follows hashes, and so addresses and the hash seed.
 
-What is known to be a set: literals, `set()` and `frozenset()`, set operators, and names and attributes that this module
-annotates or assigns as one. Functions whose result does not depend on the order may take a set.
+Known sets are literals, `set()` and `frozenset()`, set operators, and names and attributes that the module annotates or
+assigns as sets. Functions whose result does not depend on the order may take a set.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class SetUses:
-    """Looks at one module."""
+    """Finds the uses of sets in one module."""
 
     def __init__(self, tree: ast.Module) -> None:
         self._tree = tree
@@ -103,7 +103,7 @@ class SetUses:
 
 
 def _own_nodes(scope: ast.AST, inner: list[ast.AST]) -> Iterator[ast.AST]:
-    """Nodes of a scope, outer before inner, without those of nested functions, which go to `inner`."""
+    """Yield the nodes of a scope, outer before inner; nested functions are appended to `inner` instead."""
     for child in ast.iter_child_nodes(scope):
         if isinstance(child, Function):
             inner.append(child)
@@ -129,7 +129,7 @@ def _set_names(tree: ast.AST) -> set[str]:
 
 
 def _annotated_in_classes(tree: ast.AST) -> set[str]:
-    """Fields of dataclasses and other annotations in class bodies."""
+    """Return the fields of dataclasses and other names that class bodies annotate as sets."""
     return {
         name
         for node in ast.walk(tree)

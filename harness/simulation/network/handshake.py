@@ -44,7 +44,7 @@ class Handshake:
         self._is_done = False
 
     def send_syn(self, _: object = None) -> None:
-        """Send SYN, and again later as long as nothing comes back."""
+        """Send SYN, and repeat it until an answer comes."""
         if self._is_done or self._socket.is_gone:
             return
         if self._attempts > SYN_RETRIES_MAX:
@@ -72,7 +72,7 @@ class Handshake:
             self._answer(peer)
 
     def _answer(self, peer: TcpSocket | None) -> None:
-        """SYN-ACK from the new socket `peer`, or RST."""
+        """Send SYN-ACK from the new socket `peer`, or RST if there is none."""
         when_ns = self._scheduler.now_ns + self._back.latency_ns()
         self._scheduler.at(when_ns, self._answer_arrives, peer)
 

@@ -24,7 +24,7 @@ class Acceptor(Protocol):
     """The process's side of a listening port."""
 
     def acceptable(self) -> None:
-        """A connection waits in the backlog."""
+        """Called when a connection waits in the backlog."""
         ...
 
 
@@ -43,7 +43,7 @@ class Listener:
         return len(self.waiting) > self.backlog
 
     def add(self, socket: TcpSocket) -> bool:
-        """Let `socket` wait to be accepted; False if the process does not listen any more."""
+        """Put `socket` into the backlog; return False if the process no longer listens."""
         if not self._is_closed:
             self.waiting.append(socket)
             self._acceptor.acceptable()
@@ -60,7 +60,7 @@ class Listener:
 
 
 class Kernel:
-    """Addresses a process may bind are the host's own, 0.0.0.0 and 127.0.0.1. There are no firewalls and no routes."""
+    """The ports and sockets of one host. A process may bind its address, 0.0.0.0 and 127.0.0.1."""
 
     def __init__(
         self, name: str, address: str, network: Network, random: Callable[[], float]
@@ -79,7 +79,7 @@ class Kernel:
     # --- for processes ------------------------------------------------------------------------------
 
     def listen(self, host: str | None, port: int, backlog: int, acceptor: Acceptor) -> Listener:
-        """Bind and listen; port 0 chooses one."""
+        """Bind and listen; port 0 lets the kernel choose a port."""
         host = {None: ANY, "": ANY, "localhost": LOOPBACK, self.name: self.address}.get(host, host)
         assert host is not None
         if host not in (ANY, LOOPBACK, self.address):
@@ -92,7 +92,7 @@ class Kernel:
 
     @staticmethod
     def _is_conflict(taken: Address, wanted: Address) -> bool:
-        """Two may listen on one port, at different addresses; 0.0.0.0 is every address."""
+        """Whether a listener of the port has this address; 0.0.0.0 is every address."""
         is_same = taken[0] == wanted[0] or ANY in (taken[0], wanted[0])
         return taken[1] == wanted[1] and is_same
 
@@ -109,7 +109,7 @@ class Kernel:
         connected: asyncio.Future[None],
         context: Context,
     ) -> TcpSocket:
-        """Begin to connect; `connected` gets None or an OSError, in a later turn of `owner`."""
+        """Begin to connect; `connected` gets None or an OSError in a later turn of `owner`."""
         is_local = host in ("localhost", LOOPBACK, ANY)
         target = self if is_local else self.network.kernel_at(host)
         local = LOOPBACK if is_local else self.address
@@ -119,7 +119,7 @@ class Kernel:
         return socket
 
     def close_all(self) -> None:
-        """The process has ended: close everything it had open."""
+        """Close all sockets of a process that has ended."""
         for listener in list(self._listeners.values()):
             self.close_listener(listener)
         for socket in list(self.sockets.values()):
@@ -130,7 +130,7 @@ class Kernel:
     # --- for the network ----------------------------------------------------------------------------
 
     def listener(self, address: Address) -> Listener | None:
-        """The listener at this address of this host, or None."""
+        """Return the listener at this address of this host, or None."""
         return self._listeners.get(address) or self._listeners.get((ANY, address[1]))
 
     def new_socket(self, *, local: Address, remote: Address) -> TcpSocket:
@@ -141,14 +141,14 @@ class Kernel:
         return socket
 
     def forget(self, socket: TcpSocket) -> None:
-        """Know nothing of a socket any more."""
+        """Forget a socket; a later segment for it is answered with RST."""
         if self.sockets.pop(socket.number, None) is not None:
             self._ports[socket.local[1]] -= 1
 
     # --- power --------------------------------------------------------------------------------------
 
     def power_off(self, now_ns: int) -> None:
-        """Forget everything at once, without RST or FIN. Segments that have not left by `now_ns` are gone."""
+        """Drop all sockets at once, without RST or FIN. Segments that have not left by `now_ns` are lost."""
         self.powered = False
         for socket in list(self.sockets.values()):
             if socket.user is not None:

@@ -1,4 +1,4 @@
-"""One direction between two hosts: its delays, whether it is cut, and how many segments it swallowed."""
+"""One direction between two hosts: its delays, its faults, and counters of the segments that they hit."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from staticfire.harness.simulation.network.shaper import Shaper
 class Link:
     """Delays are in nanoseconds.
 
-    A segment takes `base_ns` plus a jitter that is mostly small. `open` is False while the direction is dropped or the
-    target has no power; `dropped` counts the segments that a drop took, `unreachable` those sent to a dead host.
+    A segment takes `base_ns` plus a jitter, which is small for most segments. `open` is False while the direction is
+    dropped or the target has no power; `dropped` counts the segments that a drop took, `unreachable` those sent to a
+    dead host.
 
-    What the source sends may suffer more: `extra_ns` comes on top (`delayed` counts), `loss` is the share of segments
-    that do not arrive (`lost` counts), and they may have to wait for a `shaper`.
+    Faults of the source's traffic: `extra_ns` delays each segment (`delayed` counts them), `loss` is the share of
+    segments that do not arrive (`lost` counts them), and a `shaper` limits the rate.
     """
 
     __slots__ = (
@@ -61,7 +62,7 @@ class Link:
         return self.base_ns + self.extra_ns + int(late * late * late * self._jitter_ns)
 
     def update(self, *, is_dropping: bool | None = None, is_powered: bool | None = None) -> None:
-        """Change the conditions under which segments are stopped; those that are not given stay as they are."""
+        """Change the conditions that stop segments; a condition that is not given stays as it is."""
         if is_dropping is not None:
             self.is_dropping = is_dropping
         if is_powered is not None:
@@ -69,7 +70,7 @@ class Link:
         self.open = self.is_target_powered and not self.is_dropping
 
     def lets_through(self) -> bool:
-        """Whether a segment that would arrive now does; one that does not is counted."""
+        """Whether a segment due now arrives; one that does not is counted."""
         if not self.open:
             self.count_loss()
             return False

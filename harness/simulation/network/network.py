@@ -20,7 +20,7 @@ LOOPBACK_NS = 12_000
 
 
 class Network:
-    """Faults name hosts; a fault of a pair holds for segments that arrive, one direction at a time."""
+    """Connects hosts by links. A fault of a pair of hosts affects one direction, and segments when they arrive."""
 
     def __init__(self, stream: Callable[[str], Random], trace: Trace) -> None:
         self.trace = trace
@@ -29,22 +29,22 @@ class Network:
         self._by_address: dict[str, Kernel] = {}
         self._links: dict[tuple[str, str], Link] = {}
         self._shapers: dict[str, Shaper] = {}
-        # Bounds for links that are made from now on.
+        # Bounds for new links.
         self.latency_ns = (LATENCY_MIN_NS, LATENCY_MAX_NS)
 
     def add(self, kernel: Kernel) -> None:
-        """Plug in a host. ValueError if its name or its address is taken."""
+        """Connect a host. Raises ValueError if its name or its address is taken."""
         if kernel.name in self._kernels or kernel.address in self._by_address:
             raise ValueError(f"host {kernel.name!r} at {kernel.address}: name or address is taken")
         self._kernels[kernel.name] = kernel
         self._by_address[kernel.address] = kernel
 
     def kernel_at(self, address: str) -> Kernel | None:
-        """The host with this address or name."""
+        """Return the host with this address or name."""
         return self._by_address.get(address) or self._kernels.get(address)
 
     def link(self, source: str, target: str) -> Link:
-        """The direction from host `source` to host `target`."""
+        """Return the direction from host `source` to host `target`."""
         found = self._links.get((source, target))
         return found if found is not None else self._add_link(source, target)
 
@@ -61,7 +61,7 @@ class Network:
     # --- faults -------------------------------------------------------------------------------------
 
     def drop(self, source: str, target: str) -> None:
-        """Drop every segment from `source` that arrives at `target`; the other direction is not touched."""
+        """Drop every segment from `source` that arrives at `target`; the other direction stays open."""
         self._known_link(source, target).update(is_dropping=True)
 
     def heal_drop(self, source: str, target: str) -> None:
@@ -77,7 +77,7 @@ class Network:
         self._known_link(source, target).loss = share
 
     def limit(self, source: str, bits_per_s: int) -> None:
-        """Let the host send no more than this to all others together; 0 ends it."""
+        """Limit the rate at which the host sends to all others together; 0 ends it."""
         shaper = self._shapers.setdefault(source, Shaper())
         shaper.limit(bits_per_s)
         for link in self.links_from(source):
@@ -93,7 +93,7 @@ class Network:
             self.limit(source, 0)
 
     def links_from(self, source: str) -> list[Link]:
-        """The directions from this host to every other one."""
+        """Return the directions from this host to every other one."""
         return [self._known_link(source, target) for target in self._kernels if target != source]
 
     def links_to(self, target: str) -> list[Link]:
@@ -113,7 +113,7 @@ class Network:
         return self._known_link(source, target).unreachable
 
     def power_changed(self, kernel: Kernel) -> None:
-        """Let the links to a host follow its power."""
+        """Open or close the links to a host as its power changes."""
         for link in self._links.values():
             if link.target == kernel.name:
                 link.update(is_powered=kernel.powered)

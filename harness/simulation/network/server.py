@@ -34,7 +34,7 @@ class BoundAddress:
         """Nothing to close."""
 
     def listen(self, backlog: int) -> None:
-        """Let `backlog` connections wait from now on."""
+        """Set the size of the backlog; the port listens already."""
         self._listener.backlog = backlog
 
 

@@ -1,7 +1,7 @@
-"""Limits what a host can send: one queue in front of its wire, deep enough that nothing is dropped.
+"""Limits the rate at which a host sends: one queue in front of its wire, which drops nothing.
 
-What one connection has sent delays the others, as behind a modem that buffers too much. The senders are held back by
-the windows of their connections. When the limit ends, what waits leaves at once.
+Segments of one connection delay those of the others, as behind a modem that buffers too much. The windows of the
+connections hold the senders back. When the limit ends, the queued segments leave at once.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ NS_PER_S = 1_000_000_000
 
 
 class Shaper:
-    """Limits everything that one host sends to others; `limited` counts the segments that found the wire in use."""
+    """Limits all traffic that one host sends; `limited` counts the segments that had to wait for the wire."""
 
     __slots__ = ("_bits_per_s", "_free_at_ns", "_releases", "limited")
 
@@ -24,7 +24,7 @@ class Shaper:
         self._releases: dict[Callable[[], None], None] = {}  # a set in the order of first use
 
     def limit(self, bits_per_s: int) -> None:
-        """Let out no more than this; 0: as much as there is."""
+        """Set the rate; 0 ends the limit."""
         self._bits_per_s = bits_per_s
         self._free_at_ns = 0
         if not bits_per_s:
@@ -35,7 +35,7 @@ class Shaper:
     def wait_ns(self, now_ns: int, size: int, release: Callable[[], None]) -> int:
         """Return how long a segment of this size takes to leave, including its time in the queue.
 
-        `release` is called at the end of the limit: it sends what its connection has in the queue.
+        The end of the limit calls `release`, which sends the queued segments of its connection.
         """
         if not self._bits_per_s:
             return 0

@@ -1,11 +1,12 @@
 """One direction of a TCP connection: segments in order, lost ones retransmitted, and the window they must fit in.
 
-Acknowledgements are not simulated one by one: a segment that arrives counts as acknowledged if the way back is open at
-that moment. What stays unacknowledged is retried after 200 ms, 400 ms, ... 120 s (Linux: TCP_RTO_MIN, TCP_RTO_MAX), and
-while that goes on nothing new is sent, because the congestion window has collapsed to one segment.
+Acknowledgements are not simulated one by one: a segment that arrives counts as acknowledged if the reverse link is open
+at that moment. The sender retries unacknowledged segments after 200 ms, 400 ms, ... 120 s (Linux: TCP_RTO_MIN,
+TCP_RTO_MAX). Meanwhile it sends nothing new, because the congestion window has collapsed to one segment.
 
-Where links lose some segments, every loss costs such a time-out, as that of the last segments of a burst does on Linux:
-there is no fast retransmit. Acknowledgements are not lost so, as the next one stands for all before it.
+There is no fast retransmit: every segment that a lossy link drops costs such a time-out, as the loss of the last
+segments of a burst does on Linux. A lossy link drops no acknowledgements, because the next one stands for all before
+it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ RTO_MAX_NS = 120_000_000_000
 BYTE_NS = 8  # on the wire: 1 Gbit/s
 RETRIES_MAX = 15  # Linux: tcp_retries2; the connection fails after about 15 minutes
 
-# Bytes, b"" for the acknowledgement that ends the handshake, None for FIN.
+# Data, b"" for the acknowledgement that ends the handshake, None for FIN.
 Segment = bytes | None
 
 
@@ -77,11 +78,11 @@ class Stream:
         self._attempts = 0
         self._is_retrying = False
         self._is_stalled = False
-        self._is_unacknowledged = False  # all was delivered, but the sender cannot know
+        self._is_unacknowledged = False  # all was delivered, but no acknowledgement came back
         self._is_updating = False
 
     def send(self, segment: Segment) -> None:
-        """Send a segment; the caller has seen to it that it fits into the window."""
+        """Send a segment; the caller makes sure that it fits into the window."""
         if segment:
             self.outstanding += len(segment)
         scheduler = self._scheduler
@@ -99,7 +100,7 @@ class Stream:
         heappush(scheduler.heap, (when_ns, scheduler.next_sequence(), self._arrive, left))
 
     def _release(self) -> None:
-        """Let what waits in front of the wire arrive as if it left now; it stays in its order."""
+        """Send the segments queued in front of the wire now, in their order."""
         when_ns = self._scheduler.now_ns + self._link.base_ns + self._link.extra_ns
         if when_ns < self._last_ns:
             self._last_ns = when_ns
@@ -123,11 +124,11 @@ class Stream:
         self._scheduler.at(when_ns, self._reset_arrives, (self._back, self._source))
 
     def acknowledge_end(self) -> None:
-        """The target has got FIN."""
+        """Report to the source that FIN was delivered."""
         self._source.fin_delivered()
 
     def count_read(self, size: int) -> None:
-        """Note that the target's process has read `size` bytes, and wake a source that waits for room."""
+        """Count `size` bytes as read by the target's process, and wake a source that waits for room."""
         self.outstanding -= size
         if self._source.is_waiting and not self._is_updating and self.outstanding <= WINDOW // 2:
             self._is_updating = True
@@ -209,7 +210,7 @@ class Stream:
             self._target.receive(self._lost.popleft(), self)
 
     def _recover(self) -> None:
-        """Both ways are open again: the lost segments arrive in one burst."""
+        """Deliver the lost segments in one burst: both directions are open again."""
         self._is_retrying = self._is_stalled = self._is_unacknowledged = False
         while self._lost and self._target.receive(self._lost.popleft(), self):
             pass

@@ -20,22 +20,22 @@ class SocketUser(Protocol):
     """The process's side of a socket."""
 
     def readable(self) -> None:
-        """There is something to read: bytes, the end, or an error."""
+        """Called when there is something to read: bytes, the end, or an error."""
         ...
 
     def writable(self) -> None:
-        """There may be room in the window again."""
+        """Called when there may be room in the window again."""
         ...
 
     def detach(self) -> None:
-        """The process is gone: do nothing any more."""
+        """Called when the process is gone: ignore all later calls."""
         ...
 
 
 class TcpSocket:
     """One end of a connection, which belongs to the kernel of a host and may outlive its process.
 
-    `is_gone` means that the kernel knows nothing of it (any more): a segment that still arrives is answered by RST.
+    `is_gone` means that the kernel does not know the socket: it answers a segment that arrives with RST.
     """
 
     __slots__ = (
@@ -71,7 +71,7 @@ class TcpSocket:
         self.listener: Listener | None = None  # until it waits in the backlog
         self.is_closed = False  # by the process
         self.is_gone = False
-        self.power_lost_ns: int | None = None  # when the machine lost its power under it
+        self.power_lost_ns: int | None = None  # when its machine lost power
         self.is_ended = False  # the other side's FIN has arrived
         self.is_waiting = False  # the process has bytes that do not fit into the window
         self._is_fin_sent = False
@@ -80,7 +80,7 @@ class TcpSocket:
     # --- for the process ----------------------------------------------------------------------------
 
     def take(self) -> bytes:
-        """Read what has arrived; now and then less than that, as a real socket may."""
+        """Read arrived bytes; some reads return fewer than there are, as those of a real socket may."""
         buffer = self.buffer
         if len(buffer) == 1:
             data = buffer.popleft()
@@ -103,7 +103,7 @@ class TcpSocket:
             self.outbound.send(None)
 
     def close(self) -> None:
-        """Give the socket back to the kernel: FIN behind what was written, or RST if bytes were not read."""
+        """Close the socket: the kernel sends FIN after the written bytes, or RST if bytes were not read."""
         if self.is_closed:
             return
         self.is_closed = True
@@ -119,7 +119,7 @@ class TcpSocket:
     # --- for the network ----------------------------------------------------------------------------
 
     def receive(self, segment: Segment, stream: Stream) -> bool:
-        """Take a segment that arrived; False if it is answered by RST."""
+        """Take a segment that arrived; return False if the answer is RST."""
         if self.is_gone or (self.is_closed and segment):
             self.vanish()
             stream.reset_source()
@@ -147,14 +147,14 @@ class TcpSocket:
         self._forget_if_done()
 
     def reset(self) -> None:
-        """RST has arrived. Behind a FIN it is a broken pipe (Linux: tcp_reset)."""
+        """Handle a RST. After a FIN it is a broken pipe (Linux: tcp_reset)."""
         if self.is_ended and not self._is_fin_sent:
             self.fail(BrokenPipeError(errno.EPIPE, "Broken pipe"))
         else:
             self.fail(ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"))
 
     def fail(self, error: OSError) -> None:
-        """Let the connection end with `error`. What has arrived can still be read."""
+        """End the connection with `error`. The process can still read arrived bytes."""
         if self.is_gone:
             return
         self.error = error
@@ -168,7 +168,7 @@ class TcpSocket:
             self.user.writable()
 
     def vanish(self) -> None:
-        """Be forgotten by the kernel, with nothing sent."""
+        """Remove the socket from the kernel and send nothing."""
         self.is_gone = True
         self._forget()
 
@@ -178,5 +178,5 @@ class TcpSocket:
 
     def _forget(self) -> None:
         self.kernel.forget(self)
-        if self.is_closed:  # nothing is read or written any more; streams lead back here
+        if self.is_closed:  # no reads or writes follow; streams refer back to this socket
             self.inbound = self.outbound = None

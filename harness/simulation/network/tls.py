@@ -1,9 +1,9 @@
-"""TLS sessions for simulated nodes: the turns, the sizes and the time of TLS 1.3, without cryptography.
+"""TLS sessions for simulated nodes, with the round trips, sizes and CPU time of TLS 1.3, without cryptography.
 
-What is random or differs between versions of OpenSSL would end the determinism of a run, so the records here are our
-own: as many, and about as long, as those of a handshake with an RSA certificate. A peer that does not speak TLS cannot
-read their content, and a record that is changed or out of its order is an SSLError. The objects have the interface of
-`ssl.SSLContext.wrap_bio`, so the system's server side runs over them as it is.
+OpenSSL draws random numbers and differs between versions, which would make runs differ. The records here have a format
+of their own; number and length are about those of a handshake with an RSA certificate. A peer that does not speak TLS
+cannot read their content. A record that is changed or out of order raises SSLError. The objects have the interface of
+`ssl.SSLContext.wrap_bio`, so the system's server side runs over them unchanged.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ VERSION = 0x0303
 SEAL = struct.Struct(">QII")  # number of the record, checksum, zero; as long as the tag of AES-GCM
 PLAIN_MAX = 16 * 1024  # of one record
 HELLO_BYTES, ANSWER_BYTES, FINISHED_BYTES = 512, 1400, 53  # of the three flights of a handshake
-# What a processor of today takes: an RSA signature and a key exchange, the other side of them, and AES-GCM.
+# CPU time on a current processor: RSA signature and key exchange, their other side, and AES-GCM.
 SERVER_HANDSHAKE_NS, CLIENT_HANDSHAKE_NS = 900_000, 250_000
 RECORD_NS, BYTE_NS = 1_500, 1
 _DISGUISE = bytes(byte ^ 0xA5 for byte in range(256))
@@ -43,7 +43,7 @@ class SimTls:
         return True
 
     def prepare(self) -> None:
-        """There is nothing to prepare."""
+        """Do nothing: simulated TLS needs no preparation."""
 
     def server_context(self) -> ssl.SSLContext:
         return cast(ssl.SSLContext, self._context)
@@ -52,14 +52,14 @@ class SimTls:
         return cast(ssl.SSLContext, self._context) if self._speaks else None
 
     def replica_server_context(self) -> None:
-        """Replication is plain in every simulated run."""
+        """Return None: replication uses no TLS in simulated runs."""
 
     def replica_client_context(self) -> None:
-        """See above."""
+        """Return None, as above."""
 
 
 class SimTlsContext:
-    """Stands in for an `ssl.SSLContext`."""
+    """A substitute for `ssl.SSLContext`."""
 
     def __init__(self, charge: Charge) -> None:
         self._charge = charge
@@ -77,7 +77,7 @@ class SimTlsContext:
 
 
 class SimTlsObject:
-    """Stands in for an `ssl.SSLObject`: one end of one session."""
+    """A substitute for `ssl.SSLObject`: one end of one session."""
 
     def __init__(
         self,
@@ -95,11 +95,11 @@ class SimTlsObject:
         self._plain = bytearray()  # decrypted and not read
         self._sent = self._received = 0  # records
         self._has_greeted = False
-        self._is_peer_gone = False  # the peer said goodbye
+        self._is_peer_gone = False  # the peer sent close_notify
         self._is_gone = False
 
     def do_handshake(self) -> None:
-        """Raises SSLWantReadError until it is over, SSLError for a peer that does not speak TLS."""
+        """Continue the handshake. Raises SSLWantReadError until it is over, SSLError if the peer does not speak TLS."""
         if self._is_server:
             self._greet_as_server()
         else:
@@ -127,7 +127,7 @@ class SimTlsObject:
             raise ssl.SSLError(1, f"unexpected record of type {found}")
 
     def write(self, data: Any) -> int:
-        """Encrypt all of `data`; how many bytes that was."""
+        """Encrypt all of `data`; return its length."""
         view = memoryview(data)
         for start in range(0, len(view), PLAIN_MAX):
             self._put(DATA, bytes(view[start : start + PLAIN_MAX]))
@@ -148,7 +148,7 @@ class SimTlsObject:
         return data
 
     def unwrap(self) -> None:
-        """Say goodbye. Raises SSLWantReadError until the peer has done so, too."""
+        """Send close_notify. Raises SSLWantReadError until the peer's has arrived."""
         if not self._is_gone:
             self._is_gone = True
             self._put(ALERT, b"\x01\x00")
@@ -157,13 +157,13 @@ class SimTlsObject:
             self._is_peer_gone = kind == ALERT
 
     def getpeercert(self) -> None:
-        """No certificate is verified."""
+        """Return no certificate: none is verified."""
 
     def cipher(self) -> tuple[str, str, int]:
         return ("SIMULATED_AES_128_GCM_SHA256", "TLSv1.3", 128)
 
     def compression(self) -> None:
-        """There is none."""
+        """Return None: there is no compression."""
 
     def _put(self, kind: int, plain: bytes) -> None:
         self._charge(RECORD_NS + BYTE_NS * len(plain))
@@ -173,7 +173,7 @@ class SimTlsObject:
         self._outgoing.write(HEADER.pack(kind, VERSION, len(body)) + body)
 
     def _take(self) -> tuple[int, bytes]:
-        """Type and content of the next record. Raises SSLWantReadError, or SSLError for what is none."""
+        """Return type and content of the next record. Raises SSLWantReadError, and SSLError for invalid bytes."""
         self._raw += self._incoming.read()
         if self._raw and self._raw[0] not in (HANDSHAKE, ALERT, DATA):
             raise ssl.SSLError(1, "wrong version number")

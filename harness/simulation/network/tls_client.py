@@ -60,7 +60,7 @@ class ClientSession(asyncio.Transport, asyncio.Protocol):
         return 0 if self._below is None else self._below.get_write_buffer_size()
 
     def close(self) -> None:
-        """Say goodbye, and wait for that of the server."""
+        """Send close_notify, and wait for the server's."""
         if self._is_closing:
             return
         self._is_closing = True
@@ -134,10 +134,10 @@ class ClientSession(asyncio.Transport, asyncio.Protocol):
             self._made.set_result(None)
 
     def _read(self) -> None:
-        """Hand on what can be decrypted. Raises SSLWantReadError when more is needed."""
+        """Pass decrypted bytes to the protocol. Raises SSLWantReadError when more are needed."""
         while not self._is_closing:
             data = self._tls.read(CHUNK_SIZE)
-            if not data:  # the server said goodbye
+            if not data:  # the server sent close_notify
                 self._protocol.eof_received()
                 self.close()
                 return

@@ -15,7 +15,7 @@ from staticfire.harness.simulation.scheduling.run_queue import OWNER
 
 # Bytes in user space at which the protocol is asked to pause: asyncio's default.
 HIGH_WATER = 64 * 1024
-# What a broken connection raises is told to the protocol only; anything else is also reported to the loop.
+# Errors of a broken connection go to the protocol only; any other error is also reported to the loop.
 EXPECTED_ERRORS = (ConnectionError, TimeoutError)
 
 
@@ -25,7 +25,7 @@ def open_transport(
     protocol: asyncio.BaseProtocol,
     made: asyncio.Future[None] | None = None,
 ) -> SimTransport:
-    """Attach `protocol` to a connected socket: connection_made, then reading, then `made`, in later turns."""
+    """Attach `protocol` to a connected socket; later turns call connection_made, begin to read, then call `made`."""
     transport = SimTransport(loop, socket, protocol)
     loop.call_soon(protocol.connection_made, transport)
     loop.call_soon(transport.start_reading)
@@ -137,7 +137,7 @@ class SimTransport(asyncio.Transport):
         self._pause_protocol_if_full()
 
     def close(self) -> None:
-        """Deliver what is buffered, then end."""
+        """Deliver buffered bytes, then end."""
         if self._is_closing:
             return
         self._is_closing = True
@@ -283,7 +283,7 @@ class SimTransport(asyncio.Transport):
             self._let_go()
 
     def _let_go(self) -> None:
-        """Keep nothing that leads back here, as asyncio's transports do: no cycle is left to a garbage collector."""
+        """Drop references that lead back here, as asyncio does: no cycle is left to the garbage collector."""
         self._protocol = None
         del self._read_handle, self._write_handle
 

@@ -1,1 +1,1 @@
-"""Virtual time: one heap of events, a run queue for each process, the trace of what happened."""
+"""Virtual time: the heaps of events, a run queue for each process, the trace of a run."""

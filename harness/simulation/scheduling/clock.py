@@ -8,7 +8,7 @@ EPOCH_MS = 1_700_000_000_000  # wall time at the start of every run (14 November
 
 
 class HostClock:
-    """Implements the system's `Clock`. Both go on while a process is paused or without power."""
+    """Implements the system's `Clock`. Both continue while the process is paused or the host has no power."""
 
     __slots__ = ("_scheduler", "offset_ms")
 

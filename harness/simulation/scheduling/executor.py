@@ -1,6 +1,6 @@
-"""Jobs of run_in_executor: each runs atomically at a seeded instant; what it is charged delays its completion.
+"""Jobs of run_in_executor: each runs atomically at a seeded instant, and its charges delay its completion.
 
-Until then a fault of the disk may hold it up longer, or have it run again and meet an error (`disk_calls`).
+Until then a disk fault may delay it further, or run it again so that it meets an error (`disk/calls.py`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from staticfire.harness.simulation.scheduling.run_queue import RunQueue
 
 
 class ExecutorJob:
-    """One call in a thread of the process. It is stopped, killed and paused with its process."""
+    """One call in a thread of the process. The end or a pause of the process stops it, too."""
 
     __slots__ = (
         "_arguments",
@@ -43,7 +43,7 @@ class ExecutorJob:
         self._arguments = arguments
         self._context = context
         self._delay_ns = (
-            delay_ns  # to the thread's first instruction, and again from its last to the loop
+            delay_ns  # to the thread's first instruction, and from its last one to the loop
         )
         self._due_ns = -1
         self._next: Callable[[], None] = self._run
@@ -61,7 +61,7 @@ class ExecutorJob:
         self._at(when_ns, self._run)
 
     def _at(self, when_ns: int, action: Callable[[], None]) -> None:
-        """Let `action` be what happens next, at `when_ns`; what was to happen before it does not."""
+        """Schedule `action` at `when_ns` as the next step, in place of the one scheduled before."""
         self._due_ns, self._next = when_ns, action
         self._owner.scheduler.at(when_ns, self._arrive, when_ns)
 
@@ -103,7 +103,7 @@ class ExecutorJob:
 
 
 def settle(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
-    """Give `future` its outcome, unless it was cancelled meanwhile."""
+    """Set the outcome of `future`, unless it was cancelled meanwhile."""
     if future.done():
         return
     if error is None:

@@ -1,4 +1,4 @@
-"""Callbacks that wait for their turn: asyncio's Handle and TimerHandle with an owner and without debug paths."""
+"""Handles of scheduled callbacks: asyncio's Handle and TimerHandle with an owner and without debug paths."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class SimHandle:
 
 
 class SimTimerHandle:
-    """A callback with a due time. It enters its owner's ready queue when the time has come."""
+    """A callback with a due time. It enters its owner's ready queue at that time."""
 
     __slots__ = ("args", "callback", "context", "is_cancelled", "owner", "when_ns")
 
@@ -71,7 +71,7 @@ class SimTimerHandle:
 
 
 def start_timer(scheduler: Scheduler, timer: SimTimerHandle) -> None:
-    """Let `timer` enter its owner's ready queue at its due time."""
+    """Schedule `timer`: it enters its owner's ready queue at its due time."""
     scheduler.later(timer.when_ns, _fire, timer)
 
 

@@ -1,7 +1,7 @@
-"""The event loop of one process as the scheduler sees it: a FIFO of callbacks and at most one turn to come.
+"""The event loop of one process as the scheduler sees it: a FIFO of callbacks and at most one scheduled turn.
 
-asyncio promises that callbacks run in the order of call_soon, and transports rely on it; so nothing is shuffled here.
-What the seed varies is how long a turn takes, how soon a sleeping loop wakes up and how late its timers are.
+asyncio promises that callbacks run in the order of call_soon, and transports rely on it, so the queue does not shuffle
+them. The seed varies how long a turn takes, how soon a sleeping loop wakes up and how late its timers are.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from staticfire.harness.simulation.scheduling.tasks import SimTask
 from staticfire.harness.simulation.scheduling.timing import Timing
 from staticfire.harness.simulation.scheduling.trace import Trace
 
-# Whose code runs. Tasks and callbacks inherit it with their context, so ownership needs no book-keeping.
+# The process whose code runs. Tasks and callbacks inherit it with their context.
 OWNER: ContextVar[RunQueue] = ContextVar("OWNER")
 
 PRUNE_MIN = 64
@@ -38,8 +38,8 @@ class RunQueue:
     """Callbacks and tasks of one process.
 
     `ready` belongs to the hot path of the loop: append to it, then call `wake()` unless `scheduled`. A paused or dead
-    process has `scheduled` set for good: its queue grows and is not run. Nothing of a dead process is released
-    before the end of the run, because releasing a coroutine would run its `finally` blocks.
+    process has `scheduled` set, so its queue grows and is not run. Nothing of a dead process is released before the end
+    of the run, because releasing a coroutine would run its `finally` blocks.
     """
 
     __slots__ = (
@@ -140,15 +140,15 @@ class RunQueue:
             try:
                 if args:
                     handle.context.run(handle.callback, *args)
-                else:  # half of all: a call without a tuple of arguments is cheaper
+                else:  # half of all calls: without a tuple of arguments they are cheaper
                     handle.context.run(handle.callback)
             except (KeyboardInterrupt, SystemExit) as error:
                 self._leave(error)
             except BaseException as error:  # as asyncio.Handle._run does
-                if self.alive:  # not what a power cut inside a disk call raises
+                if self.alive:  # a power cut inside a disk call is no error
                     self.on_error("exception in a callback", error)
             if scheduler.debt_ns or turn != self._turn:
-                # A blocking call stalls the loop: what is left runs when the call has returned.
+                # A blocking call stalls the loop: the remaining callbacks run when it has returned.
                 debt_ns, scheduler.debt_ns = scheduler.debt_ns, 0
                 break
         timing = self._timing
@@ -188,7 +188,7 @@ class RunQueue:
         self._turn += 1
 
     def resume(self) -> None:
-        """Go on (SIGCONT); a dead process stays dead."""
+        """Continue (SIGCONT); a dead process stays dead."""
         if not self.alive or not self.paused:
             return
         self.paused = False
@@ -201,9 +201,11 @@ class RunQueue:
             self.wake()
 
     def _take_due_timers(self) -> None:
-        """A loop that was stopped in its sleep wakes up without events (signal(7): EINTR), so timers come first.
+        """Enqueue the timers that fell due during a pause.
 
-        One that was stopped at work asks for events before it looks at the clock, as in every turn.
+        A loop that was paused while it slept wakes up without events (signal(7): EINTR), so its timers come first. A
+        loop that was paused at work polls for events before it reads the clock, as in every turn, so its timers come
+        last.
         """
         due, self._due = self._due, []
         if self._is_asleep:
@@ -212,13 +214,13 @@ class RunQueue:
             self.ready.extend(due)
 
     def die(self) -> None:
-        """Run nothing any more."""
+        """Stop for good."""
         self.alive = False
         self.scheduled = True
         self._turn += 1
 
     def bury(self) -> None:
-        """After the run: release everything. Coroutines are closed while the loop ignores whatever they ask for."""
+        """Release everything after the run. The loop ignores all calls of the coroutines that this closes."""
         self.die()
         while self.tasks:
             tasks, self.tasks = self.tasks, []

@@ -1,7 +1,7 @@
 """The virtual clock and its events, ordered by time and then by creation.
 
-They are in two heaps. Timers are many, are long ahead, and mostly are cancelled; what happens next is a few turns and
-segments. In a heap of their own these few cost little.
+There are two heaps. Timers are many, due far ahead, and most are cancelled. The next events are a few turns and
+segments, which cost little in a heap of their own.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CANCELLED_MIN = 256
 
 
 class SimulationError(Exception):
-    """The simulated world cannot go on; never the fault of the system under test."""
+    """The simulated world cannot continue; the system under test is not at fault."""
 
 
 class Scheduler:
@@ -60,11 +60,11 @@ class Scheduler:
         heappush(self.heap, (when_ns, self.next_sequence(), action, argument))
 
     def later(self, when_ns: int, action: Callable[[Any], object], argument: object = None) -> None:
-        """The same, for what waits long or in vain: timers and retries."""
+        """Do the same as `at` for events that wait long or are mostly cancelled: timers and retries."""
         heappush(self.timers, (when_ns, self.next_sequence(), action, argument))
 
     def hasten(self, is_meant: Callable[[Event], bool], when_ns: int) -> None:
-        """Let the events that are meant and due later happen at `when_ns`, in the order in which they were made."""
+        """Move the matching events that are due later to `when_ns`, in the order of their creation."""
         self.heap[:] = [
             (when_ns, *event[1:]) if event[0] > when_ns and is_meant(event) else event
             for event in self.heap
@@ -76,19 +76,19 @@ class Scheduler:
         return self.now_ns + self.debt_ns
 
     def charge(self, cost_ns: int) -> None:
-        """Let the running callback or job have spent `cost_ns` in a blocking call."""
+        """Charge the running callback or job for `cost_ns` spent in a blocking call."""
         if self.is_closed:
             raise PowerCut  # a `finally` block of a process that the end of the run cut off
         self.debt_ns += cost_ns
 
     def close(self) -> None:
-        """End the world: nothing happens any more, and disks refuse what they are asked."""
+        """End the world: drop all events; from now on disk calls raise PowerCut."""
         self.is_closed = True
         self.heap.clear()
         self.timers.clear()
 
     def run(self, event_limit: int) -> None:
-        """Let events happen in order until `stopped`. SimulationError when none is left, or after `event_limit`."""
+        """Run events in order until `stopped`. Raises SimulationError when none is left, or after `event_limit`."""
         heap, timers, pop = self.heap, self.timers, heappop
         self.stopped = False
         for _ in range(event_limit):
@@ -109,11 +109,11 @@ class Scheduler:
             )
 
     def fail(self, error: BaseException) -> None:
-        """Let `run` raise `error` before any other event happens."""
+        """Make `run` raise `error` before any other event."""
         heappush(self.heap, (self.now_ns, -1 - self.next_sequence(), _raise, error))
 
     def forget_cancelled(self, is_cancelled: Callable[[Event], bool]) -> None:
-        """Count one more cancelled timer, and forget them once they are the bigger part of their heap."""
+        """Count one more cancelled timer; drop all of them once they are more than half of their heap."""
         self.cancelled += 1
         if self.cancelled > CANCELLED_MIN and self.cancelled * 2 > len(self.timers):
             self.timers[:] = [event for event in self.timers if not is_cancelled(event)]

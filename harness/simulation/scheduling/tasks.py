@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class SimTask(asyncio.Task[Any]):
-    """A task with a number: its hash and, unless it is given one, its name. `owner` is the process it belongs to."""
+    """A task with a number, which is its hash and its default name. `owner` is the process it belongs to."""
 
     __slots__ = ("number", "owner")
 
@@ -43,7 +43,7 @@ class SimTask(asyncio.Task[Any]):
     def discard(self) -> None:
         """Close the coroutine of a task that will never run again. Exceptions of its `finally` blocks are ignored."""
         self._log_destroy_pending = False
-        # What this raises is no error of the run: in its world the process was gone before these lines.
+        # An exception here is no error of the run: in its world the process ended before these lines.
         with suppress(BaseException):
             self.get_coro().close()
 

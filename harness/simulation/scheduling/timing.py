@@ -1,7 +1,7 @@
 """Durations in the simulated world, in nanoseconds, drawn by the seed within these bounds.
 
-The figures are of the right order for Linux on a small server; none is calibrated. What matters to a test is that
-they vary with the seed and that no two nodes run in lockstep.
+The figures are of the right order for Linux on a small server; none is calibrated. Tests need only that they vary with
+the seed and that no two nodes run in lockstep.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """Bounds of the seeded costs. An instant costs nothing in the harness's own process (`FREE`)."""
+    """Bounds of the seeded costs. In the harness's own process all costs are zero (`FREE`)."""
 
     iteration_min_ns: int = 4_000  # one turn of an event loop: select, timers, callbacks
     iteration_spread_ns: int = 36_000

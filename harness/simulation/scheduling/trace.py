@@ -1,9 +1,9 @@
 """The digest of a run: two runs of one seed are the same run exactly when their digests are equal.
 
-Level 0 records nothing. Level 1 (the default) records when each turn of each event loop happened and how many
-callbacks it had, the end of each process, and every byte string the recorder adds. Level 2 adds every callback by name,
-every segment with its checksum, and log lines, so that the first difference between two runs names its cause. `sink`
-gets the records as they come.
+Level 0 records nothing. Level 1 (the default) records when each turn of each event loop happened and how many callbacks
+it had, the end of each process, and every byte string the recorder adds. Level 2 adds every callback by name, every
+segment with its checksum, and log lines, so that the first difference between two runs names its cause. `sink` gets
+each record at once.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ BLOCK_RECORDS = 4096
 class Trace:
     """Collects records and hashes them in blocks of `BLOCK_RECORDS`.
 
-    `block_digests` holds the running digest after every full block: the first that differs between two runs tells
-    where to look, without keeping the records.
+    `block_digests` holds the running digest after every full block. The first one that differs between two runs locates
+    their first difference, without the records.
     """
 
     __slots__ = ("_block", "_hash", "_sink", "block_digests", "labelled", "level")
@@ -56,11 +56,11 @@ class Trace:
 
     @property
     def count(self) -> int:
-        """Records so far."""
+        """Return the number of records so far."""
         return len(self.block_digests) * BLOCK_RECORDS + len(self._block)
 
     def digest(self) -> str:
-        """Return the SHA-256 over everything recorded so far, in hexadecimal; recording may go on."""
+        """Return the SHA-256 over all records so far, in hexadecimal; recording may continue."""
         so_far = self._hash.copy()
         so_far.update(marshal.dumps(self._block, MARSHAL_VERSION))
         return so_far.hexdigest()
