@@ -16,7 +16,7 @@ FRAGMENT = re.compile(
     r"(Of|As|For|From|In|Is|Until|Beside)\b"
 )  # of a sentence, such as "Of one machine."
 # Modules of the harness in which a title may still be a noun clause or a fragment; this list only shrinks.
-TITLES_LEFT = ("harness/continuations/", "harness/explain/")
+TITLES_LEFT = ("harness/continuations/",)
 WITHOUT_ACTOR = re.compile(r"\b(nobody|whoever|somebody|anybody)\b", re.IGNORECASE)
 
 

@@ -1,4 +1,4 @@
-"""Copies of a message over time: how many nodes had it on disk, and how many in memory alone."""
+"""Counts the copies of a message over time: on how many nodes it was on disk, and on how many in memory alone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from staticfire.checkers.guarantees.verdict import Finding, seconds
 from staticfire.harness.explain.life import Record
 from staticfire.harness.recording.stored_logs import StoredLogs, log_position
 
-EMPTYING = ("disk-lost", "wiped-slave")  # kinds after which a target has nothing
+EMPTYING = ("disk-lost", "wiped-slave")  # kinds of faults that leave a target without data
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ def copies_of(
     nodes: Collection[str],
     stored_logs: StoredLogs | None,
 ) -> Copies | None:
-    """None where it was not observed who had the message, as on real machines."""
+    """Return the copies of a message; None if no observer recorded them, as on real machines."""
     seen = next(
         (
             one
@@ -92,13 +92,13 @@ def _step(time_ns: int, durable: set[str], volatile: set[str], why: str) -> Step
     )
 
 
-_Change = tuple[int, str, bool, str]  # when, on which node, whether it has the message then, why
+_Change = tuple[int, str, bool, str]  # time, node, whether it has the message then, reason
 
 
 def _power_cuts(
     faults: Sequence[Record], where: tuple[int, int], stored_logs: StoredLogs | None
 ) -> Iterator[_Change]:
-    """Yield the power cuts: data in memory that a power cut left is on disk."""
+    """Yield the changes by power cuts: a copy in memory that survived a power cut is on disk."""
     for fault in faults:
         for incident in fault.get("incidents", ()):
             if incident["what"] == "power cut":
@@ -109,7 +109,7 @@ def _power_cuts(
 def _overlaps(
     dropped: Mapping[str, Any], where: tuple[int, int], stored_logs: StoredLogs | None
 ) -> bool:
-    """Whether bytes of a record, by its position in the log, are among those that were dropped."""
+    """Whether a record, by its position in the log, overlaps the dropped bytes."""
     base = log_position(stored_logs, dropped["path"])
     if base is None:
         return False

@@ -1,5 +1,6 @@
-"""Counterfactuals of a failed run: each fault left out or moved, all else as it was; and the first difference of a run
-that passes.
+"""Counterfactuals of a failed run: the run without one fault or with one fault moved.
+
+For a variant that passes, the first op in which it differs from the failed run is shown.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from staticfire.harness.explain.recorded_run import NotRepeated
 from staticfire.harness.results.fingerprint import Fingerprint, fingerprint_of
 from staticfire.harness.worker_processes import WorkerPool
 
-SEEDS = 3  # of each change: the run's own, and the following ones
+SEEDS = 3  # seeds for each change: the run's own and those that follow it
 SHIFT_S = 1.0
-LINES_MAX = 5  # of text; JSON has all
+LINES_MAX = 5  # in text; JSON has all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +45,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """The end of one run with a change. `difference`: its first op that the failed run lacks, and vice versa."""
+    """The outcome of one run with a change.
+
+    `difference` holds its first op that the failed run lacks, and vice versa.
+    """
 
     fingerprint: Fingerprint | None
     difference: tuple[str, str, int] | None = None
@@ -59,7 +63,7 @@ class Row:
     ended: list[Ended] = field(default_factory=list)
 
     def count(self, wanted: Fingerprint) -> tuple[int, int, int]:
-        """Runs that have ended, those without any violation, and those that fail as the run did."""
+        """Return the numbers of ended runs, of those without violations, and of those that fail as the run did."""
         whole = [one for one in self.ended if not one.failed]
         valid = sum(one.fingerprint is None for one in whole)
         return len(whole), valid, sum(one.fingerprint == wanted for one in whole)
@@ -87,7 +91,7 @@ class Counterfactuals:
         return lines
 
     def _rank(self, row: Row) -> tuple[bool, int, float]:
-        """Changes that help come first, and faults left out before faults moved."""
+        """Sort changes that help first, and faults left out before faults moved."""
         whole, _, same = row.count(self.wanted)
         return not whole or same == whole, row.change.by_s is not None, row.change.at_s
 
@@ -100,7 +104,7 @@ class Counterfactuals:
         return f"{row.change.text}: {', '.join(parts)}"
 
     def _nearest(self) -> tuple[Change, tuple[str, str, int]] | None:
-        """Of the runs that pass, the one that is the failed one for the longest time."""
+        """Return the passing run that equals the failed one for the longest time."""
         passing = [
             (row.change, one.difference)
             for row in self.rows
@@ -139,7 +143,7 @@ class Counterfactuals:
 
 
 def changes_of(campaign: Campaign) -> Iterator[Change]:
-    """Each fault left out; then each earlier and later. What a run would refuse is left out."""
+    """Return the changes: each fault left out, then each earlier and later, without changes that a run refuses."""
     plan = campaign.plan
     for planned in plan:
         rest = tuple(one for one in plan if one is not planned)
@@ -160,12 +164,12 @@ def changes_of(campaign: Campaign) -> Iterator[Change]:
 
 
 def ended(campaign: Campaign, ops: Sequence[Op] | None) -> Ended:
-    """Run it; compare it with the ops of the failed run if they are given."""
+    """Run a change; compare its ops with those of the failed run if they are given."""
     from staticfire.harness.runs.simulated_runner import run_simulated
 
     try:
         result = run_simulated(campaign)
-    except Exception as error:  # one that cannot be run is no counterfactual
+    except Exception as error:  # a change that cannot be run is no counterfactual
         return Ended(fingerprint=None, failed=f"{type(error).__name__}: {error}")
     return Ended(
         fingerprint=fingerprint_of(result.verdict.violations()),
@@ -174,7 +178,7 @@ def ended(campaign: Campaign, ops: Sequence[Op] | None) -> Ended:
 
 
 def first_difference(ours: Sequence[Op], theirs: Sequence[Op]) -> tuple[str, str, int] | None:
-    """Of each history the first op in which they differ, in words, and the earlier one's time; None if they do not."""
+    """Return the first ops in which two histories differ, as text, and the earlier time; None if they are equal."""
     for one, other in zip(ours, theirs, strict=False):
         if encode_op(one) != encode_op(other):
             return _op_text(one), _op_text(other), min(one.time_ns, other.time_ns)
@@ -199,7 +203,7 @@ def counterfactuals_of(
 
     Args:
         ops: of the failed run.
-        until: of `time.monotonic`.
+        until: end of the search, by `time.monotonic`.
 
     Raises NotRepeated.
     """

@@ -1,4 +1,4 @@
-"""One event of a story."""
+"""One event in an explanation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Event:
-    """One event. `where` is the node; it is empty for the whole cluster."""
+    """An event. `where` is the node, or empty for the whole cluster."""
 
     time_ns: int
     where: str

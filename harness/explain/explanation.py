@@ -21,7 +21,7 @@ FORMAT_VERSION = 2
 
 
 class Part(Protocol):
-    """A further part of an explanation: lines of text, and what stands under `name` in JSON."""
+    """A further part of an explanation: lines of text, and the JSON value under `name`."""
 
     @property
     def name(self) -> str: ...
@@ -32,22 +32,22 @@ class Part(Protocol):
 
 
 class NothingToExplain(ValueError):
-    """There is nothing to explain. The text says why."""
+    """The run has nothing to explain; the text gives the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """One cause.
+    """The explanation of one cause.
 
     Attributes:
         fingerprint: the cause and its leading anomaly.
         consequences: violations of other anomalies of the same cause, with their counts.
         others: violations of other causes, with their counts.
         count: violations of the leading anomaly.
-        witness: the first of them, or the one that was asked for.
+        witness: the first of them, or the one that the user chose.
         events: the life of its message, oldest first.
-        commands: that go on from here.
-        parts: further ones, in the order of the text.
+        commands: next commands for the user.
+        parts: further parts, in the order of the text.
     """
 
     fingerprint: Fingerprint
@@ -60,7 +60,7 @@ class Explanation:
     parts: Sequence[Part] = ()
 
     def lines(self) -> list[str]:
-        """At most 25 lines, as long as the parts leave room."""
+        """Return the text: at most 25 lines, unless the parts take more."""
         with_it = _counts(self.consequences)
         beside = _counts(self.others)
         head = [
@@ -103,15 +103,15 @@ def explanation_of(
     key: str | None = None,
     stored_logs: StoredLogs | None = None,
 ) -> Explanation:
-    """The explanation of the first cause.
+    """Explain the first cause.
 
     Args:
         brokers: nodes by broker name.
-        key: of the message that is to be the witness; None: the first.
-        stored_logs: tells files of logs from others.
+        key: key of the message to use as witness; None: the first finding.
+        stored_logs: recognises the files of logs.
 
     Raises:
-        NothingToExplain: no promise was broken, or not to this message.
+        NothingToExplain: no promise was broken, or none about this message.
     """
     counts = verdict.violations()
     fingerprint = fingerprint_of(counts)
@@ -133,7 +133,7 @@ def explanation_of(
 
 
 def _witness(verdict: RunVerdict, family: Sequence[str], key: str | None) -> Finding:
-    """The first finding of the most serious anomaly. Raises NothingToExplain."""
+    """Return the first finding of the most serious anomaly, or of the key. Raises NothingToExplain."""
     found = [finding for finding in verdict.findings() if finding.judgement == "violation"]
     if key is not None:
         found = [finding for finding in found if finding.key == key]
@@ -161,7 +161,7 @@ def _witness_text(witness: Finding) -> str:
 
 
 def _event_lines(events: Sequence[Event], most: int) -> list[str]:
-    """At most `most`, and one that says how many are left out."""
+    """Return at most `most` lines of events, and a line with the number of omitted ones."""
     if len(events) <= most:
         return list(map(event_line, events))
     half = most // 2

@@ -1,4 +1,4 @@
-"""Reads the life of one message out of a recorded run: the ops, observations and faults that touch it, in order."""
+"""Reads the life of one message from a recorded run: its ops, observations and faults, in order."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from staticfire.harness.explain.passing import owners_between, ownership, passin
 from staticfire.harness.observers.probe import PROBE_PROCESS
 from staticfire.harness.recording.stored_logs import StoredLogs, log_position
 
-BEFORE_NS = 30_000_000_000  # how long before a finding without a message faults are shown
-LAST_EVENTS = 6  # of faults that were over before
+BEFORE_NS = 30_000_000_000  # faults this long before a finding without a message are shown
+LAST_EVENTS = 6  # of faults that ended before
 Record = Mapping[str, Any]  # a line of observations.jsonl or faults.jsonl
 
 
@@ -31,19 +31,20 @@ def life_of(
     nodes: Collection[str],
     stored_logs: StoredLogs | None = None,
 ) -> list[Event]:
-    """Everything known of the message of a finding, oldest first.
+    """Return all events about the message of a finding, oldest first.
 
     Args:
-        witness: a finding; without a key the events are those of its queue: who had it, nodes that ended
-            by themselves if it names no queue, and the faults until then.
+        witness: a finding; without a key the events are those of its queue: its owners and the faults before the
+            finding. Without a queue they include nodes that ended by themselves.
         ops: of the whole run.
         observations: of the whole run.
         faults: records of the plan, as in faults.jsonl.
         nodes: servers that held the message's queue.
-        stored_logs: tells files of logs from others; None: what a disk lost is shown in the order of the record.
+        stored_logs: recognises the files of logs; None: lost ranges of a disk keep the order of the record.
 
-    The life of a message that the group was given ends with the last delivery. Of one that it was not given, and that
-    no node lost, it says how the group went past it. Without an op of the message, the finding's time stands for it.
+    The life of a message that the group received ends with the last delivery. For a message that the group did not
+    receive and no node lost, the events show how the group passed its offset. If the run has no op of the message, its
+    life begins at the time of the finding.
 
     Raises HistoryError for an op without the fields of its kind.
     """
@@ -71,7 +72,7 @@ def life_of(
             owners = owners_between(witness, every, witness.group, begin_ns, end_ns)
             events += _of_groups(owners)
     until_ns = end_ns if lost_ns is None else lost_ns
-    last_ns: dict[str, int] = {}  # of clients: what befalls one later is not about this message
+    last_ns: dict[str, int] = {}  # of clients: later faults of a client do not concern this message
     for event in events:
         last_ns[event.where] = max(event.time_ns, last_ns.get(event.where, 0))
     last_ns.update(dict.fromkeys(nodes, until_ns))
@@ -85,18 +86,18 @@ def _of_queue(
     faults: Sequence[Record],
     stored_logs: StoredLogs | None,
 ) -> Iterator[Event]:
-    """Members of the group that get or lose the queue, and the faults that bit in the time before the finding."""
+    """Return the changes of the queue's owner, and the faults that bit in the time before the finding."""
     queue = [witness.broker, witness.queue]
     yield from ownership(ops, witness.group, witness.topic, queue)
     at_ns = witness.time_ns
     nodes = {node: at_ns for fault in faults for node in fault["targets"]}
     found = list(_of_faults(faults, nodes, at_ns - BEFORE_NS, at_ns, stored_logs))
-    # A finding long after the last fault, such as a group that is not drained, shows the last faults of all.
+    # A finding long after the last fault, such as an undrained group, shows the last faults of the run.
     yield from found or sorted(_of_faults(faults, nodes, 0, at_ns, stored_logs))[-LAST_EVENTS:]
 
 
 def _of_exits(witness: Finding, ops: Iterable[Op]) -> Iterator[Event]:
-    """Nodes that ended by themselves until the finding: of each the first time with its reason, and the last one."""
+    """Yield the first and the last exit of each node that ended by itself before the finding, with the reason."""
     exits: dict[str, list[Op]] = {}
     for op in ops:
         if op.f == "node_exit" and op.time_ns <= witness.time_ns:
@@ -117,7 +118,7 @@ def _checked(op: Op, witness: Finding, home: str | None) -> list[Event]:
 
 
 def _of_op(op: Op, witness: Finding, home: str | None) -> Iterator[Event]:
-    """`home` is the topic to which the message was sent."""
+    """Yield the events of one op; `home` is the topic to which the message was sent."""
     match op.f:
         case "send":
             yield from _of_send(op, op.value, witness)
@@ -149,7 +150,7 @@ def _is_sent(op: Op, witness: Finding) -> bool:
 
 
 def _is_given(op: Op, witness: Finding) -> bool:
-    """Whether an op delivers the message, to the group of the finding if it names one."""
+    """Whether an op delivers the message, to the finding's group if it names one."""
     if op.type != "invoke" or witness.group not in (None, op.value.get("group")):
         return False
     if op.f == "consume":
@@ -223,9 +224,9 @@ def _is_place(witness: Finding, value: Mapping[str, object], offset: int | None)
 def _observed(
     witness: Finding, observations: Sequence[Record], nodes: Collection[str], begin_ns: int
 ) -> Iterator[tuple[Event, bool]]:
-    """What was seen inside the nodes; with each event whether it shows that a node no longer has the message."""
+    """Yield events observed inside the nodes, each with whether it shows the loss of the message on a node."""
     position = witness.physical_offset
-    without: set[str] = set()  # nodes that have lost it: what they recover later is not the message
+    without: set[str] = set()  # nodes that lost it; their later recoveries do not matter
     for seen in observations:
         time_ns, kind, node = seen["time_ns"], seen["kind"], str(seen.get("node", ""))
         if kind == "ack_durability" and witness.key is not None and seen["key"] == witness.key:
@@ -263,7 +264,10 @@ def _of_faults(
     end_ns: int,
     stored_logs: StoredLogs | None,
 ) -> Iterator[Event]:
-    """Faults that bit one of some nodes while the message lived; `last_ns`: until when each node has a part in it."""
+    """Yield faults that bit these nodes during the life of the message.
+
+    `last_ns` is the time, for each node, after which its faults do not concern the message.
+    """
     for fault in faults:
         struck, healed = fault.get("struck_ns"), fault.get("healed_ns")
         if struck is None or not fault["bitten"] or (healed is not None and healed < begin_ns):
@@ -282,7 +286,7 @@ def _of_faults(
 
 
 def _of_incidents(fault: Record, stored_logs: StoredLogs | None) -> Iterator[Event]:
-    """What the fault really did to disks, and when."""
+    """Yield the effects that the fault had on disks, with their times."""
     for incident in fault["incidents"]:
         dropped = incident["dropped"]
         logs = [one for one in dropped if log_position(stored_logs, one["path"]) is not None]

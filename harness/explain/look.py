@@ -17,7 +17,7 @@ FILES = "files"
 
 
 class Looked(Exception):
-    """The run was looked at, and need not go on."""
+    """Ends a run once the node's state has been read."""
 
     def __init__(self, seen: dict[str, Any]) -> None:
         super().__init__("looked at")
@@ -25,11 +25,11 @@ class Looked(Exception):
 
 
 class EndedBefore(ValueError):
-    """The run ends before the moment that was asked for."""
+    """The run ends before the requested time."""
 
 
 class NothingThere(ValueError):
-    """The node has no such thing at that moment. The text says why."""
+    """The node lacks the requested part at that time; the text gives the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class Look:
     """A node's state: `at_ns`, `node`, `state`, `starts` (processes so far), and a list or a table for each part."""
 
     seen: dict[str, Any]
-    parts: tuple[str, ...]  # that a node may have
+    parts: tuple[str, ...]  # parts that a node may have
 
     def only(self, what: str | None) -> dict[str, Any]:
         """Return the state with one of the parts or, for None, with all of them."""
@@ -48,7 +48,7 @@ class Look:
         }
 
     def lines(self, what: str | None) -> list[str]:
-        """Text; of one part, or of everything but the files. Raises NothingThere."""
+        """Return the text of one part, or of all but the files. Raises NothingThere."""
         seen = self.seen
         head = f"node      {seen['node']} at {seconds(seen['at_ns'])}: {seen['state']}, start {seen['starts']}"
         if what is None:
@@ -68,15 +68,15 @@ class Look:
 
 
 def parts_of(campaign: Campaign) -> tuple[str, ...]:
-    """The parts that a node of this campaign may have."""
+    """Return the names of the parts that a node of this campaign may have."""
     memory = system_of(campaign).memory
     return (*(() if memory is None else memory.parts), FILES)
 
 
 def look_at(campaign: Campaign, at_ns: int, node: str) -> Look:
-    """Repeat a simulated run up to a virtual time and look into a node.
+    """Repeat a simulated run up to a virtual time and read a node's state.
 
-    Raises EndedBefore, and what runs raise.
+    Raises EndedBefore, and the errors of `run_simulated`.
     """
     look = _look(node, at_ns, system_of(campaign).memory)
     try:
@@ -117,7 +117,7 @@ def _state(node: SimulatedNode) -> str:
 
 
 def _files(node: SimulatedNode) -> Iterator[dict[str, object]]:
-    """Size as a process sees it, and how many of its bytes would survive a power cut as they are, from the start."""
+    """Yield each file: its path, its size for a process, and whether all of it would survive a power cut."""
     disk = node.host.disk
     for path, content in sorted(disk.snapshot().items()):
         yield {

@@ -1,8 +1,8 @@
-"""The point of no return: when a failure became inevitable, from the outcomes of continuations.
+"""The point of no return: the time from which a failure is inevitable, estimated from continuations.
 
 The share of continuations that end with the same fingerprint is a function of the virtual time at which they begin: 0
-before the decisive event and 1 behind it. Where it jumps is found by bisection. A sequential test decides on
-which side of the jump a time lies: if no continuation from the start fails, one is enough for a step.
+before the decisive event and 1 after it. Bisection finds the jump. A sequential test decides on which side of the jump
+a time lies; if no continuation from the start fails, one trial decides a step.
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ from math import log, sqrt
 
 from staticfire.harness.continuations.rewind import Outcome, Rewind
 
-Z = 1.96  # of a band that holds the share in 95 of 100 cases
-FIRST = 1  # continuation from the beginning
-MORE = 6  # if it fails
-BEHIND = 0.95  # what the sequential test takes for the share behind the jump
-BEFORE_MIN, BEFORE_MAX = 0.05, 0.7  # and the bounds of what it takes for the share before it
-ODDS = 18.0  # how much likelier one side of the jump must be than the other
-HALFWAY = 0.5  # the sides that it ends with are tried until a share of this would be as unlikely
-TRIALS_MAX = 8  # of a sequential test; the likelier side is taken then
+Z = 1.96  # half the width of a 95 % band, in standard deviations
+FIRST = 1  # continuations from the start
+MORE = 6  # if one of these fails
+BEHIND = 0.95  # share after the jump that the sequential test assumes
+BEFORE_MIN, BEFORE_MAX = 0.05, 0.7  # and the bounds of the share that it assumes before the jump
+ODDS = 18.0  # odds at which the test decides for a side of the jump
+HALFWAY = 0.5  # least share before the jump in the stricter test of the final two sides
+TRIALS_MAX = 8  # of a sequential test, which then takes the likelier side
 ROUNDING = 1e-9  # of logarithms of odds
 BEGUN_MAX = 4 * TRIALS_MAX  # the same if some continuations cannot be run
-TIMES_MAX = 4  # tried at once in a step
-AT_SIDES = 8  # continuations on both sides of the jump in the curve
+TIMES_MAX = 4  # times tried at once in a step
+AT_SIDES = 8  # continuations on each side of the jump in the curve
 GRID = 8  # parts of the run in the curve
 AT_GRID = 4
-ALREADY = 0.75  # a share at the start from which on the failure is inevitable as it is
-WIDTH_SHARE = 0.001  # of the run: how near the two sides of the jump come
-BESIDE_NS = 1_000_000  # how far beside a moment that stands out a bisection looks
+ALREADY = 0.75  # a share at the start from which the failure counts as inevitable from the start
+WIDTH_SHARE = 0.001  # of the run: the target distance of the two sides of the jump
+BESIDE_NS = 1_000_000  # distance before and after a special moment that a bisection tries
 
 Sample = Callable[[Sequence[Rewind]], Iterable[tuple[Rewind, Outcome]]]
 
 
 def wilson(hits: int, trials: int) -> tuple[float, float]:
-    """The 95 % band of a share (Wilson's score interval)."""
+    """Return the 95 % band of a share (Wilson's score interval)."""
     if not trials:
         return 0.0, 1.0
     share, z2 = hits / trials, Z * Z
@@ -46,7 +46,7 @@ def wilson(hits: int, trials: int) -> tuple[float, float]:
 
 @dataclass(slots=True)
 class Point:
-    """Continuations from one virtual time: how many were run, and how many end as the run did."""
+    """Continuations from one virtual time: the number of trials, and of those that end as the run did."""
 
     at_ns: int
     trials: int = 0
@@ -72,13 +72,13 @@ class NoReturn:
     """The curve and its jump.
 
     Attributes:
-        points: by time.
-        before_ns: the side of the jump from which the failure can still be escaped; None if it never could.
-        after_ns: the side from which it cannot.
-        is_complete: whether the two sides are as near to each other as they are to come.
-        jump_cpu_s: of the continuations until the two sides were so near.
-        failed: continuations that could not be run.
-        cpu_s: of all continuations.
+        points: sampled points, by time.
+        before_ns: the last tried time from which the run can still pass; None if it could not at the start.
+        after_ns: the first tried time from which the failure is inevitable.
+        is_complete: whether the bisection has reached its target distance.
+        jump_cpu_s: CPU time of the continuations until then.
+        failed: number of continuations that could not be run.
+        cpu_s: CPU time of all continuations.
     """
 
     points: list[Point]
@@ -107,13 +107,13 @@ class NoReturn:
 
 @dataclass(frozen=True, slots=True)
 class SequentialTest:
-    """Wald's test of which share a point has: that before the jump, or BEHIND.
+    """Wald's test between two shares of a point: the one before the jump, or BEHIND.
 
     Source: Wald, Sequential Tests of Statistical Hypotheses, 1945.
 
     Attributes:
         before: the share before the jump.
-        odds: how much likelier one of the two must be than the other.
+        odds: odds of one share over the other at which the test decides.
     """
 
     before: float
@@ -121,15 +121,15 @@ class SequentialTest:
 
     @classmethod
     def against(cls, start: Point, least: float) -> SequentialTest:
-        """The share before the jump is that of the start, or `least` if that is more."""
+        """Make a test whose share before the jump is that of the start, but at least `least`."""
         return cls(min(max(start.share, least), BEFORE_MAX), ODDS)
 
     def leans_behind(self, point: Point) -> bool:
-        """Whether it is likelier that the point lies behind the jump."""
+        """Whether the point is more likely after the jump than before it."""
         return self._log_odds(point.same, point.trials) > ROUNDING
 
     def needed(self, point: Point) -> int:
-        """How many more trials decide at the earliest; 0: the point is decided."""
+        """Return the least number of further trials that can decide the point; 0 if it is decided."""
         more = 0
         while point.trials + more < TRIALS_MAX:
             for same in (0, more):
@@ -145,17 +145,17 @@ class SequentialTest:
 
 
 class OutOfTime(Exception):
-    """A continuation was given up."""
+    """The time ran out before a continuation ended."""
 
 
 @dataclass(slots=True)
 class Curve:
-    """Samples points.
+    """Samples the points of the curve.
 
     Args:
-        sample: runs continuations; those that it gives up are missing in its answer.
-        is_same: whether an outcome is that of the run.
-        jobs: continuations at once.
+        sample: runs continuations and yields those that end in time.
+        is_same: whether an outcome equals that of the run.
+        jobs: number of continuations at once.
     """
 
     sample: Sample
@@ -168,7 +168,7 @@ class Curve:
     _begun: dict[int, int] = field(default_factory=dict)
 
     def more(self, at_ns: int, trials: int) -> Point:
-        """The point with at least so many trials. Raises OutOfTime."""
+        """Return a point after at least `trials` continuations. Raises OutOfTime."""
         begun = self._begun.get(at_ns, 0)
         self._run([(at_ns, number) for number in range(begun, trials)])
         return self.points[at_ns]
@@ -192,7 +192,7 @@ class Curve:
             raise OutOfTime
 
     def are_behind(self, times: Sequence[int], test: SequentialTest) -> list[bool]:
-        """Whether each of these times lies behind the jump. Raises OutOfTime."""
+        """Return for each of these times whether it lies after the jump. Raises OutOfTime."""
         while wanted := [one for at_ns in times for one in self._needed(at_ns, test)]:
             self._run(wanted)
         return [test.leans_behind(self.points[at_ns]) for at_ns in times]
@@ -204,7 +204,7 @@ class Curve:
         return [(at_ns, number) for number in range(begun, begun + count)]
 
     def fill(self, wanted: Iterable[tuple[int, int]]) -> None:
-        """So many trials at each of these times, one after the other. Raises OutOfTime."""
+        """Run a number of trials at each of these times, one after the other. Raises OutOfTime."""
         for at_ns, trials in wanted:
             self.more(at_ns, trials)
 
@@ -217,17 +217,17 @@ def find_no_return(
     *,
     fills: bool = True,
 ) -> NoReturn:
-    """Bisect for the jump, then fill the curve; what there is when the time is over is the answer.
+    """Bisect for the jump, then fill the curve; when the time is over, return the state reached.
 
     Args:
-        end_ns: of the run, from where on it has failed.
-        moments: times that stand out, such as those at which faults struck: the jump is looked for beside them first.
-        likely: times that are tried first, in this order, if they can still be a side of the jump.
-        fills: whether the rest of the curve is wanted, too.
+        end_ns: end of the run, where it has failed.
+        moments: special times, such as those at which faults struck; the bisection tries times beside them first.
+        likely: times that the bisection tries first, in this order, while they lie between the sides of the jump.
+        fills: whether to sample the rest of the curve, too.
     """
     sides, is_complete = (0, end_ns), False
     jump_cpu_s: float | None = None
-    is_open = True  # whether it could be escaped at the start
+    is_open = True  # whether the run could pass at the start
     try:
         start = curve.more(0, FIRST)
         if start.same:
@@ -262,7 +262,7 @@ def find_no_return(
 
 
 def _sides(curve: Curve, end_ns: int, test: SequentialTest) -> tuple[int, int]:
-    """The last time that does not lie behind the jump, and the next one that was tried."""
+    """Return the last tried time before the jump, and the next tried time."""
     tried = sorted(at_ns for at_ns, point in curve.points.items() if point.trials)
     before = max(
         at_ns for at_ns in tried if not at_ns or not test.leans_behind(curve.points[at_ns])
@@ -278,7 +278,7 @@ def _bisected(
     likely: Sequence[int],
     test: SequentialTest,
 ) -> Iterator[tuple[int, int]]:
-    """Nearer and nearer sides of the jump."""
+    """Yield closer and closer sides of the jump."""
     low, high = sides
     width_ns = max(int(end_ns * WIDTH_SHARE), 2 * BESIDE_NS)
     while high - low > width_ns:
@@ -295,9 +295,9 @@ def _bisected(
 
 
 def _between(low: int, high: int, moments: Sequence[int], count: int) -> list[int]:
-    """At most so many times that divide the moments between the two evenly; without any, the time.
+    """Return at most `count` times between the two that divide the moments evenly.
 
-    They lie just before or just behind a moment.
+    They lie just before or just after a moment. Without moments they divide the time.
     """
     beside = sorted(
         {

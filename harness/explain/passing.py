@@ -1,4 +1,4 @@
-"""The way of consumer groups past a message: who had its queue, and what they read and committed there without it."""
+"""The way of consumer groups past a message: the owners of its queue, and their reads and commits there."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ def ownership(
 def owners_between(
     witness: Finding, ops: Iterable[Op], group: str, since_ns: int, until_ns: int
 ) -> Iterator[Event]:
-    """Who of a group has the queue of a finding at a time, and how that changes until another time."""
+    """Return the owners of a finding's queue in a group at a time, and the changes until another time."""
     owned = list(ownership(ops, group, witness.topic, [witness.broker, witness.queue]))
     yield from [event for event in owned if event.time_ns < since_ns][-1:]
     yield from [event for event in owned if since_ns <= event.time_ns <= until_ns]
 
 
 def passing(witness: Finding, ops: Sequence[Op], since_ns: int) -> Iterator[Event]:
-    """Of each group that was not given the message of a finding: the last one that it got before, and how it went past.
+    """Return how each group without the message passed it: its last delivery before, and its first steps past it.
 
     Args:
-        since_ns: when the message came into being: what was assigned before is the state at that time.
+        since_ns: creation time of the message; earlier assignments are the state at that time.
     """
     if witness.queue_offset is None:
         return
@@ -58,7 +58,7 @@ def passing(witness: Finding, ops: Sequence[Op], since_ns: int) -> Iterator[Even
 
 
 def _past(witness: Finding, ops: Iterable[Op], group: str) -> Iterator[Event]:
-    """The first commit, the first start of a reader and the first delivery behind the message."""
+    """Yield the first commit, the first start of a reader and the first delivery past the message."""
     seen: set[str] = set()
     for op in ops:
         if op.f in seen or op.value.get("group") != group:
@@ -84,7 +84,7 @@ def _past_text(witness: Finding, op: Op, group: str) -> str:
 
 
 def _before(witness: Finding, ops: Iterable[Op], group: str) -> Iterator[Event]:
-    """The delivery of the nearest message before it."""
+    """Return the delivery of the nearest message before it."""
     nearest: tuple[int, Event] | None = None
     for op in ops:
         if op.value.get("group") != group:
@@ -98,7 +98,7 @@ def _before(witness: Finding, ops: Iterable[Op], group: str) -> Iterator[Event]:
 
 
 def _given(witness: Finding, op: Op) -> Iterator[tuple[str | None, int]]:
-    """Keys and offsets of what an op delivers of the queue of the message."""
+    """Yield keys and offsets of the messages that an op delivers from the message's queue."""
     if op.type != "invoke":
         return
     if op.f == "consume" and _is_queue(witness, op):

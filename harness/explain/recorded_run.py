@@ -1,4 +1,4 @@
-"""A recorded run as its folder holds it: verdict, ops, observations, faults and facts, verified."""
+"""Reads a recorded run from its folder and verifies it: verdict, ops, observations, faults and facts."""
 
 from __future__ import annotations
 
@@ -17,12 +17,15 @@ from staticfire.harness.run_folder.run_folder import VERDICT_FILE, RunFolder, Ru
 
 
 class NotRepeated(ValueError):
-    """This version repeats the run differently."""
+    """This version does not reproduce the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedRun:
-    """`is_torn`: the history ends in the middle of a line. `end_ns`: of the run, by its clock."""
+    """A run read from its folder.
+
+    `is_torn`: the history ends in the middle of a line. `end_ns`: end of the run, by its clock.
+    """
 
     verdict: RunVerdict
     digest: str
@@ -36,7 +39,7 @@ class RecordedRun:
 
 
 def read_run(folder: RunFolder) -> RecordedRun:
-    """Raises RunFolderError, HistoryError, OSError."""
+    """Read a run folder. Raises RunFolderError, HistoryError, OSError."""
     folder.verify()
     document = folder.read_verdict()
     verdict = _verdict(folder, document)
@@ -55,7 +58,7 @@ def read_run(folder: RunFolder) -> RecordedRun:
 
 
 def _verdict(folder: RunFolder, document: dict[str, Any]) -> RunVerdict:
-    """Raises RunFolderError."""
+    """Read the verdict. Raises RunFolderError."""
     try:
         return RunVerdict.from_json(document["verdict"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:

@@ -1,4 +1,4 @@
-"""The point of no return of a recorded run, as a part of its explanation: curve, jump, and the events at the jump."""
+"""The point of no return of a recorded run, as a part of its explanation: curve, jump, and events at the jump."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from staticfire.harness.results.fingerprint import SHOWN_AT_ACK, Fingerprint
 
 LINES_OF_CURVE = 6
 EVENTS_AT_JUMP = 3  # in text; JSON has all
-NEAR_NS = 10_000_000  # events so near to the jump lie at it
-BAR = 20  # characters of a share of 1
+NEAR_NS = 10_000_000  # events this close to the jump count as at the jump
+BAR = 20  # characters of the bar for a share of 1
 
-Progress = Callable[[int], None]  # takes how many continuations have ended
+Progress = Callable[[int], None]  # takes the number of ended continuations
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointOfNoReturn:
-    """A part of an explanation. `events`: those at the jump, oldest first."""
+    """A part of an explanation. `events` holds those at the jump, oldest first."""
 
     found: NoReturn
     events: Sequence[Event]
-    of: str  # what a continuation is compared by
+    of: str  # the properties by which a continuation equals the run
     wall_s: float
     repeated: int
     name: str = "point_of_no_return"
@@ -72,7 +72,7 @@ class PointOfNoReturn:
 
 
 def _shown(found: NoReturn) -> list[Point]:
-    """Of a curve with many points: the sides of the jump, and the rest spread over the run."""
+    """Choose the points to show of a long curve: the sides of the jump, and others spread over the run."""
     sides = {found.before_ns, found.after_ns}
     kept = [point for point in found.points if point.at_ns in sides]
     others = [point for point in found.points if point.at_ns not in sides]
@@ -102,17 +102,17 @@ def point_of_no_return(
     fills: bool,
     progress: Progress,
 ) -> PointOfNoReturn:
-    """Rewind a recorded run again and again.
+    """Run continuations of a recorded run from many of its times, and locate the jump.
 
     Args:
-        campaign: of the simulation.
+        campaign: a campaign of the simulation.
         life: events of the witness.
-        witness: of the run.
-        is_of_witness: a continuation must fail at this message or queue, too, and not just anywhere.
-        jobs: processes.
-        budget_s: wall time that it may take.
-        draws_faults: faults that were not fired yet are drawn again, instead of left out.
-        fills: whether the curve is wanted, too, and not the jump alone.
+        witness: the finding to explain.
+        is_of_witness: whether a continuation counts only if it also fails at the witness's message or queue.
+        jobs: number of processes.
+        budget_s: limit of the wall time.
+        draws_faults: whether continuations draw the later faults anew, instead of leaving them out.
+        fills: whether to sample the whole curve, and not the jump alone.
 
     Raises NotRepeated.
     """
@@ -153,7 +153,7 @@ def point_of_no_return(
 
 
 def likely_of(run: RecordedRun, witness: Finding) -> list[int]:
-    """Times beside the fault that the failure seems to follow, and behind the finding."""
+    """Return times beside the fault that the failure seems to follow, and after the finding."""
     bitten = [fault for fault in run.faults if fault["bitten"] and fault["struck_ns"] is not None]
     bitten.sort(key=lambda fault: fault["struck_ns"])
     before = [fault for fault in bitten if fault["struck_ns"] <= witness.time_ns]
@@ -167,7 +167,7 @@ def likely_of(run: RecordedRun, witness: Finding) -> list[int]:
 
 
 def moments_of(run: RecordedRun) -> list[int]:
-    """Times at which a fault was fired, struck, did something to a disk or was healed."""
+    """Return the times at which a fault was fired, struck, affected a disk or was healed."""
     names = ("fired_ns", "struck_ns", "healed_ns")
     found = {fault.get(name) for fault in run.faults for name in names}
     found |= {one["at_ns"] for fault in run.faults for one in fault.get("incidents", ())}
@@ -175,7 +175,7 @@ def moments_of(run: RecordedRun) -> list[int]:
 
 
 def events_at(found: NoReturn, run: RecordedRun, life: Iterable[Event]) -> list[Event]:
-    """Faults, recoveries and events of the witness between the sides of the jump, or next to them."""
+    """Return faults, recoveries and events of the witness between the sides of the jump, or next to them."""
     if found.before_ns is None:
         return []
     low, high = found.before_ns - NEAR_NS, found.after_ns + NEAR_NS

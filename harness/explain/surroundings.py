@@ -1,4 +1,4 @@
-"""The keys at the offsets around a message in its queue, as far as clients saw them."""
+"""The keys that clients saw at the offsets around a message in its queue."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Surroundings:
     """A part of an explanation.
 
     Attributes:
-        keys: by queue offset, ascending; what was acknowledged there comes first.
-        unread: offsets at which a message was acknowledged and none was delivered.
+        keys: keys by queue offset, ascending; acknowledged ones come first.
+        unread: offsets with an acknowledged message and no delivery.
     """
 
     keys: Mapping[int, tuple[str, ...]]
@@ -45,7 +45,7 @@ class Surroundings:
 
 
 def surroundings_of(witness: Finding, ops: Iterable[Op]) -> Surroundings | None:
-    """None if the finding names no offset, or nothing lies around it.
+    """Return the surroundings of a finding; None if it names no offset or no key was seen near it.
 
     Raises HistoryError for an op without the fields of its kind.
     """
@@ -70,7 +70,7 @@ def surroundings_of(witness: Finding, ops: Iterable[Op]) -> Surroundings | None:
 
 
 def _around(witness: Finding, op: Op, sent: Keys, given: Keys) -> Iterator[tuple[Keys, str, int]]:
-    """Keys of an op and their offsets near the message, each with what it is to be added to."""
+    """Yield the keys of an op with offsets near the message, each with the table that it belongs to."""
     queue = witness.topic, witness.broker, witness.queue
     if tuple(map(op.value.get, ("topic", "broker", "queue"))) != queue:
         return
@@ -82,7 +82,7 @@ def _around(witness: Finding, op: Op, sent: Keys, given: Keys) -> Iterator[tuple
 
 
 def _offsets_in(op: Op, sent: Keys, given: Keys) -> Iterator[tuple[Keys, str | None, int | None]]:
-    """The keys of an op and their offsets, each with the table that it belongs to."""
+    """Yield the keys of an op with their offsets, each with the table that it belongs to."""
     if op.f == "send" and op.type == "ok":
         yield sent, op.value.get("key"), op.value.get("queue_offset")
     elif op.f == "send_many" and op.type == "ok":
