@@ -15,8 +15,6 @@ NOUN_CLAUSE = re.compile(r"(What|Which|How|Whether|When|Who|Whose|Where|Why)\b")
 FRAGMENT = re.compile(
     r"(Of|As|For|From|In|Is|Until|Beside)\b"
 )  # of a sentence, such as "Of one machine."
-# Modules of the harness in which a title may still be a noun clause or a fragment; this list only shrinks.
-TITLES_LEFT = ("harness/continuations/",)
 WITHOUT_ACTOR = re.compile(r"\b(nobody|whoever|somebody|anybody)\b", re.IGNORECASE)
 
 
@@ -43,11 +41,7 @@ def test_the_title_of_a_module_says_what_it_is(top: str) -> None:
 
 
 def test_a_title_in_the_harness_is_no_noun_clause_and_no_fragment() -> None:
-    titles = [
-        (path, name, text.partition("\n")[0])
-        for path, name, text in docstrings("harness")
-        if not path.startswith(TITLES_LEFT)
-    ]
+    titles = [(path, name, text.partition("\n")[0]) for path, name, text in docstrings("harness")]
     wrong = [one for one in titles if NOUN_CLAUSE.match(one[2]) or FRAGMENT.match(one[2])]
     assert [one for one in wrong if not one[2].startswith("Whether ")] == []
 

@@ -1,1 +1,1 @@
-"""Continuations of a simulated run: it is rewound to a virtual time, and goes on differently from there."""
+"""Continuations of a simulated run: runs that repeat it up to a virtual time and differ from there on."""

@@ -1,9 +1,10 @@
 """One continuation, as a pure function of a campaign, a virtual time and a number.
 
-Until the rewind the run is the original, bit for bit. From then on every stream of the world draws other numbers:
-network, latencies, late timers, costs, torn writes, sizes and pauses of the load. Faults that were not fired yet are
-left out, or drawn again: the same kind, another moment, other targets. What was fired is healed when the plan says.
-A continuation without a number draws what the original draws: it is the original, or lacks faults to come alone.
+Up to the rewind a continuation equals the original run, bit for bit. From then on every stream of the world draws other
+numbers: network, latencies, late timers, costs, torn writes, sizes and pauses of the load. Later faults of the plan are
+left out, or drawn again: the same kind at another time, on other targets. The plan's times still heal faults that were
+fired before. A continuation without a number draws the numbers of the original; it equals the original, or lacks only
+the later faults.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ Position = tuple[str | int | None, ...]  # of a finding: key, or topic, broker, 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Rewind:
-    """`at_ns` is virtual time; continuations of one time differ in `number`. None: the numbers of the original.
+    """A rewind to virtual time `at_ns`. `number` selects the random numbers; None: those of the original.
 
-    `draws_faults`: faults that were not fired yet are drawn again; otherwise they are left out.
-    `keeps_plan`: of a continuation without a number alone, faults that were not fired yet come as planned.
+    `draws_faults`: later faults are drawn again; otherwise they are left out. `keeps_plan`: later faults come as
+    planned, which is possible only without a number.
     """
 
     at_ns: int
@@ -39,14 +40,14 @@ class Rewind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a continuation came to.
+    """The outcome of a continuation.
 
     Attributes:
-        violations: of each anomaly.
-        subjects: which messages or queues the violations that were kept are about, by anomaly.
-        coverage: marks that the run reached, and how often.
-        failed: why it could not be run to its end; empty if it could.
-        cpu_s: that it took, the way to its snapshot included if it was the first one from there.
+        violations: number of violations, by anomaly.
+        subjects: messages or queues of the recorded violations, by anomaly.
+        coverage: counts of the coverage marks that the run reached.
+        failed: reason why the run did not end; empty if it ended.
+        cpu_s: its CPU time; the first one from a snapshot includes the run up to the snapshot.
     """
 
     digest: str = ""
@@ -62,7 +63,7 @@ class Outcome:
         return fingerprint_of(self.violations)
 
     def has(self, witness: Finding) -> bool:
-        """Whether the message or queue of this finding is a witness of the same cause here."""
+        """Whether this outcome has a violation of the same cause about the finding's message or queue."""
         family = next((all_ for all_ in CAUSES.values() if witness.anomaly in all_), None)
         subject = subject_of(witness)
         return any(
@@ -107,14 +108,14 @@ def outcome_of_error(error: BaseException) -> Outcome:
 
 
 def repeated(campaign: Campaign, rewind: Rewind) -> RunResult:
-    """The continuation, by a run from the start. Raises what runs raise."""
+    """Run a continuation from the start. Raises the errors of runs."""
     return run_simulated(
         campaign, begun=lambda live: live.at(rewind.at_ns, lambda live: diverge(live, rewind))
     )
 
 
 def diverge(live: LiveRun, rewind: Rewind) -> None:
-    """Let the run go on differently from this moment."""
+    """Change the rest of the run, as the rewind says."""
     if rewind.number is None and rewind.keeps_plan:
         return
     campaign, nemesis = live.environment.campaign, live.run.nemesis

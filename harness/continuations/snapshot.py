@@ -1,12 +1,12 @@
-"""A process that holds a run stopped at one virtual time, and forks continuations of it.
+"""A process that holds a run stopped at one virtual time and forks continuations from it.
 
-The simulation is one process and one thread, so a fork is a copy of the whole world. Commands come as packets of JSON
-over a socket, each with one descriptor that was sent along:
+The simulation is one process and one thread, so a fork is a copy of the whole world. Commands are JSON packets over a
+socket, each with one file descriptor:
 
     {"rewind": [t, k, ...]} a child goes on to the verdict, and writes its outcome to the descriptor, a pipe
     {"at_ns": t}            a child goes on unchanged to `t`, and takes commands there from the descriptor, a socket
 
-A fork that fails closes the descriptor. A socket that ends ends the process.
+If a fork fails, the process closes the descriptor. The process ends when its socket is closed.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ Fork = Callable[[], int]
 
 
 class Snapshot:
-    """`fork` is os.fork, or what a test puts in its place."""
+    """A run held at one virtual time. `fork` is os.fork, or a test's substitute."""
 
     def __init__(self, commands: socket.socket, fork: Fork) -> None:
         self._commands = commands
         self._fork = fork
         self._answer: int | None = None  # the pipe of a continuation
-        self._way_s = 0.0  # CPU that led here, until a continuation has reported it
+        self._way_s = 0.0  # CPU time of the run up to here, until a continuation has reported it
 
     def run(self, campaign: Campaign) -> NoReturn:
-        """Run, stop at once, and serve. Does not return: the processes that come of it exit here."""
+        """Run, stop at once, and serve. Does not return: all processes forked from this one exit here."""
         try:
             try:
                 result = run_simulated(campaign, begun=self._begun)
@@ -60,7 +60,7 @@ class Snapshot:
         live.at(0, self._serve)
 
     def _serve(self, live: LiveRun) -> None:
-        """Returns in children alone."""
+        """Take commands; return in children only."""
         self._way_s = time.process_time()
         gc.freeze()  # a collection would write to every page that is shared
         while True:
@@ -98,7 +98,7 @@ class Snapshot:
 
 
 def start_snapshot(campaign: Campaign, fork: Fork) -> tuple[int, socket.socket]:
-    """Fork the snapshot of the beginning; returns the process, which leads a group of its own, and its socket.
+    """Fork the snapshot of the start; return its process, which leads a group of its own, and its socket.
 
     Raises OSError if there is no process or no memory left.
     """

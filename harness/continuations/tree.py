@@ -1,7 +1,7 @@
 """Continuations at many virtual times, a bounded number at a time.
 
-Snapshots form a tree: that of a later time is forked from the last one before it, so the way there is run once. A
-process that fails costs time alone: its continuation is run again from the start, with the same outcome.
+Snapshots form a tree: each is forked from the latest earlier one, so each part of the run is run once. If a process
+fails, its continuation is run again from the start, with the same outcome.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ class _Pending:
 
 
 class Continuations:
-    """Continuations of one campaign; a context manager, which leaves no process behind.
+    """Runs continuations of one campaign. A context manager that ends all its processes.
 
     Args:
-        campaign: of the simulation.
-        jobs: processes at work at once.
-        fork: os.fork, or what a test puts in its place.
+        campaign: a campaign of the simulation.
+        jobs: number of processes that work at once.
+        fork: os.fork, or a test's substitute.
 
     Attributes:
-        group: of processes; None: none could be started.
-        repeated: how many were run from the start, because a fork failed or a process was killed.
+        group: the process group; None if no process could be started.
+        repeated: number of continuations run from the start because a fork failed or a process was killed.
     """
 
     def __init__(self, campaign: Campaign, jobs: int, *, fork: Fork = os.fork) -> None:
@@ -72,10 +72,10 @@ class Continuations:
         self.close()
 
     def outcomes(self, rewinds: Iterable[Rewind], until: float) -> Iterator[tuple[Rewind, Outcome]]:
-        """The outcome of each, in the order in which they end; those that have not ended at `until` are given up.
+        """Yield the outcome of each in the order of their ends; those still running at `until` are abandoned.
 
         Args:
-            until: of `time.monotonic`.
+            until: time limit, by `time.monotonic`.
         """
         waiting = list(rewinds)
         try:
@@ -109,7 +109,7 @@ class Continuations:
         _adopt_orphans(False)
 
     def _begin(self, rewind: Rewind) -> bool:
-        """Whether a process works at it."""
+        """Begin a continuation; return whether a process works on it."""
         commands = self._snapshot_at(rewind.at_ns)
         if commands is None:
             return False
@@ -152,7 +152,7 @@ class Continuations:
         self._snapshots.pop(at_ns).close()
 
     def _ended(self, until: float) -> Iterator[tuple[Rewind, Outcome]]:
-        """Waits until something has ended, or the time is over."""
+        """Wait until a continuation has ended, or the time is over."""
         poll = select.poll()
         for descriptor in self._pending:
             poll.register(descriptor, select.POLLIN)
@@ -171,7 +171,7 @@ class Continuations:
     def _outcome(self, pending: _Pending) -> Outcome:
         try:
             return Outcome.from_json(orjson.loads(b"".join(pending.received)))
-        except orjson.JSONDecodeError:  # its process was killed, or never was
+        except orjson.JSONDecodeError:  # its process was killed or never started
             return self._repeat(pending.rewind)
 
     def _repeat(self, rewind: Rewind) -> Outcome:
@@ -185,6 +185,6 @@ class Continuations:
 
 
 def _adopt_orphans(is_on: bool) -> None:
-    """Let processes whose parent has ended become children of this one, where Linux can."""
+    """Set whether this process becomes the parent of orphaned descendants, where Linux can."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(SET_CHILD_SUBREAPER, int(is_on), 0, 0, 0)
