@@ -1,4 +1,4 @@
-"""Diagnoses of well-known situations in words: what happened, why, and what helps.
+"""Diagnoses of well-known situations in words: the event, its cause, and the remedy.
 
-No judgement: a run may be valid and still show what its users did not want.
+A diagnosis is no verdict: a valid run may still show a situation that its users want to avoid.
 """

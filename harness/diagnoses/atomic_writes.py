@@ -1,7 +1,7 @@
-"""A database write and its message, kept together by transactions although no producer told the broker how some ended.
+"""Database writes and their messages, kept together by transactions, including those that a producer left open.
 
-Source: transactional messages of RocketMQ. The half message comes first, the local write decides, and a broker that is
-not told asks any producer of the group, which looks into the database.
+Source: transactional messages of RocketMQ. The producer sends the half message first, and its local write decides. If
+the producer does not report the end, the broker asks any producer of the group, which reads the database.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def atomic_writes(result: RunResult) -> list[str]:
     for op in result.ops:
         if op.f == "send" and op.type != "invoke" and "transaction" in op.value:
             if op.type == "fail" and op.error != "rolled back":
-                continue  # there never was half a message, and nothing was written
+                continue  # no half message was stored, and nothing was written
             send: SendValue = op.value
             decided[send["key"]] = send["transaction"]
         elif op.f == "check_back" and op.type == "ok":

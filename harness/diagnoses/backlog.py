@@ -1,7 +1,7 @@
-"""Backlogs: how much had gathered, how fast it was worked off, and from how many queues.
+"""Backlogs: their sizes, the rates at which groups worked them off, and the numbers of queues.
 
-Source: a consumer of RocketMQ has one pull under way for each queue that it owns, so what a group gets from a queue in
-a second is a constant, however much lies there. More queues raise it, and more members up to one a queue.
+Source: a consumer of RocketMQ has one pull under way for each queue that it owns, so the rate of a group per queue does
+not depend on the size of the backlog. More queues raise the group's rate, and so do more members up to one a queue.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from staticfire.harness.diagnoses.new_deliveries import NewDeliveries
 from staticfire.harness.results.run_result import RunResult
 
 BOTH_ENDS = SENDS | DELIVERIES
-PEAK_MIN = 1000  # messages: less than this is no backlog
-LONG_NS = 5 * NS_PER_S  # so long even a little one beside a large one is to be told
+PEAK_MIN = 1000  # messages: fewer are no backlog
+LONG_NS = 5 * NS_PER_S  # a small backlog this long is reported beside a large one
 DRAINED_SHARE = 20  # of the peak: worked off when no more than a twentieth is left
 
 
@@ -41,7 +41,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """A backlog, from its peak until it is worked off."""
+    """A backlog, from its peak to its end."""
 
     peak: int
     start_ns: int
@@ -57,11 +57,11 @@ class Backlog:
 
     @property
     def rate(self) -> int:
-        """Messages a second."""
+        """Return the rate in messages a second."""
         return self.peak * NS_PER_S // max(1, self.end_ns - self.start_ns)
 
     def thirds(self) -> tuple[int, int, int]:
-        """The same for each third of the messages; of the last one a share is left at the end."""
+        """Return the rate for each third of the messages; the end leaves a share of the last third."""
         third = self.peak * NS_PER_S // 3
         last = third - self.peak * NS_PER_S // DRAINED_SHARE
         return (
@@ -72,13 +72,13 @@ class Backlog:
 
 
 def backlog(result: RunResult) -> list[str]:
-    """A paragraph for each backlog of a run, and one for what more members and more queues made of them."""
+    """Return a paragraph for each backlog of a run, and one each for the effects of more members and more queues."""
     forwarded = forwardings(result.ops)
     found = list(_backlogs(_steps(result.ops, {one.topic for one in forwarded})))
     if not found:
         return []
     largest = max(one.peak for one in found)
-    # The others are no more than noise.
+    # The others are noise.
     found = [one for one in found if one.peak * DRAINED_SHARE > largest or one.lasts_long]
     ways = {
         one: way
@@ -97,7 +97,7 @@ def backlog(result: RunResult) -> list[str]:
 def _forwarded(
     one: Backlog, ways: Mapping[Backlog, Way], direct: Sequence[Backlog]
 ) -> Sequence[str]:
-    """Compare forwarding with the rate of the group alone on these queues, the last time before."""
+    """Compare forwarding with the latest earlier rate of the group alone on these queues."""
     if one not in ways:
         return ()
     before = [
@@ -166,11 +166,11 @@ def _sentence(one: Backlog) -> str:
 
 
 def _steps(ops: Sequence[Op], copies: Container[str]) -> Iterator[Step]:
-    """Yield the open acknowledged messages; a message counts as consumed once, a copy in one of these topics not."""
+    """Yield the open acknowledged messages. A message counts as consumed once; copies in these topics do not count."""
     acked: set[str] = set()
     consumed: set[str] = set()
-    many = 0  # open of those that were sent many at once
-    deliveries = NewDeliveries()  # of those
+    many = 0  # open messages of those sent by `send_many`
+    deliveries = NewDeliveries()  # of the same messages
     for op in ops:
         if op.type != "ok" or op.f not in BOTH_ENDS or op.value["topic"] in copies:
             continue
@@ -194,17 +194,17 @@ def _steps(ops: Sequence[Op], copies: Container[str]) -> Iterator[Step]:
 
 
 def _shared(given: Counter[tuple[str, int]]) -> int:
-    """Return the number of queues with at least a tenth of an even share: others only came in at the end."""
+    """Return the number of queues with at least a tenth of an even share; the others joined at the end."""
     return sum(10 * messages * len(given) >= given.total() for messages in given.values())
 
 
 def _backlogs(steps: Iterator[Step]) -> Iterator[Backlog]:
-    """Each runs from the first delivery after its peak until it is worked off."""
+    """Yield the backlogs, each from the first delivery after its peak to its end."""
     peak = start_ns = first_ns = second_ns = 0
     queues: Counter[tuple[str, int]] = Counter()  # messages that came out of each
     members: set[str] = set()
     for step in steps:
-        if step.queue is None and step.open > peak:  # what is left of one is no new one
+        if step.queue is None and step.open > peak:  # the rest of a backlog is no new one
             peak, start_ns, first_ns, second_ns = step.open, 0, 0, 0
             queues.clear()
             members.clear()

@@ -1,6 +1,6 @@
-"""Sends that a broker refused because it was busy: where they were refused, and what had stalled.
+"""Sends that a broker refused because it was busy, with the reasons of the refusals.
 
-Source: BrokerFastFailure of RocketMQ; clients do not try again after SYSTEM_BUSY.
+Source: BrokerFastFailure of RocketMQ; clients do not retry after SYSTEM_BUSY.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from staticfire.harness.results.run_result import RunResult
 
 BUSY = " with code 2: "
 NS_PER_MS = 1_000_000
-# Remark of the refusal -> why, by the options that decide it (RocketMQ's defaults beside them).
+# Remark of the refusal -> reason, and the option that decides it with RocketMQ's default.
 CAUSES = {
     "[OVERLOAD]": ("did not fit into the queue", "sendThreadPoolQueueCapacity", "10000"),
     "[TIMEOUT_CLEAN_QUEUE]": (
@@ -35,7 +35,7 @@ CAUSES = {
 
 
 def busy_refusals(result: RunResult) -> list[str]:
-    """One paragraph for each broker that refused sends with SYSTEM_BUSY."""
+    """Return a paragraph for each broker that refused sends with SYSTEM_BUSY."""
     by_broker: dict[str, list[Op]] = {}
     for op in result.ops:
         if op.f == "send" and op.type == "fail" and BUSY in (op.error or ""):
@@ -67,7 +67,7 @@ def _cause(error: str) -> str:
 
 
 def _slowest_ns(ops: list[Op], broker: str) -> int:
-    """The longest time from a send to its acknowledgement."""
+    """Return the longest time from a send to its acknowledgement."""
     begun: dict[int, int] = {}
     slowest = 0
     for op in ops:

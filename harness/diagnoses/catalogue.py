@@ -1,4 +1,4 @@
-"""All diagnoses. Each says nothing when a run does not show its situation."""
+"""All diagnoses. Each returns nothing if a run does not show its situation."""
 
 from __future__ import annotations
 
@@ -31,5 +31,5 @@ DIAGNOSES: tuple[Diagnosis, ...] = (
 
 
 def diagnose(result: RunResult) -> list[str]:
-    """One paragraph for each situation that the run shows."""
+    """Return a paragraph for each situation that the run shows."""
     return [text for diagnosis in DIAGNOSES for text in diagnosis(result)]

@@ -1,7 +1,7 @@
-"""A host that plays dead: a name server and a broker that keep their connections and answer no request.
+"""A host that plays dead: its name server and broker keep their connections and answer no request.
 
-Source: NettyRemotingClient of RocketMQ, which asks one chosen name server and chooses it again while the connection
-is open; RocketMQ #2042, #5916, #8712.
+Source: NettyRemotingClient of RocketMQ, which asks one chosen name server and keeps the choice while the connection is
+open; RocketMQ #2042, #5916, #8712.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from staticfire.checkers.guarantees.verdict import seconds
 from staticfire.harness.recording.nemesis import FaultRecord
 from staticfire.harness.results.run_result import RunResult
 
-TOGETHER_NS = NS_PER_S  # so close two faults are one host's
+TOGETHER_NS = NS_PER_S  # two faults this close belong to one host
 
 
 def fake_death(result: RunResult) -> list[str]:
-    """One paragraph for each time that a name server and a broker fell silent together."""
+    """Return a paragraph for each time that a name server and a broker fell silent together."""
     frozen = [record for record in result.faults if _is_silent(record, "name-server-freeze")]
     paused = [record for record in result.faults if _is_silent(record, "pause")]
     return [

@@ -1,7 +1,7 @@
-"""Diagnoses forwarding of a backlog: how fast it was sent on, and how fast it was consumed there.
+"""Diagnoses the forwarding of a backlog: the rates at which it was forwarded and consumed.
 
-Source: the remedy for a backlog in RocketMQ whose listeners are slow: a group works on as many queues as there are, so
-forwarders that do nothing else move it into a topic with more of them.
+Source: the remedy of RocketMQ for a backlog behind slow listeners. The number of queues limits how many members work at
+once, so members that only forward move the backlog into a topic with more queues.
 """
 
 from __future__ import annotations
@@ -19,9 +19,7 @@ from staticfire.checkers.op_kinds.consumer import CONSUME_MANY
 from staticfire.checkers.op_kinds.producer import SEND_MANY
 from staticfire.harness.diagnoses.new_deliveries import NewDeliveries
 
-KEPT_UP_SHARE = (
-    10  # of the time: a group that ends no later than that behind the forwarders kept up
-)
+KEPT_UP_SHARE = 10  # of the time: a group that ends at most this much after the forwarders kept up
 
 
 class Sent(NamedTuple):
@@ -32,7 +30,7 @@ class Sent(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """Copies that a member of the group behind had for the first time."""
+    """Copies that a member of the second group received for the first time."""
 
     time_ns: int
     messages: int
@@ -42,7 +40,7 @@ class Taken(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Forwarding:
-    """All that went into one topic from members of groups, in the order of the history."""
+    """The messages that members of groups sent into one topic, in the order of the history."""
 
     topic: str
     sent: Sequence[Sent]
@@ -51,7 +49,7 @@ class Forwarding:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """The way of one backlog: from its first delivery to a forwarder until the consumption of its last copy."""
+    """The forwarding of one backlog, from its first delivery to the consumption of its last copy."""
 
     topic: str
     copies: int
@@ -63,7 +61,7 @@ class Way:
 
     @property
     def sent_rate(self) -> int:
-        """Messages a second."""
+        """Return the rate of sent copies in messages a second."""
         return self.copies * NS_PER_S // max(1, self.sent_ns - self.start_ns)
 
     @property
@@ -72,12 +70,12 @@ class Way:
 
     @property
     def kept_up(self) -> bool:
-        """Whether the consumers of the copies were as fast as their senders."""
+        """Whether the consumers of the copies were about as fast as their senders."""
         return (self.end_ns - self.sent_ns) * KEPT_UP_SHARE <= self.end_ns - self.start_ns
 
 
 def forwardings(ops: Sequence[Op]) -> list[Forwarding]:
-    """One a topic into which nodes sent that consume."""
+    """Return a forwarding for each topic into which consuming nodes sent."""
     consumers = {op.node for op in ops if op.f in DELIVERIES and op.type == "ok"}
     sent: dict[str, list[Sent]] = {}
     taken: dict[str, list[Taken]] = {}
@@ -96,8 +94,10 @@ def forwardings(ops: Sequence[Op]) -> list[Forwarding]:
 
 
 def way_of(forwarding: Forwarding, start_ns: int, end_ns: int) -> Way | None:
-    """Return the way of a backlog that was worked off in this time; None if nothing of it was forwarded, or not all
-    copies were consumed."""
+    """Return the forwarding of a backlog in this time.
+
+    None if nothing of the backlog was forwarded, or not all copies were consumed.
+    """
     copies = [one for one in forwarding.sent if start_ns <= one.time_ns <= end_ns]
     if not copies:
         return None

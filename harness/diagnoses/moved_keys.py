@@ -1,4 +1,4 @@
-"""Sharding keys that changed their queue, and messages that overtook others of their key because of it.
+"""Sharding keys that changed their queue, and messages that overtook others of their key as a result.
 
 Source: MessageQueueSelector of RocketMQ: the queue of a key is its hash modulo the number of queues, which changes when
 queues are added. Order is kept within a queue only, and two queues are consumed independently of each other.
@@ -21,7 +21,7 @@ Queue = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """An acknowledged message of some sharding key."""
+    """An acknowledged message with a sharding key."""
 
     key: str
     sharding_key: str
@@ -39,7 +39,7 @@ class Overtaking:
 
 
 def moved_keys(result: RunResult) -> list[str]:
-    """One paragraph if keys of ordered messages have changed their queue."""
+    """Return a paragraph if keys of ordered messages have changed their queue."""
     by_key = _by_sharding_key(result.ops)
     moves = {key: _move(sent) for key, sent in by_key.items()}
     moved = {key: move for key, move in moves.items() if move is not None}
@@ -94,7 +94,7 @@ def _by_sharding_key(ops: Sequence[Op]) -> dict[str, list[Sent]]:
 
 
 def _move(sent: Sequence[Sent]) -> tuple[Sent, Sent] | None:
-    """The last message in the first queue of a key, and the first one elsewhere."""
+    """Return the last message in the first queue of a key, and the first one in another queue."""
     for before, after in pairwise(sent):
         if after.queue != before.queue:
             return before, after
@@ -106,11 +106,11 @@ def _overtakings(
     moved: dict[str, tuple[Sent, Sent]],
     consumed_ns: dict[str, int],
 ) -> list[Overtaking]:
-    """Messages of moved keys that were consumed before one of another queue that was acknowledged earlier."""
+    """Return messages of moved keys that were consumed before an earlier acknowledged one of another queue."""
     found = []
     for sharding_key in moved:
         known = [sent for sent in by_key[sharding_key] if sent.key in consumed_ns]
-        latest: Sent | None = None  # of the earlier messages, the one consumed last
+        latest: Sent | None = None  # the earlier message that was consumed last
         for sent in known:
             at_ns = consumed_ns[sent.key]
             if latest is not None and at_ns < consumed_ns[latest.key]:

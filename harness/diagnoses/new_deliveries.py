@@ -22,13 +22,13 @@ def first_deliveries(ops: Sequence[Op]) -> dict[str, int]:
 
 
 class NewDeliveries:
-    """Counts each message once, by queue offset and in little memory, however often it is delivered."""
+    """Counts each message once, however often it is delivered, by queue offset and in little memory."""
 
     def __init__(self) -> None:
         self._taken: dict[Machine, bytearray] = {}
 
     def count(self, op: Op[ConsumeManyReport]) -> int:
-        """Count messages of a `consume_many` that no member had before, and mark them."""
+        """Count and mark the messages of a `consume_many` that no member had before."""
         queue = op.value["topic"], op.value["broker"], op.value["queue"]
         taken = self._taken.setdefault(queue, bytearray())
         new = 0

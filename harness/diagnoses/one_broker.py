@@ -1,7 +1,7 @@
-"""A topic that only one of several masters has: it was made by the first message that a producer sent.
+"""A topic that only one of several masters has, because a producer's first message created it there.
 
 Source: automatic creation of topics in RocketMQ. A producer without a route takes that of TBW102, which names all
-brokers; the one that gets its first message makes the topic and registers it. From then on every client's route has
+brokers. The broker that gets the first message makes the topic and registers it. From then on every client's route has
 that broker alone.
 """
 
@@ -11,11 +11,11 @@ from collections import Counter
 
 from staticfire.harness.results.run_result import RunResult
 
-ACKS_MIN = 10  # fewer messages may all have gone to one broker by chance
+ACKS_MIN = 10  # fewer messages may all go to one broker by chance
 
 
 def one_broker(result: RunResult) -> list[str]:
-    """One sentence for each topic whose messages all went to one of several masters."""
+    """Return a paragraph for each topic whose messages all went to one of several masters."""
     living = result.facts.living
     masters = [name for name in result.facts.replica_sets if living is None or name in living]
     acked: dict[str, Counter[str]] = {}

@@ -1,7 +1,7 @@
 """The deployment that RocketMQ recommends: pairs, synchronous replication, asynchronous flush.
 
-Source: RocketMQ's best practice (SYNC_MASTER with ASYNC_FLUSH). What is acknowledged lies in the memory of two machines
-and, up to 500 ms later, on their disks: either machine may be lost, not both at once.
+Source: RocketMQ's best practice (SYNC_MASTER with ASYNC_FLUSH). An acknowledged message is in the memory of two
+machines and, up to 500 ms later, on their disks. It survives the loss of either machine, but not of both at once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ DEATHS = (Kill.name, *POWER_CUTS, ClusterPowerCut.name, DISK_LOST)
 
 
 def pairs(result: RunResult) -> list[str]:
-    """One paragraph for a run of several such pairs."""
+    """Return a paragraph for a run of several such pairs."""
     campaign, brokers = result.campaign, result.facts.replica_sets
     is_recommended = (campaign.flush, campaign.replication) == ("async", "sync")
     if not is_recommended or len(brokers) < 2 or any(len(nodes) < 2 for nodes in brokers.values()):

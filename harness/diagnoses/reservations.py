@@ -1,4 +1,4 @@
-"""Reservations (try, confirm, cancel): what was confirmed, and what a delayed message took back.
+"""Reservations (try, confirm, cancel): those confirmed, and those that a delayed message cancelled.
 
 Source: the TCC pattern; see `harness/workloads/reservations.py`.
 """
@@ -16,7 +16,7 @@ from staticfire.harness.workloads.reservations import CONFIRMS
 
 @dataclass(slots=True)
 class Reservation:
-    """One try, by the delayed message that goes with it."""
+    """One try, identified by the key of its delayed message."""
 
     key: str
     made_ns: int
@@ -25,7 +25,7 @@ class Reservation:
 
 
 def reservations(result: RunResult) -> list[str]:
-    """One paragraph if something was reserved."""
+    """Return a paragraph if a reservation was made."""
     made = _made(result)
     if not made:
         return []
@@ -54,7 +54,7 @@ def _due(one: Reservation) -> int:
 
 
 def _made(result: RunResult) -> list[Reservation]:
-    """Acknowledged reservations in the order of time, and how each went on."""
+    """Return acknowledged reservations in the order of time, with their later events."""
     if result.campaign.workload != "reservations":
         return []
     made: dict[str, Reservation] = {}

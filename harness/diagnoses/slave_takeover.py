@@ -1,7 +1,8 @@
-"""A slave that takes over the reads of its lost master, and has not everything yet.
+"""A slave that takes over the reads of its lost master before it has all messages.
 
-Source: reads from slaves in RocketMQ. With asynchronous replication the master acknowledges what its slave lacks; while
-it is away consumers get what the slave has, find nothing more, and get the rest when the master returns.
+Source: reads from slaves in RocketMQ. With asynchronous replication the master acknowledges messages that its slave
+lacks. While the master is away, consumers get the messages that the slave has; they get the rest when the master
+returns.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Message:
 
 
 def slave_takeover(result: RunResult) -> list[str]:
-    """One paragraph for each time that a master with a slave was away and messages were missing meanwhile."""
+    """Return a paragraph for each time that a master with a slave was away and messages were missing meanwhile."""
     if result.campaign.replication != "async":
         return []
     consumed_ns = first_deliveries(result.ops)
@@ -45,7 +46,7 @@ def slave_takeover(result: RunResult) -> list[str]:
 
 
 def _absences(result: RunResult) -> Iterable[tuple[str, FaultRecord]]:
-    """Faults that took the master of a broker away for a while, and left its slaves."""
+    """Yield faults that stopped the master of a broker for a while and left its slaves running."""
     masters = {
         nodes[0]: name for name, nodes in result.facts.replica_sets.items() if len(nodes) > 1
     }
