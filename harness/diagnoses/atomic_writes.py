@@ -38,9 +38,10 @@ def atomic_writes(result: RunResult) -> list[str]:
     torn = sum(how != "commit" and key in seen for key, how in decided.items())
     return [
         f"The database decided about {len(decided)} writes and their messages: {ends['commit']} were committed, "
-        f"{ends['rollback']} rolled back. Of {len(asked)} transactions the brokers had not been told the end, as their "
-        f"producer left it open, died or was cut off: they asked {questions} times, and were told {later['commit']} "
-        f"commits and {later['rollback']} rollbacks. Consumers saw {sum(key in seen for key in decided)} messages, "
+        f"{ends['rollback']} rolled back. The producers of {len(asked)} transactions left the end open, died or were "
+        f"cut off before they reported it. The brokers asked about these: they asked {questions} times and learned of "
+        f"{later['commit']} commits and {later['rollback']} rollbacks. Consumers saw "
+        f"{sum(key in seen for key in decided)} messages, "
         + (
             f"{torn} of them of writes that were rolled back."
             if torn

@@ -131,13 +131,13 @@ def _more_queues(found: Sequence[Backlog]) -> Iterator[str]:
     few = min(fewer, key=lambda one: (one.members != many.members, one.queues, one.rate))
     if many.rate <= few.rate:
         yield (
-            f"{many.queues} queues were no faster than {few.queues}: here the queues are not what limits the rate, "
-            "as when all nodes share the processors of one host."
+            f"{many.queues} queues were no faster than {few.queues}: here the queues do not limit the rate, for "
+            "example because all nodes share the processors of one host."
         )
     else:
         yield (
             f"Consumers have one pull under way for each queue: {many.queues} queues instead of {few.queues} made it "
-            f"{many.rate / max(1, few.rate):.1f} times as fast. How much lies there does not matter."
+            f"{many.rate / max(1, few.rate):.1f} times as fast. The size of the backlog does not matter."
         )
 
 

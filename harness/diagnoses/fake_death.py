@@ -49,8 +49,8 @@ def _paragraph(result: RunResult, server: FaultRecord, broker: FaultRecord) -> s
     longest_ns = max(later - earlier for earlier, later in pairwise([begin, *acked, end]))
     names = f"{', '.join(server.planned.targets)} and {', '.join(broker.planned.targets)}"
     return (
-        f"{names} played dead from t={seconds(begin)} to {seconds(end)}: connections stayed open, and no client was "
-        f"answered. {len(acked)} messages were acknowledged meanwhile, at most {longest_ns / NS_PER_S:.1f} s apart, "
+        f"{names} played dead from t={seconds(begin)} to {seconds(end)}: connections stayed open, and they answered "
+        f"no client. {len(acked)} messages were acknowledged meanwhile, at most {longest_ns / NS_PER_S:.1f} s apart, "
         f"and {opened} clients that started then found their way: they ask all name servers at once, and wait for no "
-        "silent one. Who asks one chosen server, and chooses it again while the connection is open, gets no route."
+        "silent one. A client that asks one chosen server, and keeps it while the connection is open, gets no route."
     )

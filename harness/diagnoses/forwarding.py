@@ -124,9 +124,9 @@ def way_of(forwarding: Forwarding, start_ns: int, end_ns: int) -> Way | None:
 def sentences(way: Way, direct_rate: int | None) -> list[str]:
     """Describe the result of forwarding; `direct_rate` is the former rate of the group alone, in messages a second."""
     said = [
-        f"These members only sent it on, to {way.topic}: {way.copies} copies, {way.sent_rate} a second, consumed there "
-        f"out of {way.queues} queues by {way.members} members. From the first message to the last copy "
-        f"(t={seconds(way.end_ns)}) that were {way.rate} a second."
+        f"These members only forwarded it to {way.topic}: {way.copies} copies, {way.sent_rate} a second, "
+        f"consumed there out of {way.queues} queues by {way.members} members. The rate from the first message to the "
+        f"last copy (t={seconds(way.end_ns)}) was {way.rate} a second."
     ]
     if direct_rate is None:
         return said
@@ -134,12 +134,12 @@ def sentences(way: Way, direct_rate: int | None) -> list[str]:
         factor = way.rate / max(1, direct_rate)
         return [
             *said,
-            f"Forwarding made it {factor:.1f} times as fast as the group was by itself before.",
+            f"Forwarding made it {factor:.1f} times as fast as the group alone was before.",
         ]
-    who = "the forwarders" if way.kept_up else "those who consumed the copies"
+    who = "the forwarders" if way.kept_up else "the consumers of the copies"
     return [
         *said,
-        f"Forwarding was no help here: the group by itself had worked off {direct_rate} a second. Every message is "
-        f"pulled twice and sent once more, and {who} were what limits the rate; forwarding pays where listeners take "
-        "their time, and not where pulls out of the same queues, or processors that all nodes share, are the limit.",
+        f"Forwarding was no help here: the group alone had worked off {direct_rate} a second. Every message is pulled "
+        f"twice and sent once more, and {who} limited the rate. Forwarding pays where listeners are slow. It does not "
+        "pay where pulls out of the same queues, or processors that all nodes share, are the limit.",
     ]

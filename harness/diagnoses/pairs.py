@@ -37,9 +37,9 @@ def pairs(result: RunResult) -> list[str]:
         f"{len(brokers)} pairs with synchronous replication and asynchronous flush: {counts['acked']} messages were "
         f"acknowledged with SEND_OK, each of them in the memory of two machines, and {counts['weak']} with a weaker "
         f"status, while their master was alone. {text} Of those with SEND_OK "
-        f"{lost or 'none'} {'were' if lost > 1 else 'was'} lost. What this deployment does not survive is that both "
-        "machines of a pair lose power at once, within the half second before the flush; with the weaker statuses one "
-        "machine is enough."
+        f"{lost or 'none'} {'were' if lost > 1 else 'was'} lost. This deployment does not survive the loss "
+        "of power on both machines of a pair within the half second before the flush. A message with a weaker status "
+        "does not survive that of one machine."
     ]
 
 

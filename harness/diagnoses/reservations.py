@@ -33,19 +33,19 @@ def reservations(result: RunResult) -> list[str]:
     taken_back = [one for one in looked if one.confirmed_ns is None or one.confirmed_ns > _due(one)]
     text = (
         f"{len(made)} reservations were made, each with a delayed message. {len(looked) - len(taken_back)} had been "
-        f"confirmed when it came, and nothing was to be done"
+        f"confirmed when it came and stayed as they were"
     )
     if taken_back:
         first = taken_back[0]
         text += (
-            f"; {len(taken_back)} had not, as their producer gave up, died or was cut off, and were taken back, "
+            f"; {len(taken_back)} had not, because their producer gave up, died or was cut off, and were taken back, "
             f"{first.key} of t={seconds(first.made_ns)} first, {(_due(first) - first.made_ns) / NS_PER_S:.1f} s later"
         )
     if open_ := [one for one in made if one.due_ns is None and one.confirmed_ns is None]:
         return [
             f"{text}. {len(open_)} stayed reserved: their delayed messages never came ({open_[0].key})."
         ]
-    return [f"{text}. None stayed reserved: no coordinator has to outlive a producer."]
+    return [f"{text}. None stayed reserved: no coordinator needs to outlive a producer."]
 
 
 def _due(one: Reservation) -> int:

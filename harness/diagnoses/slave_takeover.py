@@ -99,6 +99,6 @@ def _paragraph(
         f"({record.planned.kind}), and its slave took over the reads: {meanwhile} messages were consumed meanwhile. "
         f"{len(late)} that the master had acknowledged were missing there, {first.key} (queue {first.queue}, offset "
         f"{first.queue_offset}) first, and were delivered after its return, the last one {waited_s:.1f} s after the "
-        "first of them was acknowledged. Late, not lost: with asynchronous replication a slave lags behind what is "
-        "acknowledged; synchronous replication closes the gap."
+        "first of them was acknowledged. Late, not lost: with asynchronous replication a slave lags behind the "
+        "acknowledged messages; synchronous replication closes the gap."
     )

@@ -99,7 +99,7 @@ def test_a_backlog_that_is_sent_on_in_batches_and_consumed_out_of_more_queues(
     status, said, diagnoses = run(campaign, tmp_path / "runs")
     assert status == 0, said
     text = " ".join(text for text in diagnoses if "out of 4 queues by" in text)
-    assert "These members only sent it on, to StaticfireTopic-forwarded" in text
+    assert "These members only forwarded it to StaticfireTopic-forwarded" in text
     assert "consumed there out of 16 queues by 2 members" in text
     [kept] = (tmp_path / "runs").iterdir()
     history = (kept / "history.jsonl").read_text()

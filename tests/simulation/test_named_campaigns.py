@@ -68,7 +68,7 @@ def test_a_backlog_of_many_messages_is_worked_off_at_a_flat_rate() -> None:
     for words in (
         "out of 4 queues by 1 member:",
         "members instead of 1 for 4 queues",
-        "These members only sent it on",
+        "These members only forwarded it to",
         "out of 16 queues by 4 members",
         "no help here",
     ):
@@ -125,7 +125,7 @@ def test_forwarding_into_more_queues_helps_where_listeners_are_slow() -> None:
     text = " ".join(diagnose(result))
     for words in (
         "Meanwhile 4 listeners took 1 s for every call.",
-        "These members only sent it on, to StaticfireTopic-forwarded",
+        "These members only forwarded it to StaticfireTopic-forwarded",
         "consumed there out of 16 queues by 4 members",
         "Forwarding made it",
     ):
