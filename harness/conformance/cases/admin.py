@@ -1,4 +1,4 @@
-"""RMQ-ADM: what administrators ask and change."""
+"""RMQ-ADM: queries and changes of administrators."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ async def statistics(bench: Bench) -> None:
     topic, broker = await bench.topic(queues=2), await bench.broker()
     group = bench.fresh_name("g")
     for _ in range(5):
-        await asyncio.sleep(0.01)  # each has a time of its own
+        await asyncio.sleep(0.01)  # each with a time of its own
         await bench.store(broker, topic, queue=1)
     last = (await bench.pull(broker, topic, queue=1)).messages[-1]
     commit = {"consumerGroup": group, "topic": topic, "queueId": 1, "commitOffset": 2}
@@ -133,7 +133,7 @@ async def statistics(bench: Bench) -> None:
 
 
 def by_queue(answer: Mapping[str, object]) -> dict[int, Mapping[str, object]]:
-    """Entries of an offsetTable, whose keys are message queues. Raises BadAnswer."""
+    """Return the entries of an offsetTable by queue id. Raises BadAnswer."""
     table = answer.get("offsetTable", {})
     if not isinstance(table, dict):
         raise BadAnswer(f"offsetTable is a JSON {type(table).__name__}; expected an object")
@@ -167,7 +167,7 @@ async def queries(bench: Bench) -> None:
 
 
 async def _at_its_time_alone(broker: Wire, topic: str, key: str, message: Message) -> None:
-    """Require that a key finds the message among those of its time, and not among those of another."""
+    """Require that a key finds the message in a range with its time, and not in another range."""
     stored_ms = message.store_timestamp_ms
     near = {"beginTimestamp": stored_ms - 2000, "endTimestamp": stored_ms + 2000}
     found = await broker.ask(
@@ -186,7 +186,7 @@ async def _at_its_time_alone(broker: Wire, topic: str, key: str, message: Messag
 
 
 async def _end_of_index(broker: Wire, topic: str, key: str) -> None:
-    """Require that an answer says which message was indexed last: where it lies and when it was stored."""
+    """Require that an answer gives position and store time of the message that was indexed last."""
     answer = await broker.obtain(RequestCode.QUERY_MESSAGE, {**QUERY, "topic": topic, "key": key})
     offset = number(answer.ext_fields, "indexLastUpdatePhyoffset")
     viewed = await broker.ask(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": offset})
@@ -197,7 +197,7 @@ async def _end_of_index(broker: Wire, topic: str, key: str) -> None:
 
 
 async def _found(broker: Wire, topic: str, key: str, *, is_unique: bool = False) -> list[bytes]:
-    """Bodies by key; the index may be a moment behind the log."""
+    """Return the bodies that a key finds; the index may lag behind the log for a moment."""
     fields = {**QUERY, "topic": topic, "key": key, "_UNIQUE_KEY_QUERY": is_unique}
     for _ in range(40):
         answer = await broker.ask(RequestCode.QUERY_MESSAGE, fields)

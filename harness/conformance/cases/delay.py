@@ -1,4 +1,4 @@
-"""RMQ-DLY: messages that wait for their time."""
+"""RMQ-DLY: delayed messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from staticfire.harness.conformance.wire import Wire
 LEVELS_S = {1: 1.0, 2: 5.0, 3: 10.0}
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 LATE_S = 1.0
-REPEAT_S = 3.0  # after a start, for what is delivered once more
+REPEAT_S = 3.0  # after a start, for messages that are delivered once more
 CLOCK_S = 0.1  # by which two clocks may differ after a few seconds
 HIGHEST = 18
 
@@ -20,7 +20,7 @@ HIGHEST = 18
 async def arrival(
     bench: Bench, broker: Wire, topic: str, *, queue: int = 0, within_s: float, count: int = 1
 ) -> tuple[Pulled, float] | None:
-    """The pull that found so many messages, and after how many seconds; None if they do not come."""
+    """Return the pull that found so many messages, and the seconds until then; None if they do not come."""
     loop = asyncio.get_running_loop()
     start_s = loop.time()
     while loop.time() < start_s + within_s:
@@ -32,7 +32,7 @@ async def arrival(
 
 
 async def end_of_level(bench: Bench, broker: Wire, level: int, *, least: int = 0) -> int:
-    """Return the end of a level's queue; waits a moment for `least`."""
+    """Return the end of a level's queue; wait a moment for `least`."""
     return await bench.end_of(broker, SCHEDULE_TOPIC, queue=level - 1, least=least)
 
 

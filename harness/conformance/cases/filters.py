@@ -1,4 +1,4 @@
-"""RMQ-FLT: which messages of a topic a group wants."""
+"""RMQ-FLT: the messages that match a group's filter."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from staticfire.harness.conformance.wire import Wire
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 
 SQL = "SQL92"
-NO_SUBSCRIPTION = 0  # system flag of a pull that brings none along
+NO_SUBSCRIPTION = 0  # system flag of a pull without a subscription
 
 
 async def tagged_topic(bench: Bench, *tags: str) -> tuple[str, Wire]:
-    """A topic with one message a tag; "" is none. The body is the tag."""
+    """Make a topic with one message for each tag; "" means no tag. The body is the tag."""
     topic, broker = await bench.topic(), await bench.broker()
     for tag in tags:
         await bench.store(
@@ -100,7 +100,7 @@ MESSAGES: tuple[Mapping[str, str], ...] = (
 
 
 async def chosen(bench: Bench, expressions: Mapping[str, list[int]]) -> None:
-    """Require that each expression takes these of MESSAGES, by their positions."""
+    """Require that each expression matches these of MESSAGES, given by their indices."""
     topic, broker = await bench.topic(), await bench.broker()
     try:
         await _switch(broker, on=True)
@@ -117,7 +117,7 @@ async def chosen(bench: Bench, expressions: Mapping[str, list[int]]) -> None:
 
 
 async def _taken(bench: Bench, member: Member, topic: str) -> list[int]:
-    """Return the messages that a member gets, from the beginning to the end of the queue."""
+    """Return the messages that a member gets from the beginning to the end of the queue."""
     found: list[int] = []
     offset = 0
     while offset < len(MESSAGES):

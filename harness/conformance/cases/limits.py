@@ -1,4 +1,4 @@
-"""RMQ-LIM: what is too large, not allowed, or no request at all."""
+"""RMQ-LIM: messages that are too large, forbidden requests, invalid frames."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ SYSTEM_TOPICS = (
     "SELF_TEST_TOPIC",
     "OFFSET_MOVED_EVENT",
 )
-RECOVERY_S = 30.0  # for what waits at a disk that is well again to be written
+RECOVERY_S = 30.0  # for pending sends to be written once the disk has recovered
 STUCK = 5000.0  # times as long as usual: a flush takes seconds
 IN_TIME_S = 6.0  # a flush has 5 s (syncFlushTimeout)
-STUCK_S = 0.2  # where every send is quicker, none has waited for the disk
+STUCK_S = 0.2  # if every send is quicker, none has waited for the disk
 STORED = frozenset(
     {
         ResponseCode.SUCCESS,
@@ -65,7 +65,7 @@ async def topic_names(bench: Bench) -> None:
 @case("RMQ-LIM-03")
 async def property_size(bench: Bench) -> None:
     topic, broker = await bench.topic(), await bench.broker()
-    room = PROPERTIES_MAX - 200  # brokers add some of their own
+    room = PROPERTIES_MAX - 200  # brokers add properties of their own
     stored = await bench.send(broker, topic, properties={"big": "x" * room})
     require_equal("the code below the limit", stored.code, 0)
     message = (await bench.pull(broker, topic)).messages[0]
@@ -106,7 +106,7 @@ async def too_much(bench: Bench) -> None:
 
 
 async def _stuck_disk(bench: Bench, topic: str, address: str) -> None:
-    """A broker that cannot write at all must say so in time, and serve again once it can."""
+    """Require that a broker with a stuck disk answers in time, and serves again once the disk recovers."""
     disk, node = bench.controls().disk, bench.target.nodes[address]
     await bench.store(await bench.broker(), topic, queue=1)
     await disk.slow(node, STUCK)
@@ -127,7 +127,7 @@ async def _stuck_disk(bench: Bench, topic: str, address: str) -> None:
 
 
 def require_answered_in_time(answers: Sequence[tuple[int, float]]) -> None:
-    """Codes and seconds of sends to a broker whose disk is stuck: some are refused, or all are flushed in time."""
+    """Require that sends to a broker with a stuck disk are answered in time: some refused, or all flushed."""
     codes = {code for code, _ in answers}
     require(
         codes <= {ResponseCode.SYSTEM_BUSY, *STORED},
@@ -146,7 +146,7 @@ def require_answered_in_time(answers: Sequence[tuple[int, float]]) -> None:
 async def _answers_of_many(
     bench: Bench, topic: str, *, queue: int, pause_s: float = 0.0
 ) -> list[tuple[int, float]]:
-    """Code and seconds of more sends at once than a broker has room for while it cannot finish one."""
+    """Send more messages at once than a stuck broker has room for; return code and seconds of each answer."""
     loop, ext = asyncio.get_running_loop(), send_fields(topic, queue=queue)
 
     async def answer_of(wire: Wire) -> tuple[int, float]:

@@ -1,4 +1,4 @@
-"""RMQ-NS: what name servers know, for how long, and from whom."""
+"""RMQ-NS: registrations, routes and their expiry at name servers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REGISTER_S = 30
 
 
 class FakeBroker:
-    """A broker that does nothing but register, over a connection of its own, under names that no real one has."""
+    """A broker that only registers, over its own connection, under names that no real broker has."""
 
     def __init__(self, bench: Bench, wire: Wire) -> None:
         self.name = bench.fresh_name("broker")
@@ -87,7 +87,7 @@ def topic_config(name: str, *, queues: int = 4, perm: int = 6) -> dict[str, obje
 async def registered(
     bench: Bench, topics: Mapping[str, Mapping[str, Any]], **fields: Any
 ) -> FakeBroker:
-    """A fake broker that the first name server has accepted. Raises TargetUnfit."""
+    """Register a fake broker at the first name server. Raises TargetUnfit."""
     broker = FakeBroker(bench, await bench.name_server())
     answer = await broker.register(topics, **fields)
     if answer.code != ResponseCode.SUCCESS:
@@ -96,7 +96,7 @@ async def registered(
 
 
 def addresses(route: Mapping[str, Any] | None) -> dict[int, str]:
-    """Addresses by broker id of a route with one broker name."""
+    """Return the addresses by broker id in a route with one broker name."""
     if route is None:
         return {}
     return {int(key): value for key, value in route["brokerDatas"][0]["brokerAddrs"].items()}
@@ -164,7 +164,7 @@ async def silence(bench: Bench) -> None:
     start_s = loop.time()
     while loop.time() < start_s + EXPIRY_S - 1:
         await asyncio.sleep(20)
-        # Something is said on the connection, so that it is not idle; but nothing is registered.
+        # Other requests keep the connection from being idle, without a registration.
         if not await broker.wire.is_closed(wait_s=0) and loop.time() < start_s + EXPIRY_S - 30:
             await broker.wire.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic})
         if loop.time() < start_s + EXPIRY_S:
@@ -286,7 +286,7 @@ async def independence(bench: Bench) -> None:
 
 
 async def _knows(bench: Bench, address: str) -> object:
-    """The brokers that a name server knows; None while it does not answer."""
+    """Return the brokers that a name server knows; None while it does not answer."""
     try:
         return await bench.known_brokers(await bench.connect(address))
     except (CannotConnect, NoAnswer, TargetUnfit):

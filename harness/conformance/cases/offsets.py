@@ -1,4 +1,4 @@
-"""RMQ-OFF: where groups stand, and where queues begin and end."""
+"""RMQ-OFF: offsets of groups, and the first and last offsets of queues."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TO_THE_END = -1  # the timestamp that means the end of each queue
 
 
 async def commit(broker: Wire, topic: str, group: str, offset: int, *, queue: int = 0) -> None:
-    """Store an offset. Raises BadAnswer."""
+    """Commit an offset. Raises BadAnswer."""
     fields = {"consumerGroup": group, "topic": topic, "queueId": queue, "commitOffset": offset}
     answer = await broker.ask(RequestCode.UPDATE_CONSUMER_OFFSET, fields)
     if answer.code != ResponseCode.SUCCESS:
@@ -26,7 +26,7 @@ async def commit(broker: Wire, topic: str, group: str, offset: int, *, queue: in
 
 
 async def committed(broker: Wire, topic: str, group: str, *, queue: int = 0) -> int | None:
-    """The offset that the broker has; None if it has none."""
+    """Return the committed offset at the broker; None if there is none."""
     fields = {"consumerGroup": group, "topic": topic, "queueId": queue}
     answer = await broker.ask(RequestCode.QUERY_CONSUMER_OFFSET, fields)
     if answer.code == ResponseCode.QUERY_NOT_FOUND:
@@ -157,7 +157,7 @@ async def reset(bench: Bench) -> None:
 
 
 async def _reset_forwards(bench: Bench, broker: Wire, topic: str, group: str) -> None:
-    """Require that a group is moved forwards only by force. It stands at 1 and 0 where queues end at 3 and 0."""
+    """Require that only a forced reset moves a group forwards, from offsets 1 and 0 in queues that end at 3 and 0."""
     await commit(broker, topic, group, 1)
     await bench.end_of(broker, topic)
     fields = {"topic": topic, "group": group, "timestamp": TO_THE_END}
@@ -216,7 +216,7 @@ async def never_beyond_the_end(bench: Bench) -> None:
     broker = await bench.broker()
     for _ in range(5):
         await bench.store(broker, topic)
-    # What a tail leaves behind that was consumed, committed and lost.
+    # The state after a lost tail of the log that was consumed and committed.
     await commit(broker, topic, group, 8)
     await asyncio.sleep(PERSIST_S * 2)
     node, processes = bench.target.nodes[master], bench.controls().process

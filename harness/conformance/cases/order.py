@@ -1,4 +1,4 @@
-"""RMQ-ORD: order within a queue, and the locks that orderly consumers live by."""
+"""RMQ-ORD: order within a queue, and the queue locks of orderly consumers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LOCK_S = 60.0
 async def lock(
     bench: Bench, wire: Wire, group: str, client: str, topic: str, queues: Sequence[int]
 ) -> list[int]:
-    """The queues that the client holds now."""
+    """Lock queues; return those that the client holds now."""
     answer = await wire.ask(
         RequestCode.LOCK_BATCH_MQ, body=await _lock_body(bench, group, client, topic, queues)
     )

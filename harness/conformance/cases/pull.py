@@ -1,4 +1,4 @@
-"""RMQ-PUL: what a pull answers."""
+"""RMQ-PUL: answers to pulls."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COUNT_MAX = 32
 
 
 async def filled(bench: Bench, count: int, *, size: int = 10) -> tuple[str, Wire]:
-    """A topic with messages in its queue 0, and a connection to its broker."""
+    """Make a topic with messages in its queue 0; return it and a connection to its broker."""
     topic, broker = await bench.topic(), await bench.broker()
     for index in range(count):
         await bench.store(broker, topic, b"%d " % index + bytes(size))
@@ -86,7 +86,7 @@ async def size_of_an_answer(bench: Bench) -> None:
 
 
 async def _size_of_what_passes(bench: Bench, count: int) -> None:
-    """Require that as many come with a filter, and that what does not pass is looked over in one go."""
+    """Require that a filter does not reduce the number, and that one pull skips all messages that do not match."""
     topic, broker = await bench.topic(), await bench.broker()
     red, blue = {"TAGS": "red"}, {"TAGS": "blue"}
     many = range(COUNT_MAX + 8)

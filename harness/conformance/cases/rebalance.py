@@ -1,4 +1,4 @@
-"""RMQ-RBL: the members of a group, and which members learn of a change."""
+"""RMQ-RBL: the members of a group, and the notification of changes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EXPIRY_S, SLACK_S = 120.0, 15.0
 
 
 async def members(wire: Wire, group: str) -> list[str]:
-    """The client ids of a group; a group without any is an error for RocketMQ."""
+    """Return the client ids of a group; RocketMQ answers with an error for a group without members."""
     answer = await wire.ask(RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": group})
     if answer.code != ResponseCode.SUCCESS:
         return []
@@ -24,7 +24,7 @@ async def members(wire: Wire, group: str) -> list[str]:
 
 
 async def await_members(wire: Wire, group: str, wanted: list[str], *, within_s: float) -> list[str]:
-    """The members as soon as they are the wanted ones, or at the end of the time."""
+    """Return the members once they are the wanted ones, or at the end of the time."""
     loop = asyncio.get_running_loop()
     until_s = loop.time() + within_s
     while (found := await members(wire, group)) != wanted and loop.time() < until_s:

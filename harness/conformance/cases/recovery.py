@@ -1,4 +1,4 @@
-"""RMQ-RCV: what is there after a broker comes back."""
+"""RMQ-RCV: the messages and offsets of a restarted broker."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SLOW = 20.0  # times as long as usual
 
 
 async def replicas(bench: Bench) -> list[str]:
-    """The addresses of all brokers that hold what cases send."""
+    """Return the addresses of all brokers that hold messages of cases."""
     name = (await bench.master()).name
     return [one.address for one in await bench.brokers() if one.name == name]
 
@@ -26,7 +26,7 @@ async def replicas(bench: Bench) -> list[str]:
 async def burst(
     bench: Bench, topic: str, bodies: Sequence[bytes]
 ) -> list[asyncio.Future[RemotingCommand]]:
-    """Send all at once, and wait for no answer."""
+    """Send all at once, without waiting for answers."""
     broker = await bench.broker()
     return [
         broker.send(request(RequestCode.SEND_MESSAGE, send_fields(topic, queue=0), body))
@@ -37,7 +37,7 @@ async def burst(
 def acknowledged(
     futures: Sequence[asyncio.Future[RemotingCommand]], bodies: Sequence[bytes]
 ) -> dict[int, bytes]:
-    """Bodies by offset of the sends that were answered with 0 by now."""
+    """Return the bodies, by offset, of the sends that were answered with 0 so far."""
     found: dict[int, bytes] = {}
     for future, body in zip(futures, bodies, strict=True):
         if future.done() and not future.exception():
@@ -48,9 +48,9 @@ def acknowledged(
 
 
 async def require_kept(bench: Bench, topic: str, kept: dict[int, bytes]) -> Wire:
-    """Require every acknowledged message in its place, and that the queue goes on behind them."""
+    """Require every acknowledged message at its offset, and that the queue continues after them."""
     master = (await bench.master()).address
-    # Where metadata is not durable the topic itself may be gone; the messages may not.
+    # Without durable metadata the topic itself may be lost; the messages may not.
     await bench.make_topic(await bench.until_listening(master), topic, queues=1)
     broker = await bench.until_serving(master, topic)
     bodies = await bench.read_all(master, topic, wanted=max(kept, default=-1) + 1)
@@ -64,7 +64,7 @@ async def require_kept(bench: Bench, topic: str, kept: dict[int, bytes]) -> Wire
 
 
 async def _send_until_stored(broker: Wire, topic: str) -> RemotingCommand:
-    """A broker that has just started may refuse for a while."""
+    """Send until the message is stored: a broker that has just started may refuse for a while."""
     for _ in range(150):
         answer = await broker.ask(
             RequestCode.SEND_MESSAGE, send_fields(topic, queue=0), b"afterwards", answer_s=30
@@ -108,7 +108,7 @@ async def a_kill(bench: Bench) -> None:
 
 
 async def _power_rounds(bench: Bench, *, rounds: int, sizes: Sequence[int], again: int = 0) -> Wire:
-    """Bursts with a power failure of all replicas in the middle of each; `again` times during recovery, too."""
+    """Send bursts and cut the power of all replicas within each; `again` times during recovery, too."""
     topic = await bench.topic(queues=1)
     addresses = await replicas(bench)
     nodes, disk = [bench.target.nodes[address] for address in addresses], bench.controls().disk

@@ -1,4 +1,4 @@
-"""RMQ-REM: frames, headers, and who is answered when."""
+"""RMQ-REM: frames, headers, and the answers to requests."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ FRAME_LIMIT = 16_777_216
 
 
 def frame(header: dict[str, object], body: bytes = b"") -> bytes:
-    """A frame with a JSON header, made here and not by the code that the target may share with us."""
+    """Return a frame with a JSON header, encoded here because the target may use our encoder."""
     text = json.dumps(header).encode()
     return struct.pack(">ii", 4 + len(text) + len(body), len(text)) + text + body
 
 
 async def is_served(wire: Wire) -> bool:
-    """Whether the connection still answers."""
+    """Whether the server still answers on the connection."""
     try:
         await wire.ask(RequestCode.GET_BROKER_CONFIG)
     except NoAnswer:

@@ -1,4 +1,4 @@
-"""RMQ-HA: what passes between a master and its slaves."""
+"""RMQ-HA: replication between a master and its slaves."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PIECE = 1 << 16
 
 
 async def ha_address(bench: Bench, master: BrokerAddress) -> str:
-    """The address that slaves connect to: a name server returns it to a slave that registers."""
+    """Return the address that slaves connect to; a name server returns it to a slave that registers."""
     name_server = await bench.name_server()
     identity: dict[str, object] = {
         "brokerName": master.name,
@@ -56,7 +56,7 @@ async def ha_address(bench: Bench, master: BrokerAddress) -> str:
 
 
 async def follow(bench: Bench) -> HaStream:
-    """A slave that is none, connected to the master that cases use."""
+    """Connect a fake slave to the master that cases use."""
     return await connect_ha(await ha_address(bench, await bench.master()), bench.log)
 
 
@@ -80,15 +80,15 @@ async def the_stream(bench: Bench) -> None:
 
 
 async def log_of(bench: Bench, broker: BrokerAddress) -> bytes:
-    """The commit log of a broker from its first file to its last byte that is not zero."""
+    """Return the commit log of a broker from its first file to its last nonzero byte."""
     files = log_files(below_root(await bench.read_store(broker.address)))
     return b"".join(files[start] for start in sorted(files)).rstrip(b"\0")
 
 
 def first_difference(ours: bytes, theirs: bytes) -> int | None:
-    """Return the first offset at which two logs differ, as far as both reach; None if they do not.
+    """Return the first position at which two logs differ within their common range; None if they do not.
 
-    Logs have tens of MiB: compared byte by byte they would hold up the cases that run beside this one.
+    Logs have tens of MiB; a comparison byte by byte would delay the cases that run concurrently.
     """
     end = min(len(ours), len(theirs))
     for start in range(0, end, PIECE):
@@ -152,7 +152,7 @@ async def heartbeats(bench: Bench) -> None:
     loop = asyncio.get_running_loop()
     start_s, beats = loop.time(), 0
     while loop.time() < start_s + 2 * HEARTBEAT_S:
-        # Masters look every 5 s whether they were silent since they looked last.
+        # Masters check every 5 s whether they have sent nothing since the last check.
         beats += not (await stream.next_frame(wait_s=2 * HEARTBEAT_S + 1)).data
     require(beats >= 2, f"{beats} heartbeats in {2 * HEARTBEAT_S:g} s and a bit")
     require(await stream.is_closed(wait_s=SILENCE_S), "a slave that says nothing is kept for ever")

@@ -1,4 +1,4 @@
-"""RMQ-RTY: messages that a consumer could not take, until they are dead letters."""
+"""RMQ-RTY: retries of messages that a consumer sends back, until they are dead letters."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SOON_S = 4.0
 
 
 class FailingConsumer:
-    """A group whose only member sends back what it gets."""
+    """A group whose only member sends back every message."""
 
     def __init__(self, bench: Bench, wire: Wire, group: str, topic: str) -> None:
         self.bench, self.wire, self.group, self.topic = bench, wire, group, topic
@@ -32,7 +32,7 @@ class FailingConsumer:
         return f"%DLQ%{self.group}"
 
     async def first(self) -> Message:
-        """The message of queue 0. Raises ClauseBroken if it cannot be pulled."""
+        """Return the message of queue 0. Raises ClauseBroken if it cannot be pulled."""
         pulled = await self.bench.pull(self.wire, self.topic, group=self.group)
         require(pulled.messages, f"a pull of what was stored is answered with {pulled.code}")
         return pulled.messages[0]
@@ -51,7 +51,7 @@ class FailingConsumer:
         return await self.wire.ask(RequestCode.CONSUMER_SEND_MSG_BACK, fields)
 
     async def early(self, topic: str, *, within_s: float, offset: int = 0) -> Message | None:
-        """The message at an offset of queue 0, if a pull that was sent in this time finds it."""
+        """Return the message at an offset of queue 0, if a pull sent in this time finds it."""
         loop = asyncio.get_running_loop()
         until_s = loop.time() + within_s
         while loop.time() < until_s:
@@ -61,9 +61,9 @@ class FailingConsumer:
         return None
 
     async def arrived(self, topic: str, *, within_s: float, offset: int = 0) -> Message | None:
-        """The message at an offset of queue 0; None if it is not there after this time.
+        """Return the message at an offset of queue 0; None if it is not there after this time.
 
-        The last pull is sent when the time is over, because a busy machine may let this process stand in between.
+        The last pull is sent when the time is over, because a busy machine may delay this process.
         """
         found = await self.early(topic, within_s=within_s, offset=offset)
         return found or await self._at(topic, offset)
@@ -74,7 +74,7 @@ class FailingConsumer:
 
 
 async def failing_consumer(bench: Bench, body: bytes = b"hard to take") -> FailingConsumer:
-    """A group with one message that waits for it."""
+    """Make a group and one message for it."""
     topic, master = await bench.topic(queues=1), await bench.master()
     group = bench.fresh_name("g")
     member = await register_consumer(bench, master.address, group, topic)

@@ -1,4 +1,4 @@
-"""RMQ-SND: what becomes of a message that is sent."""
+"""RMQ-SND: sends and their answers."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ async def compressed(bench: Bench) -> None:
 
 
 def batch_record(body: bytes, properties: dict[str, str]) -> bytes:
-    """One message of a batch (RocketMQ: MessageDecoder.encodeMessage)."""
+    """Return one encoded message of a batch (RocketMQ: MessageDecoder.encodeMessage)."""
     text = property_text(properties).encode()
     size = 4 + 4 + 4 + 4 + 4 + len(body) + 2 + len(text)
     return (
@@ -169,7 +169,7 @@ async def no_write_permission(bench: Bench) -> None:
 
 
 async def _awaited_permission(bench: Bench, topic: str, wanted: int) -> object:
-    """The permission of the topic at the name server; waits a while for the wanted one."""
+    """Return the permission of the topic at the name server; wait a while for the wanted one."""
     for _ in range(100):
         route = await bench.route(topic)
         found = None if route is None else route["queueDatas"][0]["perm"]
@@ -206,7 +206,7 @@ async def synchronous_flush(bench: Bench) -> None:
     ]
     await bench.cut_power(*replicas)
     require(acknowledged, "nothing was acknowledged")
-    # Where metadata is not durable the topic itself may be gone; the messages may not.
+    # Without durable metadata the topic itself may be lost; the messages may not.
     await bench.make_topic(await bench.until_listening(master.address), topic, queues=1)
     found = await bench.read_all(master.address, topic, wanted=len(acknowledged))
     require_equal("what is left after the power failure", found[: len(acknowledged)], acknowledged)

@@ -1,4 +1,4 @@
-"""RMQ-STO: what a broker leaves on its disk."""
+"""RMQ-STO: the files of a broker's store."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ Files = Mapping[str, bytes]
 
 
 async def files_of_master(bench: Bench) -> Files:
-    """The store of the master that cases use, by path below its root."""
+    """Return the files of the master that cases use, by path below the root of its store."""
     return below_root(await bench.read_store((await bench.master()).address))
 
 
 def root_of(found: Files) -> str:
-    """The folder that holds commitlog/, with its slash. Raises BadAnswer."""
+    """Return the folder that holds commitlog/, with its slash. Raises BadAnswer."""
     at = next((path.index("/commitlog/") for path in found if "/commitlog/" in path), None)
     if at is None:
         raise BadAnswer(f"there is no commitlog/ among {sorted(found)[:5]}")
@@ -39,13 +39,13 @@ def root_of(found: Files) -> str:
 
 
 def below_root(found: Files) -> Files:
-    """The files of a node by their path below the root of its store. Raises BadAnswer."""
+    """Return the files of a node by path below the root of its store. Raises BadAnswer."""
     root = root_of(found)
     return {path.removeprefix(root): found[path] for path in found if path.startswith(root)}
 
 
 def log_files(files: Files) -> dict[int, bytes]:
-    """Files of the commit log by the position at which they begin."""
+    """Return the files of the commit log by the position at which they begin."""
     return {
         int(path.rpartition("/")[2]): data
         for path, data in sorted(files.items())
@@ -54,7 +54,7 @@ def log_files(files: Files) -> dict[int, bytes]:
 
 
 def read_log(files: Files, position: int, size: int) -> bytes:
-    """Bytes of the log. Raises BadAnswer where no file has them."""
+    """Return bytes of the log. Raises BadAnswer if no file has them."""
     for start, data in log_files(files).items():
         if start <= position < start + len(data):
             return data[position - start : position - start + size]
@@ -62,7 +62,7 @@ def read_log(files: Files, position: int, size: int) -> bytes:
 
 
 async def stored_at(bench: Bench, broker: Wire, topic: str, body: bytes, **fields: object) -> int:
-    """The position in the log of a new message."""
+    """Store a message and return its position in the log."""
     answer = await bench.store(broker, topic, body, **fields)
     return parse_offset_message_id(answer["msgId"])[2]
 
@@ -109,7 +109,7 @@ async def the_end_of_a_file(bench: Bench) -> None:
 
 
 def _require_blank(files: Files, at: int, size: int, starts: Sequence[int]) -> None:
-    """Require that the blank ends with its file, and that the next one begins with what found no room."""
+    """Require that the blank ends with its file, and that the next file begins with the record that did not fit."""
     following = min(start for start in starts if start > at)
     require_equal("the end of the rest", at + size, following)
     head = read_log(files, following, 36)
@@ -164,7 +164,7 @@ async def queue_entries(bench: Bench) -> None:
 
 
 async def stopped(bench: Bench) -> Files:
-    """The store of the master after it was stopped gracefully."""
+    """Stop the master gracefully and return its files."""
     await bench.controls().process.stop(bench.target.nodes[(await bench.master()).address])
     return await files_of_master(bench)
 
@@ -197,7 +197,7 @@ async def index_files(bench: Bench) -> None:
 
 
 async def _slot_count(broker: Wire) -> int:
-    """Return the number of slots of index files by the broker's options, or Java's default."""
+    """Return the number of slots of index files, from the broker's options or Java's default."""
     answer = await broker.ask(RequestCode.GET_BROKER_CONFIG)
     lines = dict(line.partition("=")[::2] for line in answer.body.decode().splitlines())
     return int(lines.get("maxHashSlotNum", 5_000_000))
@@ -233,7 +233,7 @@ async def metadata(bench: Bench) -> None:
 
 
 def _json(files: Files, name: str) -> Mapping[str, dict[str, dict[str, object]]]:
-    """Raises BadAnswer."""
+    """Read a JSON file of the store. Raises BadAnswer."""
     try:
         found = json_dialect.loads(files[f"config/{name}"])
     except (KeyError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""RMQ-STO and RMQ-RCV: files that go, that are made again, that were left half made, and that another program wrote."""
+"""RMQ-STO and RMQ-RCV: files that expire, are rebuilt, are incomplete, or were written by another program."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from staticfire.harness.conformance.wire import Wire
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.message import decode_records
 
-DELETE_S = 90.0  # brokers look every 10 s, the first time after a minute
+DELETE_S = 90.0  # brokers check every 10 s, the first time after a minute
 RESERVED_HOURS = 72
 BLANK = (0, 2**31 - 1, 0)
 FOREVER_MS = 1 << 60
@@ -33,7 +33,7 @@ JAVA_SIZES = (
     ("maxHashSlotNum", "500"),
     ("maxIndexNum", "2000"),
 )
-# Read here, as nothing inside the simulation reads files of ours.
+# Read at import: code in the simulation reads no files of this machine.
 _DATA = resources("staticfire.harness.conformance.data")
 _PACKED = (_DATA / "java-store.tar.xz").read_bytes()
 _LEDGER = (_DATA / "java-ledger.txt").read_text(encoding="utf-8")
@@ -45,7 +45,7 @@ async def first_offset(broker: Wire, topic: str) -> int:
 
 
 async def expired(bench: Bench, topic: str) -> list[int]:
-    """Have the broker remove what is older than a moment; returns where the messages were in the log."""
+    """Store large messages and make the broker remove expired files; return the messages' positions in the log."""
     broker = await bench.broker()
     positions = [await stored_at(bench, broker, topic, bytes(LARGE)) for _ in range(7)]
     await bench.configure(broker, fileReservedTime=0)
@@ -83,7 +83,7 @@ async def retention(bench: Bench) -> None:
 
 
 async def restart_without(bench: Bench, *folders: str, gracefully: bool = True) -> str:
-    """Stop or kill the master, remove these folders of its store, and start it; returns its address."""
+    """Stop or kill the master, remove these folders of its store, start it; return its address."""
     master = (await bench.master()).address
     node, processes = bench.target.nodes[master], bench.controls().process
     await (processes.stop(node) if gracefully else processes.kill(node))
@@ -162,7 +162,7 @@ async def a_file_just_begun(bench: Bench) -> None:
 
 
 def java_store() -> dict[str, bytes]:
-    """The files of the store by their path below its root."""
+    """Return the files of the store by path below its root."""
     found: dict[str, bytes] = {}
     with tarfile.open(fileobj=io.BytesIO(lzma.decompress(_PACKED))) as archive:
         for member in archive.getmembers():

@@ -24,7 +24,7 @@ GIVE_UP_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Half:
-    """A half message and how it is ended."""
+    """A half message and the request that ends it."""
 
     producer: Member
     topic: str
@@ -46,13 +46,13 @@ class Half:
     async def end(
         self, how: int, *, wire: Wire | None = None, **changed: object
     ) -> RemotingCommand:
-        """End it, or try to, with a request that is answered."""
+        """Send a request that ends it, and return the answer."""
         fields = self.end_fields(how, **changed)
         return await (wire or self.producer.wire).ask(RequestCode.END_TRANSACTION, fields)
 
 
 async def prepare(bench: Bench, body: bytes = b"half", *, immunity_s: int = 0) -> Half:
-    """A topic with one open transaction in queue 1."""
+    """Make a topic with one open transaction in queue 1."""
     topic, master = await bench.topic(), await bench.master()
     producer = await register_producer(bench, master.address, bench.fresh_name("p"))
     return await prepare_another(bench, topic, producer, body, immunity_s=immunity_s)
@@ -94,7 +94,7 @@ async def prepare_another(
 
 
 async def bodies(bench: Bench, half: Half, *, within_s: float, wanted: int = 1) -> list[bytes]:
-    """Return the bodies in queue 1 of the topic, once there are enough or the time is over."""
+    """Return the bodies in queue 1 of the topic once there are enough, or at the end of the time."""
     address = half.producer.wire.address
     return await bench.read_all(address, half.topic, queue=1, wanted=wanted, within_s=within_s)
 
@@ -163,7 +163,7 @@ async def check_back(bench: Bench) -> None:
 
 
 async def _asked(producer: Member, *, wait_s: float = 2 * CHECK_PERIOD_S + 15) -> RemotingCommand:
-    """The broker's question, which a producer must get in this time."""
+    """Return the broker's question, which a producer must get in this time."""
     asked = await producer.next_request(RequestCode.CHECK_TRANSACTION_STATE, wait_s=wait_s)
     require(asked is not None, f"no question about an open transaction in {wait_s:g} s")
     assert asked is not None
@@ -180,7 +180,7 @@ async def immunity(bench: Bench) -> None:
     require(waited_s >= 100, f"asked after {waited_s:.1f} s of an immunity of 100 s")
 
 
-@case("RMQ-TXN-06", limit_s=600, is_slow=True, spoils=True)  # a queue of halves made anew stays so
+@case("RMQ-TXN-06", limit_s=600, is_slow=True, spoils=True)  # the recreated queue remains
 async def giving_up(bench: Bench) -> None:
     broker = await bench.broker()
     try:
@@ -239,7 +239,7 @@ async def a_kill(bench: Bench) -> None:
 
 
 async def _patiently_end(half: Half, broker: Wire) -> RemotingCommand:
-    """A broker that has just started may refuse for a while."""
+    """End a transaction, with retries: a broker that has just started may refuse for a while."""
     for _ in range(100):
         try:
             answer = await half.end(COMMIT, wire=broker)
@@ -267,17 +267,17 @@ async def one_is_not_another(bench: Bench) -> None:
     await first.end(ROLLBACK)
     second = await prepare_another(bench, first.topic, first.producer, b"second")
     if second.half_offset == first.half_offset:
-        # Java 4.9.8 begins the queue of halves anew when a topic is removed in the first minute of a broker.
+        # Java 4.9.8 recreates the queue of half messages if a topic is removed in a broker's first minute.
         second = await prepare_another(bench, first.topic, first.producer, b"second")
     crossed = await first.end(COMMIT, tranStateTableOffset=second.half_offset)
     require(crossed.code != 0, "offsets of two transactions in one request were answered with 0")
     require_equal("what consumers see", await bodies(bench, second, within_s=SOON_S), [])
 
 
-@case("RMQ-TXN-13", limit_s=200, is_slow=True, spoils=True)  # what it does to half messages lasts
+@case("RMQ-TXN-13", limit_s=200, is_slow=True, spoils=True)  # damages half messages for good
 async def a_topic_is_removed(bench: Bench) -> None:
     half, other = await prepare(bench), await bench.topic()
-    await asyncio.sleep(SOON_S)  # the broker makes queues apart from the log
+    await asyncio.sleep(SOON_S)  # the broker writes queue entries after the log
     removed = await half.producer.wire.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": other})
     require_equal("the code for the removal", removed.code, 0)
     asked = await _asked(half.producer)

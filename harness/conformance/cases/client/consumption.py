@@ -1,4 +1,4 @@
-"""RMQ-FLT, RMQ-RTY and RMQ-ORD, of clients: what consumers pass over, try again, and never do at the same time."""
+"""RMQ-FLT, RMQ-RTY and RMQ-ORD, of clients: messages that consumers skip, retry, and never process concurrently."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SIZE = 20
 async def put(
     bench: Bench, broker: Wire, topic: str, key: str, *, queue: int = 0, tag: str = ""
 ) -> None:
-    """A message as drivers know it: its body proves itself."""
+    """Store a message whose body drivers can verify."""
     properties = {"KEYS": key, **({"TAGS": tag} if tag else {})}
     await bench.store(broker, topic, make_body(key, SIZE), queue=queue, properties=properties)
 
@@ -61,7 +61,7 @@ async def equal_hashes(bench: Bench) -> None:
 
 
 def refuses_send_backs(client: Client) -> list[RemotingCommand]:
-    """Refuse what would store a message for later, from now on; returns what was refused."""
+    """Refuse send-backs from now on; return the list that collects the refused requests."""
     refused: list[RemotingCommand] = []
 
     def answer(request: RemotingCommand) -> RemotingCommand | None:
@@ -113,7 +113,7 @@ async def send_backs_that_fail(bench: Bench) -> None:
 
 
 class Feeder:
-    """Puts messages into all queues of a topic, one after the other."""
+    """Sends messages to all queues of a topic in turn."""
 
     def __init__(self, bench: Bench, broker: Wire, topic: str, queues: int) -> None:
         self.keys: list[str] = []
@@ -125,7 +125,7 @@ class Feeder:
         self._name = bench.fresh_name("m")
 
     async def round(self) -> dict[str, int]:
-        """One message a queue; returns the queue of each."""
+        """Send one message to each queue; return the queue of each message."""
         keys: dict[str, int] = {}
         for queue in range(self._queues):
             key = f"{self._name}-{next(self._numbers)}"
@@ -181,7 +181,7 @@ async def one_queue_one_client(bench: Bench) -> None:
 
 
 def require_alone(clients: list[Client]) -> None:
-    """Require that no queue was ever with two clients at once."""
+    """Require that two clients never processed one queue at the same time."""
     now_s = asyncio.get_running_loop().time()
     spans: dict[tuple[str, str, int], list[tuple[float, float, str, Call]]] = {}
     for client in clients:

@@ -1,4 +1,4 @@
-"""RMQ-RBL, of clients: how the members of a group share the queues out."""
+"""RMQ-RBL, of clients: the allocation of queues to the members of a group."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ MEMBERS = 3
 async def require_owned(
     stage: Stage, feeder: Feeder, alive: list[Client], *, within_s: float, after: str
 ) -> dict[int, Client]:
-    """Wait until a round is consumed by all of these members together; returns who has which queue.
+    """Wait until these members together consume a round of messages; return the owner of each queue.
 
-    Raises ClauseBroken if at the end of the time a queue is left.
+    Raises ClauseBroken if a queue has no owner at the end of the time.
     """
     loop = asyncio.get_running_loop()
     until_s = loop.time() + within_s
@@ -69,14 +69,14 @@ async def every_queue_has_an_owner(bench: Bench) -> None:
 
 
 def averages(queues: int, count: int) -> list[list[int]]:
-    """AllocateMessageQueueAveragely: the queues of each member, both sorted."""
+    """Return the queues of each member by AllocateMessageQueueAveragely, both sorted."""
     size, more = divmod(queues, count)
     starts = [number * size + min(number, more) for number in range(count + 1)]
     return [list(range(low, high)) for low, high in pairwise(starts)]
 
 
 def circle(queues: int, count: int) -> list[list[int]]:
-    """AllocateMessageQueueAveragelyByCircle."""
+    """Return the queues of each member by AllocateMessageQueueAveragelyByCircle."""
     return [list(range(number, queues, count)) for number in range(count)]
 
 
@@ -99,7 +99,7 @@ async def shares(
     )
     ids = await members(broker, group)
     require_equal("how many members the broker knows", len(ids), MEMBERS)
-    # Libraries make more of an id than they are told, so it is found by its end.
+    # Libraries add a prefix to the id that they are given, so a suffix identifies it.
     ordered = [
         next((one for one in group_members if known.endswith(one.client_id)), None) for known in ids
     ]

@@ -1,4 +1,4 @@
-"""RMQ-ORD and RMQ-LIM, of clients: where what they send arrives, and what they refuse to send."""
+"""RMQ-ORD and RMQ-LIM, of clients: the queues that messages go to, and messages that clients refuse to send."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SENDS = (
 
 
 def shuffle_routes(client: Client, seed: int) -> None:
-    """Let name servers list the brokers and queues of a route in another order from now on."""
+    """Make name servers list the brokers and queues of a route in another order from now on."""
     random = Random(seed)
 
     def alter(request: RemotingCommand, answer: RemotingCommand) -> None:
@@ -45,7 +45,7 @@ def shuffle_routes(client: Client, seed: int) -> None:
 
 
 def require_sent(outcome: Outcome, what: str) -> None:
-    """Raises NotTriable if the client says that it cannot, ClauseBroken if it failed to."""
+    """Require that a send succeeded. Raises NotTriable if the client cannot do it, ClauseBroken if it failed."""
     if outcome.type == "fail":
         raise NotTriable(f"the client cannot send {what}: {outcome.error}")
     require_equal(f"the outcome of {what} ({outcome.error})", outcome.type, "ok")
