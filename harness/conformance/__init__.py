@@ -1,6 +1,5 @@
-"""The conformance suite: any RocketMQ broker or name server, judged clause by clause.
+"""The conformance suite: checks a RocketMQ broker or name server clause by clause.
 
-The contract (`contract/*.toml`) says in numbered clauses what an implementation of the protocol must do; a case
-(`cases/`) tries one clause over the wire; a site (`sites/`) is where the implementation runs; the suite puts them
-together.
+The contract (`contract/*.toml`) states the duties of an implementation in numbered clauses. A case (`cases/`) tests one
+clause over the wire. A site (`sites/`) runs or reaches the implementation. The suite runs the cases at a site.
 """

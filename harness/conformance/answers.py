@@ -1,4 +1,4 @@
-"""Decodes the answers of a target; one that cannot be decoded breaks the protocol."""
+"""Decodes the answers of a target; an answer that cannot be decoded breaks the protocol."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from staticfire.system_under_test.protocol.message import Message, RecordError, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pulled:
-    """An answer to a pull."""
+    """A decoded answer to a pull."""
 
     code: int
     messages: list[Message]
@@ -27,7 +27,7 @@ class Pulled:
 
 
 def read_pull(answer: RemotingCommand) -> Pulled:
-    """Raises BadAnswer."""
+    """Decode an answer to a pull. Raises BadAnswer."""
     ext = answer.ext_fields
     return Pulled(
         code=answer.code,
@@ -41,7 +41,7 @@ def read_pull(answer: RemotingCommand) -> Pulled:
 
 
 def read_messages(body: bytes) -> list[Message]:
-    """Raises BadAnswer."""
+    """Decode stored records. Raises BadAnswer."""
     try:
         return decode_records(body)
     except RecordError as error:
@@ -49,7 +49,7 @@ def read_messages(body: bytes) -> list[Message]:
 
 
 def number(fields: Mapping[str, str], name: str) -> int:
-    """A field that is an integer. Raises BadAnswer."""
+    """Return the integer in a field. Raises BadAnswer."""
     try:
         return int(fields[name])
     except KeyError:
@@ -59,7 +59,7 @@ def number(fields: Mapping[str, str], name: str) -> int:
 
 
 def json_object(answer: RemotingCommand) -> dict[str, Any]:
-    """The body of an answer. Raises BadAnswer."""
+    """Return the JSON object in the body of an answer. Raises BadAnswer."""
     if answer.code != ResponseCode.SUCCESS:
         raise BadAnswer(f"the answer is {answer.code} {answer.remark!r:.200}; expected 0")
     return json_in(answer.body)

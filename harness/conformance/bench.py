@@ -1,4 +1,4 @@
-"""The bench of a case: connections to the target, names of its own, common requests."""
+"""The bench of a case: its connections to the target, unique names, common requests."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCod
 from staticfire.system_under_test.protocol.command import RemotingCommand
 
 MASTER = 0
-STORED = (  # what a send is answered with whose message is stored, by how safe it is
+STORED = (  # answers to sends whose message is stored, from the safest down
     ResponseCode.SUCCESS,
     ResponseCode.FLUSH_DISK_TIMEOUT,
     ResponseCode.SLAVE_NOT_AVAILABLE,
     ResponseCode.FLUSH_SLAVE_TIMEOUT,
 )
 READABLE_S = 5.0  # between the answer to a send and a pull that finds the message
-# Within this a topic that was made is known to name servers: brokers register every 30 s.
+# Name servers know a new topic within this: brokers register every 30 s.
 ROUTE_S = 35.0
 HOLD_S = 15.0  # of a pull that may wait
-SLAVE_KNOWS_S = 25.0  # two periods of SlaveSynchronize, and a bit
+SLAVE_KNOWS_S = 25.0  # two periods of SlaveSynchronize and a margin
 
 
 class Bench:
-    """Made for one case, and closed after it."""
+    """The bench of one case, closed after it."""
 
     def __init__(self, target: TargetFacts, log: WireLog, number: str) -> None:
         self.target = target
@@ -56,43 +56,43 @@ class Bench:
     # --- names and connections ----------------------------------------------------------------------
 
     def fresh_name(self, what: str = "t") -> str:
-        """A name that nothing at the target has: `<prefix>-<case>-t1`."""
+        """Return a name that is unique at the target: `<prefix>-<case>-t1`."""
         self._count += 1
         return f"{self._names}-{what}{self._count}"
 
     def fresh_number(self) -> int:
-        """A number below 2^64 that no other case and no other call has."""
+        """Return a number below 2^64 that is unique among all cases and calls."""
         self._count += 1
         return crc32(self._names.encode()) << 32 | self._count
 
     def now_ms(self) -> int:
-        """The wall clock of the place where the target runs."""
+        """Return the time of the target's wall clock."""
         return self.target.now_ms()
 
     def fresh_address(self) -> str:
-        """An address that no broker has (RFC 5737) and no other case uses."""
+        """Return an address that no broker (RFC 5737) and no other case has."""
         self._count += 1
         digits = crc32(self._names.encode())
         return f"192.0.2.{digits % 250 + 1}:{digits // 250 % 50_000 + 10_000 + self._count}"
 
     async def connect(self, address: str) -> Wire:
-        """A new connection. Raises CannotConnect."""
+        """Open a connection. Raises CannotConnect."""
         opened = await wire.connect(address, self.log)
         self._wires.append(opened)
         return opened
 
     async def name_server(self, number: int = 0) -> Wire:
-        """A new connection to a name server."""
+        """Open a connection to a name server."""
         return await self.connect(self.target.name_servers[number])
 
     async def brokers(self) -> tuple[BrokerAddress, ...]:
-        """All brokers that the first name server knows, by name and id."""
+        """Return all brokers that the first name server knows, by name and id."""
         if not self._brokers:
             self._brokers = await self.known_brokers(await self.name_server())
         return self._brokers
 
     async def known_brokers(self, name_server: Wire) -> tuple[BrokerAddress, ...]:
-        """The brokers that a name server knows, without those that cases invent. Raises TargetUnfit."""
+        """Return the brokers that a name server knows, without those that cases invent. Raises TargetUnfit."""
         known = await known_brokers(name_server)
         return tuple(one for one in known if not one.cluster.startswith(self.target.prefix))
 
@@ -100,18 +100,18 @@ class Bench:
         return tuple(broker for broker in await self.brokers() if broker.id == MASTER)
 
     async def master(self) -> BrokerAddress:
-        """The master that cases use. Raises TargetUnfit."""
+        """Return the master that cases use. Raises TargetUnfit."""
         masters = await self.masters()
         if not masters:
             raise TargetUnfit("the name server knows no master")
         return masters[0]
 
     async def broker(self) -> Wire:
-        """A new connection to the master that cases use."""
+        """Open a connection to the master that cases use."""
         return await self.connect((await self.master()).address)
 
     def at_the_end(self, end: Callable[[], Awaitable[None]]) -> None:
-        """Have it called when the case is over, before anything is removed. It must not raise."""
+        """Register a callback for the end of the case, before the clean-up. It must not raise."""
         self._endings.append(end)
 
     async def close(self) -> None:
@@ -132,14 +132,14 @@ class Bench:
             opened.close()
 
     async def slave_of(self, master: BrokerAddress) -> BrokerAddress:
-        """Raises TargetUnfit."""
+        """Return a slave of this master. Raises TargetUnfit."""
         for broker in await self.brokers():
             if broker.name == master.name and broker.id != MASTER:
                 return broker
         raise TargetUnfit(f"the name server knows no slave of {master.name}")
 
     async def cut_power(self, *addresses: str) -> None:
-        """Cut the power of these nodes at once, boot them again, and wait until they listen."""
+        """Cut the power of these nodes at the same time, boot them again, and wait until they listen."""
         nodes, disk = [self.target.nodes[address] for address in addresses], self.controls().disk
         await disk.power_cut(nodes)
         for node in nodes:
@@ -149,7 +149,7 @@ class Bench:
             await self.until_listening(address)
 
     async def until_listening(self, address: str, *, within_s: float = 60.0) -> Wire:
-        """A connection as soon as there can be one. Raises CannotConnect."""
+        """Connect as soon as the server accepts it. Raises CannotConnect."""
         loop = asyncio.get_running_loop()
         until_s = loop.time() + within_s
         while True:
@@ -161,7 +161,7 @@ class Bench:
                 await asyncio.sleep(0.1)
 
     async def until_serving(self, address: str, topic: str, *, within_s: float = 60.0) -> Wire:
-        """A connection as soon as the broker answers about this topic. Raises CannotConnect, NoAnswer."""
+        """Connect as soon as the broker answers about this topic. Raises CannotConnect, NoAnswer."""
         broker = await self.until_listening(address, within_s=within_s)
         loop = asyncio.get_running_loop()
         until_s = loop.time() + within_s
@@ -172,9 +172,9 @@ class Bench:
         raise NoAnswer(f"{address} does not serve {topic} {within_s:g} s after its start")
 
     async def until_slave_knows(self, slave: BrokerAddress, topic: str) -> None:
-        """Wait for a slave to have a topic's configuration. Raises NoAnswer after SLAVE_KNOWS_S.
+        """Wait until a slave has a topic's configuration. Raises NoAnswer after SLAVE_KNOWS_S.
 
-        A slave asks its master for topics every 10 s; until then it answers no pull for a new one.
+        A slave asks its master for topics every 10 s; until then it answers no pull of a new topic.
         """
         follower = await self.connect(slave.address)
         loop = asyncio.get_running_loop()
@@ -190,12 +190,12 @@ class Bench:
         return pull_fields(topic, queue=0, offset=0, group=f"{self._names}-g")
 
     async def read_store(self, address: str) -> Mapping[str, bytes]:
-        """The files of a node by path; only cases that need files may ask for it."""
+        """Return the files of a node by path; only for cases with Need.FILES."""
         assert self.target.read_store is not None, "the suite runs no such case where it cannot"
         return await self.target.read_store(self.target.nodes[address])
 
     async def change_store(self, address: str, files: Mapping[str, bytes | None]) -> None:
-        """Write or remove (None) files of a node that does not run. Raises NotTriable where that cannot be done."""
+        """Write or remove (None) files of a stopped node. Raises NotTriable if the site cannot do that."""
         if self.target.change_store is None:
             raise NotTriable("the files of its nodes can be read and not changed")
         await self.target.change_store(self.target.nodes[address], files)
@@ -208,14 +208,14 @@ class Bench:
             raise TargetUnfit(f"options cannot be changed: {answer.code} {answer.remark}")
 
     def controls(self) -> Controls:
-        """The controls of faults, only for cases that need faults or power cuts."""
+        """Return the controls of faults; only for cases that need faults or power cuts."""
         assert self.target.controls is not None, "the suite runs no such case where it cannot"
         return self.target.controls
 
     # --- topics -------------------------------------------------------------------------------------
 
     async def topic(self, *, queues: int = 4, perm: int = READ | WRITE) -> str:
-        """A new topic on the master that cases use. Raises TargetUnfit."""
+        """Make a topic on the master that cases use. Raises TargetUnfit."""
         name, master = self.fresh_name(), await self.master()
         await self.make_topic(await self.connect(master.address), name, queues=queues, perm=perm)
         if self.target.may_administrate:
@@ -225,7 +225,7 @@ class Bench:
     async def make_topic(
         self, broker: Wire, name: str, *, queues: int, perm: int = READ | WRITE
     ) -> None:
-        """Raises TargetUnfit."""
+        """Make a topic on a broker. Raises TargetUnfit."""
         if self.target.may_administrate:
             answer = await broker.ask(
                 RequestCode.UPDATE_AND_CREATE_TOPIC, topic_fields(name, queues=queues, perm=perm)
@@ -238,11 +238,11 @@ class Bench:
             raise TargetUnfit(f"topic {name} cannot be made: {answer.code} {answer.remark}")
 
     def remove_later(self, topic: str, broker_address: str) -> None:
-        """Register a topic for removal that was not made by `topic`."""
+        """Register a topic for removal that `topic` did not make."""
         self._topics.append((broker_address, topic))
 
     async def route(self, topic: str, *, number: int = 0) -> dict[str, Any] | None:
-        """Return a name server's route of a topic; None if it does not know the topic."""
+        """Return a name server's route of a topic, or None if it does not know the topic."""
         served = await self.name_server(number)
         answer = await served.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic})
         if answer.code == ResponseCode.TOPIC_NOT_EXIST:
@@ -250,7 +250,7 @@ class Bench:
         return json_object(answer)
 
     async def await_route(self, topic: str, *, within_s: float = ROUTE_S) -> dict[str, Any] | None:
-        """The route as soon as there is one; None if there is none in this time."""
+        """Wait for a route and return it; None if there is none in this time."""
         try:
             async with asyncio.timeout(within_s):
                 while (route := await self.route(topic)) is None:
@@ -271,7 +271,7 @@ class Bench:
         properties: Mapping[str, str] | None = None,
         **fields: object,
     ) -> RemotingCommand:
-        """The answer to one message, sent with request 10."""
+        """Send one message with request 10 and return the answer."""
         ext = send_fields(topic, queue=queue, properties=properties, **fields)
         answer = await broker.ask(RequestCode.SEND_MESSAGE, ext, body)
         self._stored.note(broker.address, topic, properties or {}, answer)
@@ -280,7 +280,7 @@ class Bench:
     async def store(
         self, broker: Wire, topic: str, body: bytes = b"body", **fields: Any
     ) -> dict[str, str]:
-        """The fields of the answer to a message that must be stored, no matter how safely. Raises TargetUnfit."""
+        """Store a message, with any status, and return the fields of the answer. Raises TargetUnfit."""
         answer = await self.send(broker, topic, body, **fields)
         if answer.code not in STORED:
             raise TargetUnfit(f"a message for {topic} was refused: {answer.code} {answer.remark}")
@@ -298,9 +298,11 @@ class Bench:
         answer_s: float = wire.ANSWER_S,
         **fields: object,
     ) -> Pulled:
-        """The decoded answer to a pull. A pull that may not wait is repeated until the queue has all that was stored.
+        """Pull and return the decoded answer.
 
-        `least` says how far the queue must reach where it was not `send` that stored.
+        A pull that may not wait is repeated until the queue has all stored messages.
+
+        `least` is the end that the queue must reach if messages were not stored by `send`.
         """
         ext = pull_fields(
             topic, queue=queue, offset=offset, group=group or f"{self._names}-g", **fields
@@ -310,14 +312,14 @@ class Bench:
         loop = asyncio.get_running_loop()
         until_s = loop.time() + READABLE_S
         while True:
-            asked_s = loop.time()  # this process may stand on a busy machine until the time is over
+            asked_s = loop.time()  # this process may stand still past the limit
             pulled = read_pull(await broker.ask(RequestCode.PULL_MESSAGE, ext, answer_s=answer_s))
             if pulled.max_offset >= end or asked_s > until_s:
                 return pulled
             await asyncio.sleep(0.02)
 
     async def end_of(self, broker: Wire, topic: str, *, queue: int = 0, least: int = 0) -> int:
-        """The end of a queue; asked again until it has what was stored, or `least`. Raises NoAnswer, Refused."""
+        """Return the end of a queue, once it has reached the stored messages or `least`. Raises NoAnswer, Refused."""
         fields = {"topic": topic, "queueId": queue}
         least = max(least, self._stored.end(broker.address, topic, queue))
         loop = asyncio.get_running_loop()
@@ -333,9 +335,9 @@ class Bench:
     async def read_all(
         self, address: str, topic: str, *, queue: int = 0, wanted: int = 0, within_s: float = 20.0
     ) -> list[bytes]:
-        """The bodies of a queue from its beginning; waits a while for `wanted` of them.
+        """Return the bodies of a queue from its beginning; wait a while for `wanted` of them.
 
-        A broker that has just started may need a while before it serves: until then it is asked again.
+        A broker that has just started may not serve yet, so the request is repeated.
         """
         broker = await self.until_listening(address)
         loop = asyncio.get_running_loop()
@@ -347,7 +349,7 @@ class Bench:
             await asyncio.sleep(0.1)
 
     async def _read(self, broker: Wire, topic: str, queue: int) -> list[bytes] | None:
-        """None if the broker does not serve the queue yet."""
+        """Return the bodies, or None if the broker does not serve the queue yet."""
         bodies: list[bytes] = []
         offset = 0
         while True:
@@ -359,7 +361,7 @@ class Bench:
             bodies += [message.body for message in pulled.messages]
             offset = max(
                 pulled.next_offset, offset + len(pulled.messages)
-            )  # beyond what retention deleted
+            )  # after the messages that retention deleted
 
     async def pull_if_served(
         self, broker: Wire, topic: str, *, queue: int, offset: int

@@ -1,4 +1,4 @@
-"""Cases: a coroutine that tries one clause, registered under the clause's id."""
+"""Cases: coroutines that each test one clause, registered under the clause's id."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from staticfire.harness.conformance.clause import Clause, Level, Need, contract
 from staticfire.harness.conformance.failures import ClauseBroken
 
 Trial = Callable[[Bench], Awaitable[None]]
-LIMIT_S = 30.0  # of the clock of the place where the target runs
+LIMIT_S = 30.0  # of the target's clock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,13 +26,11 @@ class Case:
     clause: Clause
     trial: Trial
     limit_s: float  # longer than that is a failure
-    is_slow: (
-        bool  # takes minutes by the wall clock: only where the user asks for it, or time is virtual
-    )
-    is_alone: bool  # breaks nodes or changes their options: nothing else may run beside it
-    # Options of the campaign that describes its cluster, where it needs others than the rest.
+    is_slow: bool  # takes minutes of the wall clock: runs only with --slow or in virtual time
+    is_alone: bool  # breaks nodes or changes their options: no other case may run beside it
+    # Options of its own for the campaign that describes the cluster.
     cluster: Mapping[str, Any] = field(default_factory=dict)
-    spoils: bool = False  # may leave a cluster that is good for no other case
+    spoils: bool = False  # may leave a cluster that no other case can use
 
     @property
     def needs_own_cluster(self) -> bool:
@@ -52,7 +50,7 @@ def case(
     cluster: Mapping[str, Any] = MappingProxyType({}),
     spoils: bool = False,
 ) -> Callable[[Trial], Trial]:
-    """Register a coroutine as the case of a clause. KeyError if there is no such clause."""
+    """Register a coroutine as the case of a clause. Raises KeyError for an unknown clause."""
 
     def register(trial: Trial) -> Trial:
         clause = contract()[clause_id]
@@ -73,7 +71,7 @@ def case(
 
 @cache
 def cases() -> Mapping[str, Case]:
-    """All cases by the id of their clause, in the order of the contract."""
+    """Return all cases by the id of their clause, in the order of the contract."""
     package = importlib.import_module("staticfire.harness.conformance.cases")
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         importlib.import_module(module.name)
@@ -92,9 +90,9 @@ def require_equal(what: str, found: object, expected: object) -> None:
 
 
 def selects(pattern: str, clause: Clause) -> bool:
-    """Whether a selector picks the clause: `RMQ-TXN-*`, `level:must`, `needs:fault`, `area:SND`.
+    """Whether a selector matches the clause: `RMQ-TXN-*`, `level:must`, `needs:fault`, `area:SND`.
 
-    Raises ValueError for a selector that means nothing.
+    Raises ValueError for an invalid selector.
     """
     kind, colon, value = pattern.partition(":")
     if not colon:

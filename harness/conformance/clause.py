@@ -1,7 +1,7 @@
-"""Clauses: what an implementation of the protocol must do, as data.
+"""Clauses: the duties of an implementation of the protocol, as data.
 
-There is no standard of RocketMQ's protocol. The contract is what Apache RocketMQ 4.9.8 promises or does, each clause
-with its source. An id is stable for ever and never used again for something else.
+RocketMQ's protocol has no standard. The contract records what Apache RocketMQ 4.9.8 promises or does, each clause with
+its source. An id is stable and is never reused.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Level(StrEnum):
     QUIRK = "quirk"  # Java does it, arguably a bug: never fails a target
 
 
-BINDING = (Level.MUST, Level.SHOULD)  # what is not kept of these fails a target
+BINDING = (Level.MUST, Level.SHOULD)  # a broken clause of these levels fails a target
 
 
 class Need(StrEnum):
@@ -38,7 +38,7 @@ class Need(StrEnum):
     ADMIN = "admin"  # topics and groups may be created and options changed
     MULTI = "multi"  # two masters or more, one with a slave
     FAULT = "fault"  # nodes can be stopped, killed and frozen
-    FILES = "files"  # the store of a node can be read
+    FILES = "files"  # a node's store can be read
     POWER = "power"  # unsynced writes can be thrown away
     CLIENT = "client"  # a client library under test
 
@@ -54,7 +54,7 @@ class Clause:
     title: str
     text: str
     source: str  # a class at tag rocketmq-all-4.9.8, a page of its documentation, or a bug report
-    quirk: str = ""  # why Java 4.9.8 does not keep it: then a failure is shown and fails no target
+    quirk: str = ""  # why Java 4.9.8 breaks it; a failure is then shown, but fails no target
 
     @property
     def area_id(self) -> str:
@@ -62,12 +62,12 @@ class Clause:
 
 
 class ContractError(ValueError):
-    """A file of the contract is not as it should be."""
+    """A file of the contract is invalid."""
 
 
 @cache
 def contract() -> Mapping[str, Clause]:
-    """All clauses by id, in the order of the files and of the clauses in them. Raises ContractError."""
+    """Return all clauses by id, in the order of the files and of the clauses in them. Raises ContractError."""
     clauses: dict[str, Clause] = {}
     folder = files("staticfire.harness.conformance.contract")
     names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".toml"))
@@ -80,7 +80,7 @@ def contract() -> Mapping[str, Clause]:
 
 
 def read_clauses(text: str, name: str) -> Iterator[Clause]:
-    """The clauses of one file. Raises ContractError with `name`."""
+    """Return the clauses of one file. Raises ContractError with `name`."""
     try:
         document = tomllib.loads(text)
         for fields in document["clause"]:

@@ -21,16 +21,16 @@ Emit = Callable[["OpType", str, Mapping[str, object], str | None], None]
 
 
 class ClientUnusable(Exception):
-    """The client cannot be started, hangs, or does not keep to the line protocol: nothing can be tried with it."""
+    """The client cannot be started, hangs or breaks the line protocol, so no case can use it."""
 
 
 class ClientGone(Exception):
-    """A client ended without a request, or does not answer one."""
+    """A client ended without a request to, or did not answer a request."""
 
 
 @dataclass(slots=True)
 class Call:
-    """One call of a listener. Seconds are of the loop's clock."""
+    """One call of a listener. Times are seconds of the loop's clock."""
 
     began_s: float
     topic: str
@@ -46,7 +46,7 @@ class RunningClient(Protocol):
 
     @property
     def ended(self) -> str:
-        """The reason of its end, as a sentence; empty while it runs."""
+        """Return the reason of its end, as a sentence; empty while it runs."""
         ...
 
     async def request(self, request: Request) -> Outcome: ...
@@ -54,7 +54,7 @@ class RunningClient(Protocol):
     def kill(self) -> None: ...
 
     async def stop(self) -> None:
-        """End it gracefully, and kill it if that takes too long."""
+        """Stop it gracefully, and kill it if that takes too long."""
         ...
 
     async def gone(self) -> None:
@@ -66,7 +66,7 @@ class ClientMaker(Protocol):
     """The client library under test."""
 
     name: str
-    broken: str  # why nothing can be tried with it any more, in a sentence
+    broken: str  # why no case can use it any more, as a sentence
 
     async def start(
         self, role: str, configuration: Mapping[str, object], emit: Emit
@@ -90,7 +90,7 @@ class Client:
     # --- what it reports ----------------------------------------------------------------------------
 
     def emit(self, type: OpType, f: str, value: Mapping[str, object], error: str | None) -> None:
-        """Take in what the client says by itself."""
+        """Process an event that the client reports."""
         if f == "open":
             self._opened = self._opened or (type, error or "no reason given")
         elif f == "consume":
@@ -112,13 +112,13 @@ class Client:
                 return
 
     def consumed_keys(self) -> list[str]:
-        """Keys of the messages for which its listener succeeded, in that order."""
+        """Return the keys of the messages for which its listener succeeded, in that order."""
         return [key for call in self.calls if call.succeeded for key in call.keys]
 
     # --- what a case does ---------------------------------------------------------------------------
 
     async def open(self, running: RunningClient) -> None:
-        """Wait until it says that it has started. Raises NotTriable, ClientUnusable."""
+        """Wait until it reports its start. Raises NotTriable, ClientUnusable."""
         self._running = running
         loop = asyncio.get_running_loop()
         until_s = loop.time() + ANSWER_S
@@ -133,7 +133,7 @@ class Client:
             raise NotTriable(f"the client cannot do it: {reason}")
 
     async def request(self, f: str, **fields: object) -> Outcome:
-        """Raises ClientGone."""
+        """Send a request to the client and return its outcome. Raises ClientGone."""
         assert self._running is not None, "a case gets its clients started"
         try:
             async with asyncio.timeout(ANSWER_S):
@@ -145,12 +145,12 @@ class Client:
         return outcome
 
     async def require_alive(self) -> None:
-        """Raises ClientGone."""
+        """Raise ClientGone if the client has ended."""
         if self._running is not None and self.killed_s is None and self._running.ended:
             raise ClientGone(self._running.ended)
 
     def kill(self) -> None:
-        """SIGKILL: what it was doing ends here."""
+        """Kill it with SIGKILL."""
         if self._running is not None and self.killed_s is None:
             self.killed_s = asyncio.get_running_loop().time()
             self._running.kill()

@@ -1,6 +1,6 @@
-"""A client's way to the target: relays in place of every server, through which a case sees and changes what passes.
+"""Relays between a client and the target's servers, through which a case reads and changes the traffic.
 
-Addresses are rewritten on the way down, so that the client comes back this way. What it sends goes on byte for byte.
+Addresses in answers are rewritten to those of the relays. The client's requests pass unchanged.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ Alter = Callable[[RemotingCommand, RemotingCommand], None]
 
 
 class ClientProxy:
-    """Relays for one client; `open` makes them."""
+    """The relays of one client; `open` makes them."""
 
     def __init__(self, client: str, host: str, log: WireLog) -> None:
         self.client = client
         self.log = log
         self.instead: list[Instead] = []  # answers requests in place of the target
         self.alter: list[Alter] = []  # changes answers of the target: request, answer
-        self.is_shut = False  # nothing passes
+        self.is_shut = False  # no traffic passes
         self.name_servers: tuple[str, ...] = ()
         self.view = _View(host)
         self._host = host
@@ -50,7 +50,7 @@ class ClientProxy:
         self._ends: dict[_ClientEnd, None] = {}
 
     async def open(self, name_servers: Sequence[str], brokers: Sequence[str]) -> None:
-        """Listen in place of these servers."""
+        """Listen for the client in place of these servers."""
         for address in brokers:
             await self._listen(address, lambda view: BrokerRewriter(view, _nobody()))
         for address in name_servers:
@@ -67,7 +67,7 @@ class ClientProxy:
         self.view.addresses[address] = format_address(self._host, port)
 
     def shut(self) -> None:
-        """A partition: the target loses its connections, the client keeps silent ones."""
+        """Start a partition: close the target's connections, keep the client's open and silent."""
         self.is_shut = True
         for end in self._ends:
             end.lose_target()
@@ -87,7 +87,7 @@ class ClientProxy:
 
 
 class _View:
-    """The addresses of the target and those of its relays. Implements faults.proxy.translator.Translator."""
+    """Maps addresses of the target to those of its relays. Implements faults.proxy.translator.Translator."""
 
     def __init__(self, host: str) -> None:
         self.addresses: dict[str, str] = {}
@@ -113,7 +113,7 @@ class _View:
 
 
 class _ClientEnd(asyncio.Protocol):
-    """A connection of the client, and the one to the server that belongs to it."""
+    """A connection of the client, with the matching connection to the server."""
 
     def __init__(self, proxy: ClientProxy, address: str, rewriter: Rewriter) -> None:
         self._proxy = proxy
@@ -221,7 +221,7 @@ class _ClientEnd(asyncio.Protocol):
 
 
 class _TargetEnd(asyncio.Protocol):
-    """The connection to a server of the target."""
+    """A connection to a server of the target."""
 
     def __init__(self, client_end: _ClientEnd) -> None:
         self._client_end = client_end
@@ -243,5 +243,5 @@ def _nobody() -> ClientIdentity:
 
 
 def refusal(request: RemotingCommand, code: int, remark: str) -> RemotingCommand:
-    """An answer in place of the target's."""
+    """Make an answer that refuses a request in place of the target."""
     return RemotingCommand.response(request, code, remark, {}, b"")

@@ -1,4 +1,4 @@
-"""Members of consumer groups, made by hand: a connection, a heartbeat, and what the broker says of it."""
+"""Members of consumer groups, made by hand: a connection, heartbeats, and the broker's requests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BEAT_S = 20.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """A member of a group at one broker, with the heartbeat that keeps it one."""
+    """A member of a group at one broker, kept alive by a heartbeat."""
 
     wire: Wire
     client_id: str
@@ -33,7 +33,7 @@ class Member:
             raise TargetUnfit(f"a heartbeat was answered with {answer.code} {answer.remark}")
 
     async def next_request(self, code: int, *, wait_s: float) -> RemotingCommand | None:
-        """The broker's next request with this code; the member stays alive while it waits."""
+        """Wait for the broker's next request with this code, and send heartbeats meanwhile."""
         loop = asyncio.get_running_loop()
         until_s = loop.time() + wait_s
         while (left_s := until_s - loop.time()) > 0:
@@ -54,7 +54,7 @@ async def register_consumer(
     version: int = 1,
     expression_type: str = "TAG",
 ) -> Member:
-    """Connect and send a heartbeat. Raises TargetUnfit."""
+    """Connect a member and send its heartbeat. Raises TargetUnfit."""
     wanted = subscription(topic, expression, version=version, expression_type=expression_type)
     consumer = {
         "groupName": group,
@@ -68,7 +68,7 @@ async def register_consumer(
 
 
 async def register_producer(bench: Bench, address: str, group: str) -> Member:
-    """A producer of a group, known to the broker. Raises TargetUnfit."""
+    """Connect a producer of a group and register it with the broker. Raises TargetUnfit."""
     return await _register(bench, address, group, producers=[{"groupName": group}])
 
 
@@ -95,7 +95,7 @@ async def _register(
 def subscription(
     topic: str, expression: str = "*", *, version: int = 1, expression_type: str = "TAG"
 ) -> dict[str, object]:
-    """SubscriptionData of a heartbeat."""
+    """Return the SubscriptionData of a heartbeat."""
     is_tags = expression_type == "TAG" and expression != "*"
     tags = [tag.strip() for tag in expression.split("||")] if is_tags else []
     return {

@@ -6,8 +6,7 @@
     issue = "https://example.org/issues/1"
     expires = 2027-06-30
 
-A case that passes although it is expected to fail, and an entry whose day has passed, are failures: a list of excuses
-that is not looked at hides the next bug.
+An expected failure that passes is a failure, and so is an entry after its day: stale entries would hide new bugs.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _FIELDS = {"id": str, "reason": str, "issue": str, "expires": date}
 
 
 class ExpectationError(ValueError):
-    """A file of expectations cannot be used: one sentence."""
+    """A file of expectations cannot be used; the text is one sentence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +36,7 @@ class Expectation:
 
 
 def read_expectations(path: Path) -> dict[str, Expectation]:
-    """Expectations by clause. Raises ExpectationError."""
+    """Return the expectations by clause. Raises ExpectationError."""
     try:
         entries = tomllib.loads(path.read_text(encoding="utf-8"))["expect"]
     except OSError as error:
@@ -76,7 +75,7 @@ def _expectations(entries: object, path: Path) -> Iterator[Expectation]:
 def apply_expectations(
     result: CaseResult, expectations: Mapping[str, Expectation], today: date
 ) -> CaseResult:
-    """The result as the file has it: an expected failure, an unexpected pass, an entry that has expired."""
+    """Apply the file to a result: an expected failure, an unexpected pass, or an expired entry."""
     expectation = expectations.get(result.clause.id)
     if expectation is None:
         return result

@@ -1,19 +1,19 @@
-"""Reasons for which a case ends without a pass."""
+"""Exceptions that end a case without a pass."""
 
 from __future__ import annotations
 
 
 class ClauseBroken(AssertionError):
-    """The target breaks the clause. The text has the request, the expectation and the answer."""
+    """The target breaks the clause. The text names the request, the expectation and the answer."""
 
 
 class NotTriable(Exception):
-    """The clause cannot be tried on this target, which is no failure. The text says why in one sentence."""
+    """The clause cannot be tested on this target. This is no failure; the text gives the reason."""
 
 
 class TargetUnfit(Exception):
-    """The target is not in the state that a case begins with: no master, a topic that cannot be made."""
+    """The target lacks a precondition of a case, for example a master or the permission to make a topic."""
 
 
 class BadAnswer(Exception):
-    """An answer cannot be read: the target broke the protocol."""
+    """An answer of the target cannot be decoded, which breaks the protocol."""

@@ -12,14 +12,14 @@ from staticfire.system_under_test.protocol.codes import RequestCode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
-    """The names that one broker knows."""
+    """The topics and groups that one broker knows."""
 
     topics: frozenset[str]
     groups: frozenset[str]
 
 
 async def inventory(broker: Wire) -> Inventory:
-    """Raises NoAnswer, BadAnswer."""
+    """Return the inventory of a broker. Raises NoAnswer, BadAnswer."""
     topics = json_object(await broker.ask(RequestCode.GET_ALL_TOPIC_CONFIG))
     groups = json_object(await broker.ask(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG))
     try:

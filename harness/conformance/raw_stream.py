@@ -1,4 +1,4 @@
-"""A connection that is no remoting: the replication between brokers."""
+"""The replication stream between brokers, which does not use remoting."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _HEAD = struct.Struct(">qi")  # position in the log, size
 
 
 class HaFrame(NamedTuple):
-    """A piece of the master's log; an empty one is a heartbeat."""
+    """A range of the master's log; an empty one is a heartbeat."""
 
     position: int
     data: bytes
 
 
 class HaStream(asyncio.Protocol):
-    """A slave's side of the replication, by hand."""
+    """A slave's side of the replication, driven by a case."""
 
     def __init__(self, address: str, log: WireLog) -> None:
         self._address = address
@@ -32,13 +32,13 @@ class HaStream(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def report(self, end: int) -> None:
-        """Report the end of our log to the master."""
+        """Report an end of the slave's log to the master."""
         self._log.note(self._address, f"-> report {end}")
         if self._transport is not None:
             self._transport.write(end.to_bytes(8, "big", signed=True))
 
     async def next_frame(self, *, wait_s: float) -> HaFrame:
-        """The next frame. Raises NoAnswer."""
+        """Return the next frame. Raises NoAnswer."""
         try:
             async with asyncio.timeout(wait_s):
                 while (frame := self._take()) is None:
@@ -87,7 +87,7 @@ class HaStream(asyncio.Protocol):
 
 
 async def connect_ha(address: str, log: WireLog, *, within_s: float = 5.0) -> HaStream:
-    """Raises CannotConnect."""
+    """Connect to a master's replication address. Raises CannotConnect."""
     host, port = parse_address(address)
     loop = asyncio.get_running_loop()
     try:

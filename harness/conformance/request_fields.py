@@ -1,4 +1,4 @@
-"""The fields of the requests that most cases begin with, as a client that does nothing special fills them."""
+"""The fields of common requests, with the values of an ordinary client."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ SHORT_NAMES = dict(zip(LONG_NAMES, "abcdefghijklm", strict=True))
 
 
 def short_fields(fields: Mapping[str, object]) -> dict[str, object]:
-    """The same fields as request 310 names them."""
+    """Return the fields of request 10 under the names of request 310."""
     return {SHORT_NAMES[name]: value for name, value in fields.items()}
 
 
@@ -78,7 +78,7 @@ def pull_fields(
         "queueId": queue,
         "queueOffset": offset,
         "maxMsgNums": 32,
-        "sysFlag": 4,  # the subscription comes along
+        "sysFlag": 4,  # the request includes the subscription
         "commitOffset": 0,
         "suspendTimeoutMillis": 0,
         "subscription": "*",

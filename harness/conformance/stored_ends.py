@@ -1,6 +1,6 @@
-"""Waits for what a case has stored: it must be readable a moment after its answer, and not at once.
+"""Remembers the ends of queues, so that a case can wait until its stored messages are readable.
 
-RocketMQ makes queue entries apart from the log, a millisecond after the answer or, on a busy machine, much later.
+RocketMQ writes queue entries after the log: a millisecond after the answer or, on a busy machine, much later.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from staticfire.system_under_test.protocol.codes import ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 
-ELSEWHERE = ("DELAY", "TRAN_MSG")  # such messages are stored in another topic first
+ELSEWHERE = ("DELAY", "TRAN_MSG")  # the broker first stores such messages in another topic
 
 
 class StoredEnds:
@@ -22,16 +22,16 @@ class StoredEnds:
     def note(
         self, address: str, topic: str, properties: Mapping[str, str], answer: RemotingCommand
     ) -> None:
-        """The answer to a send."""
+        """Note the queue's end from the answer to a send."""
         if answer.code != ResponseCode.SUCCESS or any(name in properties for name in ELSEWHERE):
             return
         try:
             queue, offset = (int(answer.ext_fields[name]) for name in ("queueId", "queueOffset"))
         except (KeyError, ValueError):
-            return  # what it should be is another case's question
+            return  # another case checks the value
         queue_key = (address, topic, queue)
         self._ends[queue_key] = max(self._ends.get(queue_key, 0), offset + 1)
 
     def end(self, address: str, topic: str, queue: int) -> int:
-        """The least maximum of the queue that is to be expected; 0 if nothing is known."""
+        """Return the least maximum offset that the queue must have; 0 if unknown."""
         return self._ends.get((address, topic, queue), 0)

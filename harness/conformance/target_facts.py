@@ -1,4 +1,4 @@
-"""Facts about the target before the first case, and the brokers that its name servers know."""
+"""Facts about the target known before the first case, and the brokers that its name servers know."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from staticfire.harness.conformance.client import ClientMaker
 
 ReadStore = Callable[[str], Awaitable[Mapping[str, bytes]]]  # node -> files by path
-# Node that does not run, and files by path: what they hold from now on, None to remove one.
+# Stopped node, and new contents of its files by path; None removes a file.
 ChangeStore = Callable[[str, Mapping[str, bytes | None]], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerAddress:
-    """One broker as name servers know it."""
+    """A broker as name servers know it."""
 
     name: str
     id: int
@@ -40,17 +40,17 @@ class TargetFacts:
     may_administrate: bool = True
     nodes: Mapping[str, str] = field(
         default_factory=dict
-    )  # address -> node, where nodes can be broken
-    controls: Controls | None = None  # where nodes can be broken
-    read_store: ReadStore | None = None  # where the files of a node can be read
-    change_store: ChangeStore | None = None  # where they can be changed, too
+    )  # address -> node, if nodes can be broken
+    controls: Controls | None = None  # if nodes can be broken
+    read_store: ReadStore | None = None  # if the files of a node can be read
+    change_store: ChangeStore | None = None  # if they can also be changed
     now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000  # of the target's wall clock
     clients: ClientMaker | None = None  # the client library under test
-    listen_host: str = "127.0.0.1"  # where clients under test reach the suite
+    listen_host: str = "127.0.0.1"  # the suite's address for clients under test
 
 
 async def known_brokers(name_server: Wire) -> tuple[BrokerAddress, ...]:
-    """All brokers of all clusters, by name and id. Raises TargetUnfit."""
+    """Return all brokers of all clusters, by name and id. Raises TargetUnfit."""
     answer = await name_server.ask(RequestCode.GET_BROKER_CLUSTER_INFO)
     table = json_object(answer).get("brokerAddrTable")
     if not isinstance(table, dict):

@@ -1,4 +1,4 @@
-"""One case against one target: every ending is an outcome, and nothing is left behind."""
+"""Runs one case against one target, turns every ending into an outcome, and cleans up."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BROKEN = (ClauseBroken, BadAnswer, Refused, NoAnswer, CannotConnect, TargetUnfit
 
 
 async def try_case(case: Case, target: TargetFacts) -> CaseResult:
-    """Try the case within its limit of time. Raises nothing but CancelledError."""
+    """Try the case within its time limit. Raises only CancelledError."""
     now_s = asyncio.get_running_loop().time
     start_s, log = now_s(), WireLog(now_s)
     bench = Bench(target, log, case.clause.id.removeprefix("RMQ-").lower())
@@ -51,6 +51,6 @@ async def _outcome(case: Case, bench: Bench) -> tuple[Outcome, str]:
         if limit.expired():
             return Outcome.FAILED, f"it was not over after {case.limit_s:g} s"
         return Outcome.ERROR, "a wait of the case itself ended in TimeoutError"
-    except Exception as error:  # whatever it is: one case never ends the suite
+    except Exception as error:  # any error: one case must not end the suite
         return Outcome.ERROR, f"{type(error).__name__}: {error}"
     return Outcome.PASSED, ""

@@ -1,7 +1,7 @@
-"""One connection to the target, by hand: what a case sends and receives, frame by frame.
+"""One connection to the target, on which a case sends and receives single frames.
 
-It is not the client of our own system: a conformance suite must be able to send what no client would, and to see
-what no client shows. Only the encoding of frames is shared, which recorded traffic of real clients holds to account.
+It does not use our own client, because a case must also send frames that no client sends, and read all answers. It
+shares only the encoding of frames, which is tested against recorded traffic of real clients.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from staticfire.system_under_test.protocol.command import JSON, RemotingCommand,
 from staticfire.system_under_test.protocol.frames import FrameDecoder, RemoteProtocolError
 from staticfire.system_under_test.remoting.address import parse_address
 
-ANSWER_S = 10.0  # for an answer that need not wait for anything
-BUSY_S, BUSY_PAUSE_S = 15.0, 0.2  # how long, and how often, a busy broker is asked again
-FRAME_SIZE_MAX = 256 << 20  # of what a target may answer
+ANSWER_S = 10.0  # for an answer without a wait at the server
+BUSY_S, BUSY_PAUSE_S = 15.0, 0.2  # total time and interval of retries at a busy broker
+FRAME_SIZE_MAX = 256 << 20  # of a target's frames
 
 
 class NoAnswer(Exception):
@@ -27,7 +27,7 @@ class NoAnswer(Exception):
 
 
 class Refused(Exception):
-    """The target answered with another code than 0 where nothing stands against the request."""
+    """The target answered a valid request with a code other than 0."""
 
 
 class CannotConnect(Exception):
@@ -37,13 +37,13 @@ class CannotConnect(Exception):
 class Wire(asyncio.Protocol):
     """A connection to one server.
 
-    Each answer goes to the task that sent the request; requests of the server wait in `next_request`.
+    Each answer goes to the task that sent the request; the server's requests wait for `next_request`.
     """
 
     def __init__(self, address: str, log: WireLog) -> None:
         self.address = address
-        self.garbage: str | None = None  # what the server sent that is no frame
-        self.stray: list[RemotingCommand] = []  # answers to no request
+        self.garbage: str | None = None  # bytes from the server that are no frame
+        self.stray: list[RemotingCommand] = []  # answers without a request
         self._log = log
         self._frames = FrameDecoder(FRAME_SIZE_MAX)
         self._opaques = count(1)
@@ -55,7 +55,7 @@ class Wire(asyncio.Protocol):
 
     @property
     def local_address(self) -> tuple[str, int]:
-        """Our own end."""
+        """Return the address of our end."""
         assert self._transport is not None
         host, port = self._transport.get_extra_info("sockname")[:2]
         return str(host), int(port)
@@ -74,7 +74,7 @@ class Wire(asyncio.Protocol):
     ) -> RemotingCommand:
         """Send a request and return its answer. Values of `ext` become text. Raises NoAnswer.
 
-        A busy broker refuses what has waited for 200 ms (RMQ-LIM-07), so the request is sent again after
+        A busy broker refuses requests that have waited for 200 ms (RMQ-LIM-07), so the request is repeated after
         SYSTEM_BUSY (2), for at most BUSY_S.
         """
         loop = asyncio.get_running_loop()
@@ -95,7 +95,7 @@ class Wire(asyncio.Protocol):
         *,
         serialize_type: int = JSON,
     ) -> RemotingCommand:
-        """The answer to a request that must succeed. Raises NoAnswer, Refused."""
+        """Send a request that must succeed and return its answer. Raises NoAnswer, Refused."""
         answer = await self.ask(code, ext, body, serialize_type=serialize_type)
         if answer.code != ResponseCode.SUCCESS:
             raise Refused(
@@ -106,7 +106,7 @@ class Wire(asyncio.Protocol):
     async def ask_command(
         self, command: RemotingCommand, *, answer_s: float = ANSWER_S
     ) -> RemotingCommand:
-        """The same for a request that is made already. Raises NoAnswer."""
+        """Send a complete request and return its answer. Raises NoAnswer."""
         return await self.answer(self.send(command), command.code, answer_s=answer_s)
 
     def send(self, command: RemotingCommand) -> asyncio.Future[RemotingCommand]:
@@ -118,7 +118,7 @@ class Wire(asyncio.Protocol):
         return future
 
     def expect(self, opaque: int) -> asyncio.Future[RemotingCommand]:
-        """A future for the answer with this number, for requests that are sent as bytes."""
+        """Return a future for the answer with this number, for requests sent as bytes."""
         future = asyncio.get_running_loop().create_future()
         self._waiting[opaque] = future
         if self._ended.done():
@@ -154,7 +154,7 @@ class Wire(asyncio.Protocol):
         self.send_bytes(response.encode())
 
     async def next_request(self, code: int, *, wait_s: float) -> RemotingCommand | None:
-        """The next request of the server with this code, or None if none comes in time. Others are dropped."""
+        """Return the server's next request with this code, or None if none comes in time. Others are dropped."""
         try:
             async with asyncio.timeout(wait_s):
                 while True:
@@ -173,7 +173,7 @@ class Wire(asyncio.Protocol):
         return bool(done)
 
     def pause(self) -> None:
-        """Stop reading: what the server writes stays in its own buffers."""
+        """Stop reading, so that the server's data stays in its own buffers."""
         assert self._transport is not None
         self._transport.pause_reading()
 
@@ -214,7 +214,7 @@ class Wire(asyncio.Protocol):
             if not future.done():
                 reason = f": it sent no frame ({self.garbage})" if self.garbage else ""
                 future.set_exception(NoAnswer(f"{self.address} closed the connection{reason}"))
-                future.exception()  # a case need not look at all of them
+                future.exception()  # a case may leave some unread
         self._waiting.clear()
         if not self._ended.done():
             self._ended.set_result(None)
@@ -224,13 +224,13 @@ async def connect(address: str, log: WireLog, *, within_s: float = 5.0) -> Wire:
     """Open a connection to `host:port`. Raises CannotConnect."""
     try:
         host, port = parse_address(address)
-    except ValueError as error:  # a name server may tell anything
+    except ValueError as error:  # a name server may return any text
         raise CannotConnect(str(error)) from None
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(within_s):
             _, wire = await loop.create_connection(lambda: Wire(address, log), host, port)
-    except (OSError, TimeoutError, UnicodeError) as error:  # no name of a host: UnicodeError
+    except (OSError, TimeoutError, UnicodeError) as error:  # an invalid host name: UnicodeError
         reason = str(error) or f"no answer in {within_s:g} s"
         raise CannotConnect(f"cannot connect to {address}: {reason}") from None
     return wire
@@ -245,7 +245,7 @@ def request(
     version: int = 409,
     oneway: bool = False,
 ) -> RemotingCommand:
-    """A request; values of `ext` become text as Java writes them."""
+    """Make a request; values of `ext` become text as Java writes them."""
     command = RemotingCommand.request(code, _texts(ext or {}), body, oneway=oneway)
     command.serialize_type = serialize_type
     command.version = version

@@ -1,4 +1,4 @@
-"""Decoded log of the wire during a case, for the report of a case that fails."""
+"""Decoded log of the frames of a case, for the report of a failed case."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Callable
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 
-LINES_MAX = 400  # of a case: a flood tells nothing that its beginning does not tell
+LINES_MAX = 400  # of a case: the beginning of a flood is enough
 BODY_SHOWN = 200  # bytes
 
 
 class WireLog:
-    """Lines of one case: time since its beginning, direction, peer, and the frame in words."""
+    """The lines of one case: time since its start, direction, peer, and the frame in words."""
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self.lines: list[str] = []

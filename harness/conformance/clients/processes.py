@@ -1,4 +1,4 @@
-"""Clients under test as processes of this machine, over the line protocol (docs/client-protocol.md)."""
+"""Clients under test as processes on this machine that speak the line protocol (docs/client-protocol.md)."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ MODULES = {"own": "staticfire.harness.clients", "cpp": "staticfire.harness.clien
 
 
 class ProcessClients:
-    """A command that becomes a producer or a consumer when the role is added to it.
+    """Starts clients by a command, to which the role is appended.
 
-    Use it as a context manager: the logs of the processes lie in a folder for the time being.
+    Use it as a context manager: the logs of the processes are in a temporary folder.
     """
 
     def __init__(
         self, name: str, command: Sequence[str], *, takes_log_folder: bool = False
     ) -> None:
-        """`takes_log_folder`: the first line names a folder for the client's logs, which goes with the processes."""
+        """`takes_log_folder`: the first line names a folder for the client's logs, removed with the processes."""
         self.name = name
         self.broken = ""
         self._command = tuple(command)
@@ -52,7 +52,7 @@ class ProcessClients:
     async def start(
         self, role: str, configuration: Mapping[str, object], emit: Emit
     ) -> ClientInProcess:
-        """Raises ClientUnusable."""
+        """Start a client process. Raises ClientUnusable."""
         self._count += 1
         own = Path(self._folder.name) / f"{role}-{self._count}"
         log = own.with_suffix(".log")
@@ -103,11 +103,11 @@ class ClientInProcess:
             self._stdin.write,
             configuration,
         )
-        self._is_silent = False  # it says no more
+        self._is_silent = False  # no more output follows
         self._reading = asyncio.get_running_loop().create_task(self._read())
 
     async def _read(self) -> None:
-        """Read the output of the process until its end."""
+        """Read the output of the process to its end."""
         try:
             await self._port.run()
         except ClientBroken as error:
@@ -128,7 +128,7 @@ class ClientInProcess:
         self.ended = f"the client ended {how}{self._last_words()}"
 
     def _last_words(self) -> str:
-        """The last line on standard error, for a complaint."""
+        """Return the last line on standard error, for an error message."""
         with suppress(OSError):
             lines = self._log.read_text(encoding="utf-8", errors="replace").split("\n")
             said = [line.strip() for line in lines if line.strip()]
@@ -166,6 +166,6 @@ def _variables() -> dict[str, str]:
 
 
 def our_clients(python: str, client: str) -> ProcessClients:
-    """The processes of a client that comes with us: "own" or "cpp"."""
+    """Return the maker of a bundled client: "own" or "cpp"."""
     command = (python, *PYTHON_OPTIONS, MODULES[client])
     return ProcessClients(client, command, takes_log_folder=client == "cpp")

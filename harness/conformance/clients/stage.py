@@ -11,7 +11,7 @@ from staticfire.harness.conformance.client_proxy import ClientProxy
 
 
 class Stage:
-    """The clients of one case; they end with its bench."""
+    """The clients of one case; its bench ends them."""
 
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
@@ -19,11 +19,11 @@ class Stage:
         bench.at_the_end(self._close)
 
     async def producer(self, topic: str, **fields: object) -> Client:
-        """A producer that has started. Raises NotTriable, ClientUnusable."""
+        """Start a producer. Raises NotTriable, ClientUnusable."""
         return await self._start("producer", {"topic": topic, "group": "conformance", **fields})
 
     async def consumer(self, topic: str, group: str, **fields: object) -> Client:
-        """A member of a group that has started. Raises NotTriable, ClientUnusable."""
+        """Start a member of a group. Raises NotTriable, ClientUnusable."""
         return await self._start("consumer", {"topic": topic, "group": group, **fields})
 
     async def _start(self, role: str, fields: dict[str, object]) -> Client:
@@ -45,7 +45,7 @@ class Stage:
         return client
 
     async def until(self, holds: Callable[[], bool], *, within_s: float) -> bool:
-        """Wait until it holds; whether it does at last. Raises ClientGone."""
+        """Wait until the condition holds; return whether it does in time. Raises ClientGone."""
         loop = asyncio.get_running_loop()
         until_s = loop.time() + within_s
         while not holds():
@@ -57,7 +57,7 @@ class Stage:
         return True
 
     def consumed(self) -> set[str]:
-        """Keys of what any client of the case has consumed."""
+        """Return the keys of all messages that clients of the case have consumed."""
         return {key for client in self.clients for key in client.consumed_keys()}
 
     async def _close(self) -> None:

@@ -1,4 +1,4 @@
-"""The head of a report: its verdict in words, the choice of cases, versions and date."""
+"""The head of a report: its verdict in words, the selected cases, versions and date."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SENTENCES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class About:
-    """The head of a report. Reports of earlier versions did not record all of it: then a field is empty."""
+    """The head of a report. Fields that an earlier version did not record are empty."""
 
     profile: str = ""
     command: str = ""  # repeats the run
@@ -31,24 +31,24 @@ class About:
 
     @property
     def version_text(self) -> str:
-        """The versions in one line; empty where none was recorded."""
+        """Return the versions in one line; empty if none was recorded."""
         return ", ".join(f"{name} {value}" for name, value in self.versions.items())
 
 
 def about_now(profile: str, command: str) -> About:
-    """Return the head of a report that is written now."""
+    """Return the head of a report written now."""
     written = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     return About(profile=profile, command=command, written=written, versions=versions())
 
 
 def verdict_of(result: SuiteResult) -> str:
-    """One of the keys of SENTENCES. The exit status of `staticfire conform` follows the same order."""
+    """Return one of the keys of SENTENCES. The exit status of `staticfire conform` follows the same order."""
     cases = [(one.clause.level, one.outcome) for one in result.results]
     return verdict_from(cases, floor=result.floor, is_stopped=bool(result.stopped))
 
 
 def verdict_from(cases: Sequence[tuple[str, str]], *, floor: int, is_stopped: bool) -> str:
-    """The same, from the level and the outcome of each case. `floor`: how many cases must have run."""
+    """Return the verdict from the level and outcome of each case. `floor` is the least number of cases that ran."""
     if any(outcome == Outcome.ERROR for _, outcome in cases):
         return BROKEN_SUITE
     if any(outcome == Outcome.FAILED and level in BINDING for level, outcome in cases):

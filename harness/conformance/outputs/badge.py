@@ -1,4 +1,4 @@
-"""A badge in the shape that shields.io's `endpoint` reads."""
+"""A badge in the format of shields.io's `endpoint`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from staticfire.harness.conformance.sites.suite import SuiteResult
 
 
 def badge(result: SuiteResult, *, profile: str) -> bytes:
-    """Green only when every MUST of the profile ran and passed."""
+    """Return the badge, green only if every MUST of the profile ran and passed."""
     musts = [one for one in result.results if one.clause.level is Level.MUST]
     passed = sum(one.outcome is Outcome.PASSED for one in musts)
     is_green = bool(musts) and passed == len(musts) and not result.is_below_floor

@@ -1,4 +1,4 @@
-"""The contract as one page of Markdown: every clause, and whether a case tries it."""
+"""The contract as one page of Markdown: every clause, and whether it has a case."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ an optional feature. **quirk**: Java does it, arguably a bug; no target is faile
 
 
 def contract_page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     by_area: defaultdict[str, list[Clause]] = defaultdict(list)
     for clause in contract().values():
         by_area[clause.area].append(clause)

@@ -1,4 +1,4 @@
-"""All outputs of a run, as files of one folder."""
+"""Writes all outputs of a run into one folder."""
 
 from __future__ import annotations
 
@@ -22,7 +22,12 @@ def write_outputs(
     command: str,
     others: Sequence[tuple[SuiteResult, About]] = (),
 ) -> list[Path]:
-    """Write every form of the result; `command` repeats the run, `others` stand in the matrix, too. Raises OSError."""
+    """Write every format of the result. Raises OSError.
+
+    Args:
+        command: repeats the run.
+        others: further columns of the matrix.
+    """
     about = about_now(profile, command)
     texts = {
         "conformance.json": to_json(result, about),

@@ -1,4 +1,4 @@
-"""A page with a column a target and a row a case, failures first, the others by area. It loads nothing."""
+"""A page with a column per target and a row per case: failures first, the others by area. It loads no resources."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Group = tuple[str, bool, Sequence[tuple[Clause, Cells]]]
 
 
 def html_matrix(reports: Sequence[tuple[SuiteResult, About]]) -> str:
-    """All targets side by side, the first one leading; a case that a target was not asked is empty there."""
+    """Return the page. The first report is the leading target; a case that a target did not run is empty there."""
     clauses = {one.clause.id: one.clause for result, _ in reports for one in result.results}
     by_id = [{one.clause.id: one for one in result.results} for result, _ in reports]
     rows = [(clause, [of.get(clause.id) for of in by_id]) for clause in clauses.values()]
@@ -54,7 +54,7 @@ def html_matrix(reports: Sequence[tuple[SuiteResult, About]]) -> str:
 
 
 def _groups(rows: Sequence[tuple[Clause, Cells]]) -> Iterator[Group]:
-    """(title, whether it holds failures, rows): what failed, MUST before MAY, then the other cases by area."""
+    """Yield (title, whether it holds failures, rows): failures, MUST before MAY, then the other cases by area."""
     failed = [row for row in rows if _is_bad(row[1])]
     if failed:
         levels = list(Level)

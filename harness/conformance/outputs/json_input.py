@@ -1,4 +1,4 @@
-"""A report that was written before, read again: a column of the matrix."""
+"""Reads an earlier report, as a column of the matrix."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ NAME = "conformance.json"
 
 
 class ReportError(ValueError):
-    """A report cannot be used: one sentence."""
+    """A report cannot be used; the text is one sentence."""
 
 
 def read_report(folder: Path) -> tuple[SuiteResult, About]:
-    """The report in a folder; cases of clauses that there are no more are left out. Raises ReportError."""
+    """Read the report in a folder, without the cases of removed clauses. Raises ReportError."""
     path = folder / NAME
     try:
         document = orjson.loads(path.read_bytes())

@@ -1,4 +1,4 @@
-"""The result as JSON, with a version of its shape."""
+"""The result as JSON, with the version of its schema."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SCHEMA_VERSION = 1
 
 
 def to_json(result: SuiteResult, about: About) -> bytes:
-    """A document that `schema_version` describes: fields may be added, none is renamed without a new version."""
+    """Return the document. Fields may be added; a renamed field needs a new `schema_version`."""
     document = {
         "schema_version": SCHEMA_VERSION,
         "target": result.target,

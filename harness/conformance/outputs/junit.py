@@ -1,4 +1,4 @@
-"""The result as JUnit XML, as CI systems read it. Control characters, which XML cannot hold, are escapes."""
+"""The result as JUnit XML for CI systems. Control characters, which XML cannot hold, are escaped."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TAGS = {
 
 
 def junit_xml(result: SuiteResult, *, command: str) -> bytes:
-    """One suite; a case that did not run is skipped with its reason, so that it is counted and not green."""
+    """Return one suite. A case that did not run is skipped with its reason, so it is counted and not green."""
     counts = result.counts()
     suite = Element(
         "testsuite",

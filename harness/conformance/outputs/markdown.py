@@ -60,7 +60,7 @@ def _areas(result: SuiteResult) -> list[str]:
 
 
 def _text(text: str) -> str:
-    """One line, without what Markdown would take for a mark of its own."""
+    """Return the text as one line, with Markdown's special characters escaped."""
     flat = printable(" ".join(text.split()))
     for mark in "\\`*_<>|[]":
         flat = flat.replace(mark, f"\\{mark}")

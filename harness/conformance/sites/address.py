@@ -1,4 +1,4 @@
-"""A cluster that runs already: the site asks for its nodes, and breaks none of them."""
+"""A running cluster: the site asks for its nodes, and breaks none of them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LACKING = {
 
 
 class AddressSite:
-    """A RocketMQ that runs at these name servers."""
+    """A running RocketMQ with these name servers."""
 
     is_virtual = False
     makes_clusters = False
@@ -49,7 +49,7 @@ class AddressSite:
         self._brokers: tuple[BrokerAddress, ...] = ()
 
     def look(self) -> tuple[BrokerAddress, ...]:
-        """The brokers there, asked once. Raises SiteFailed: nothing there, no RocketMQ, or it denies permission."""
+        """Return the brokers, asked for once. Raises SiteFailed without a RocketMQ or without permission."""
         if not self._brokers:
             self._brokers = asyncio.run(self._look())
         return self._brokers

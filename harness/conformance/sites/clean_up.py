@@ -1,4 +1,4 @@
-"""Removes what cases leave on an external target: groups, and the topics that brokers make for them."""
+"""Removes the groups that cases leave on an external target, and the topics that brokers make for groups."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SWEEP_S = 60.0
 
 
 class CleanUp:
-    """Use it with `async with` around the cases: what they made is gone behind it, and nothing else."""
+    """Removes the groups and topics made within its `async with` block, and no others."""
 
     def __init__(self, target: TargetFacts) -> None:
         self._target = target
@@ -32,7 +32,7 @@ class CleanUp:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Never raises: the target may be gone by now."""
+        """Remove them. Never raises, as the target may be gone."""
         if not self._target.may_administrate:
             return
         try:
@@ -50,7 +50,7 @@ class CleanUp:
                 for one in await bench.masters()
             }
         except (CannotConnect, NoAnswer, BadAnswer, TargetUnfit):
-            return {}  # of brokers that do not tell what they know, nothing can be told to be new
+            return {}  # without an earlier inventory of a broker, its new names cannot be recognised
         finally:
             await bench.close()
 
@@ -82,7 +82,7 @@ class CleanUp:
 async def _remove(
     broker: Wire, servers: Sequence[Wire], *, topics: Sequence[str], groups: Sequence[str]
 ) -> None:
-    """Groups first: a broker makes their retry topics anew while it knows them. Raises NoAnswer."""
+    """Remove groups, then topics: a broker recreates the retry topic of a group it knows. Raises NoAnswer."""
     for group in groups:
         fields = {"groupName": group, "removeOffset": True}
         await broker.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, fields)

@@ -1,4 +1,4 @@
-"""Cases on a clock that really ticks: those that break nothing run beside each other."""
+"""Runs cases in real time; those that break no node run concurrently."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ async def run_beside(
     *,
     mend: Callable[[], Awaitable[None]] = _nothing,
 ) -> None:
-    """Try all cases; those that break nodes come last, one by one, and `mend` follows each of them.
+    """Try all cases. Those that break nodes come last, one by one; `mend` runs after each of them.
 
-    Raises SiteFailed once the target is gone, after the cases that run at that time have ended.
+    Raises SiteFailed if the target is gone, after the running cases have ended.
     """
     runner = _Runner(target, on_result)
     room = asyncio.Semaphore(AT_ONCE)
@@ -57,7 +57,7 @@ class _Runner:
     """Tries cases until the target is gone."""
 
     def __init__(self, target: TargetFacts, on_result: OnResult) -> None:
-        self.gone = ""  # why nothing is tried any more
+        self.gone = ""  # why no more cases run
         self._target = target
         self._on_result = on_result
         self._looking = asyncio.Lock()
@@ -75,13 +75,13 @@ class _Runner:
             await self._look(case)
 
     def _no_client(self, case: Case) -> str:
-        """Return why no more cases can use the client under test; empty if they can, or need none."""
+        """Return why no more cases can use the client under test; empty if they can or do not need it."""
         clients = self._target.clients
         return clients.broken if clients is not None and Need.CLIENT in case.clause.needs else ""
 
     async def _look(self, case: Case) -> None:
-        """After a case that did not pass: whether the target is still there."""
-        async with self._looking:  # one look is enough for all that fail together
+        """Check after a failed case that the target still answers."""
+        async with self._looking:  # one check serves all cases that fail together
             if not self.gone and (reason := await why_gone(self._target)):
                 self.gone = f"the target is gone since {case.clause.id}: {reason}"
 
@@ -89,14 +89,14 @@ class _Runner:
 async def run_with_client(
     cases: Sequence[Case], target: TargetFacts, clients: ClientMaker, on_result: OnResult
 ) -> None:
-    """Try all cases if the client can be started at all."""
+    """Try all cases if the client can be started."""
     target = replace(target, clients=clients)
     clients.broken = await _complaint(target)
     await run_beside(cases, target, on_result)
 
 
 async def _complaint(target: TargetFacts) -> str:
-    """Return why no case can use the client, as a sentence; empty if it starts."""
+    """Return why no case can use the client, as a sentence; empty if the client starts."""
     bench = Bench(target, WireLog(asyncio.get_running_loop().time), "client")
     try:
         await Stage(bench).producer(bench.fresh_name())

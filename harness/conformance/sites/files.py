@@ -1,4 +1,4 @@
-"""Files of a node that does not run, written or removed behind its back."""
+"""Writes and removes files of a stopped node."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from staticfire.system_under_test.runtime.env import Storage
 
 
 def change_files(storage: Storage, files: Mapping[str, bytes | None]) -> None:
-    """Give these files new contents, for good; None removes one."""
+    """Write these files durably; None removes one."""
     for path, data in files.items():
         folder = path.rpartition("/")[0]
         if data is None:

@@ -1,4 +1,4 @@
-"""Our own cluster on this machine's loopback, in a thread of this process: the other side for clients of any make."""
+"""Our own cluster on loopback, in a thread of this process, as the target of any client library."""
 
 from __future__ import annotations
 

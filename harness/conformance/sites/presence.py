@@ -1,4 +1,4 @@
-"""Checks that a target is there, is a RocketMQ and accepts us: before the first case, and after failures."""
+"""Checks before the first case and after failures that the target is a RocketMQ and accepts our requests."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCod
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.remoting.address import parse_address
 
-GREETING_S = 3.0  # for the greeting of another product
+GREETING_S = 3.0  # wait for the greeting of another product
 NOT_ROCKETMQ = (NoAnswer, BadAnswer, TargetUnfit)
-# What servers say to a request of HTTP that they do not understand, by its beginning.
+# First bytes of the answers of other servers to an HTTP request.
 _PRODUCTS = (
     (b"HTTP/", "an HTTP server"),
     (b"-ERR", "a server of lines, such as Redis"),
@@ -31,7 +31,7 @@ _PRODUCTS = (
 
 
 async def find_brokers(target: TargetFacts) -> tuple[BrokerAddress, ...]:
-    """The brokers that the last name server knows; every name server must know a master. Raises SiteFailed."""
+    """Return the brokers of the last name server; every name server must know a master. Raises SiteFailed."""
     brokers: tuple[BrokerAddress, ...] = ()
     for number, address in enumerate(target.name_servers):
         bench = _bench(target)
@@ -49,7 +49,7 @@ async def find_brokers(target: TargetFacts) -> tuple[BrokerAddress, ...]:
 
 
 async def require_admitted(target: TargetFacts) -> None:
-    """Raises SiteFailed if the master that cases use is out of reach, or denies us what cases do."""
+    """Raise SiteFailed if the master that cases use is out of reach, or denies requests of cases."""
     bench = _bench(target)
     try:
         master = await bench.master()
@@ -74,7 +74,7 @@ async def why_gone(target: TargetFacts) -> str:
     bench = _bench(target)
     try:
         broker = await bench.broker()
-        await broker.ask(RequestCode.GET_BROKER_RUNTIME_INFO)  # whatever it answers
+        await broker.ask(RequestCode.GET_BROKER_RUNTIME_INFO)  # any answer will do
     except (CannotConnect, *NOT_ROCKETMQ) as error:
         return str(error)
     finally:
@@ -115,7 +115,7 @@ async def _notified(address: str, role: str, error: Exception) -> str:
 
 
 async def _denial(bench: Bench, broker: Wire, address: str) -> RemotingCommand | None:
-    """The answer with which a broker refuses a topic or a message for want of permission."""
+    """Return the answer by which a broker denies permission for a topic or a message; None if it does not."""
     name = bench.fresh_name()
     answers = []
     if bench.target.may_administrate:
@@ -127,5 +127,5 @@ async def _denial(bench: Bench, broker: Wire, address: str) -> RemotingCommand |
 
 
 def _is_denial(answer: RemotingCommand) -> bool:
-    """5.x has a code for it; 4.9 says so in the remark of a general one."""
+    """Whether an answer denies permission: 5.x has a code, 4.9 a general code and a remark."""
     return answer.code == ResponseCode.NO_PERMISSION or "AclException" in (answer.remark or "")

@@ -1,4 +1,4 @@
-"""Checks that a target is up and complete, before the first case and after each that broke something."""
+"""Checks that a target is up and complete, before the first case and after each case that broke a node."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ NOT_YET = (CannotConnect, NoAnswer, BadAnswer, TargetUnfit)
 
 
 async def until_serving(target: TargetFacts, brokers: int, *, within_s: float = UP_S) -> None:
-    """Wait until every name server knows this many brokers and every master stores what is sent as asked.
+    """Wait until every name server knows this many brokers and every master stores a message as configured.
 
-    Raises SiteFailed with what was missing last.
+    Raises SiteFailed with the part that was still missing.
     """
     missing = "nothing was asked yet"
     try:
@@ -43,10 +43,10 @@ async def until_serving(target: TargetFacts, brokers: int, *, within_s: float = 
 
 
 async def until_checked(target: TargetFacts) -> None:
-    """Wait until the master that cases use has the topic of half messages, or FIRST_CHECK_S are over.
+    """Wait until the master that cases use has the topic of half messages, at most FIRST_CHECK_S.
 
-    Java 4.9.8 makes the topic at its first check. Until then it removes the queue of half messages with each topic that
-    a case removes, and takes the ends of earlier half messages for those of later ones (RMQ-TXN-13).
+    Java 4.9.8 makes the topic at its first check. Until then the removal of any topic also removes the queue of half
+    messages, and the broker confuses the ends of earlier half messages with those of later ones (RMQ-TXN-13).
     """
     loop = asyncio.get_running_loop()
     until_s = loop.time() + FIRST_CHECK_S
@@ -56,14 +56,14 @@ async def until_checked(target: TargetFacts) -> None:
             if HALF_TOPIC in (await inventory(await bench.broker())).topics:
                 return
         except NOT_YET:
-            pass  # it is asked again
+            pass  # the loop asks again
         finally:
             await bench.close()
         await asyncio.sleep(POLL_S)
 
 
 async def _missing(bench: Bench, brokers: int) -> str:
-    """Return what the target lacks, as a sentence; empty if nothing."""
+    """Return what the target lacks, as a sentence; empty if it is complete."""
     for number, address in enumerate(bench.target.name_servers):
         known = await bench.known_brokers(await bench.name_server(number))
         if len(known) < brokers:

@@ -28,16 +28,17 @@ from staticfire.harness.rocketmq.assembly.target_choice import make_target
 from staticfire.system_under_test.runtime.real_env import RealStorage
 
 POWER_NEEDS = ("disk", "disk.power_cut", "disk.slow", "disk.wipe")
-LOCAL = ("processes", "namespaces")  # environments whose nodes keep their files on this machine
+LOCAL = ("processes", "namespaces")  # environments with the nodes' files on this machine
 
 
 class RealSite:
-    """Two name servers and two pairs of brokers on real machines, and new ones for each case that needs its own.
+    """Two name servers and two pairs of brokers on real machines; a case may get a new cluster of its own.
 
     Args:
-        environment: as in a campaign.
-        options: of the campaign that describes the cluster: `mode`, `target`, `defect`, `broker_properties`, ...
-        machine_options: of the machines.
+        environment: name of the environment, as in a campaign.
+        options: options of the campaign that describes the cluster: `mode`, `target`, `defect`, `broker_properties`,
+            ...
+        machine_options: options of the machines.
     """
 
     is_virtual = False
@@ -72,7 +73,7 @@ class RealSite:
             raise SiteFailed(str(error)) from error
 
     async def _run(self, cases: Sequence[Case], on_result: OnResult) -> None:
-        """One cluster for all cases that leave it as it was, then one for each of the others."""
+        """Run the cases that leave the cluster intact on one cluster, then each other case on its own."""
         gone: list[SiteFailed] = []
         shared = [case for case in cases if not case.needs_own_cluster]
         for together in (shared, *([case] for case in cases if case.needs_own_cluster)):
@@ -85,7 +86,7 @@ class RealSite:
             raise gone[0]
 
     async def _run_together(self, cases: Sequence[Case], on_result: OnResult) -> None:
-        """Raises SiteFailed, EnvironmentFailed."""
+        """Run cases on one cluster. Raises SiteFailed, EnvironmentFailed."""
         campaign = replace(self.campaign, **cases[0].cluster)
         provider = make_provider(campaign.environment, self._machine_options)
         environment = RealEnvironment(
@@ -113,14 +114,14 @@ class RealSite:
 
             if campaign.target == "apache" and _ask_about_transactions(cases):
                 await until_checked(target)
-            if cases[0].needs_own_cluster:  # nothing runs in it afterwards
+            if cases[0].needs_own_cluster:  # no case runs in it afterwards
                 await run_beside(cases, target, on_result)
             else:
                 await run_beside(cases, target, on_result, mend=mend)
 
 
 def _ask_about_transactions(cases: Sequence[Case]) -> bool:
-    """Whether cases that share a cluster need a broker that asks producers about transactions."""
+    """Whether cases of a shared cluster need a broker that asks producers about transactions."""
     return any(
         case.clause.area_id == "TXN" and case.is_slow and not case.needs_own_cluster
         for case in cases

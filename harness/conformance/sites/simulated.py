@@ -1,4 +1,4 @@
-"""A cluster in the simulation for each case: virtual time, no state that one case could leave to the next."""
+"""A new simulated cluster for each case: virtual time, and no state shared between cases."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ TOPOLOGY: Mapping[str, object] = {
 
 
 class SimulatedSite:
-    """Two name servers and two pairs of brokers, new for each case; the client under test is our own.
+    """Two name servers and two pairs of brokers, new for each case; our own client is under test.
 
     Args:
-        seed: what the world of a case depends on, besides the case.
-        options: of the campaign that describes the cluster: `mode`, `defect`, `broker_properties`, ...
+        seed: seed of each case's world.
+        options: options of the campaign that describes the cluster: `mode`, `defect`, `broker_properties`, ...
     """
 
     is_virtual = True

@@ -1,4 +1,4 @@
-"""The face of a site, in which a target runs."""
+"""The interface of a site, which runs or reaches a target."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ OnResult = Callable[[CaseResult], None]
 
 
 class Site(Protocol):
-    """The interface of a site, which runs a target."""
+    """A site, which runs or reaches a target."""
 
     name: str  # "simulation", "address 10.0.0.1:9876"
-    is_virtual: bool  # its clock is not the one on the wall: waiting costs nothing
-    makes_clusters: bool  # a case may have a cluster of its own, with other options
+    is_virtual: bool  # its time is virtual: waiting takes no real time
+    makes_clusters: bool  # a case may have its own cluster with other options
 
     def lacks(self, need: Need) -> str | None:
-        """Return why a need is not met here; None if it is. Raises SiteFailed."""
+        """Return why the site does not meet a need; None if it does. Raises SiteFailed."""
         ...
 
     def run(self, cases: Sequence[Case], on_result: OnResult) -> None:
-        """Run the cases and report each result. A case without a report was not run.
+        """Run the cases and report each result. A case without a report did not run.
 
-        Raises SiteFailed. Ctrl-C and SIGTERM raise KeyboardInterrupt, once what was made is removed.
+        Raises SiteFailed. Ctrl-C and SIGTERM raise KeyboardInterrupt after the clean-up.
         """
         ...
 
 
 class SiteFailed(Exception):
-    """The target is not there, or not a RocketMQ: one sentence."""
+    """The target is missing or is no RocketMQ; the text is one sentence."""

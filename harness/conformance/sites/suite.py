@@ -1,4 +1,4 @@
-"""Chooses the cases that run, and sums up their results."""
+"""Selects the cases that run, and sums up their results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from staticfire.harness.conformance.clause import BINDING, Clause, Level, contra
 from staticfire.harness.conformance.result import CaseResult, Outcome
 from staticfire.harness.conformance.sites.site import Site, SiteFailed
 
-FLOOR = 10  # cases that must have run, or half of a smaller choice: fewer prove nothing
+FLOOR = 10  # least number of cases for a verdict, or half of a smaller selection
 BROKER_CORE = (
     *("REM", "SND", "PUL", "LPL", "ORD", "DLY", "RTY"),
     *("TXN", "FLT", "OFF", "RBL", "ADM", "LIM"),
@@ -34,7 +34,7 @@ class SuiteResult:
     target: str
     results: tuple[CaseResult, ...]
     floor: int
-    stopped: str = ""  # why the target could not be tried to the end, in a sentence
+    stopped: str = ""  # why the suite stopped early, as a sentence
     is_interrupted: bool = False  # the user stopped it
 
     def counts(self) -> Counter[Outcome]:
@@ -42,7 +42,7 @@ class SuiteResult:
 
     @property
     def broken(self) -> tuple[CaseResult, ...]:
-        """Return the failures that fail the target: of clauses that it must or should keep."""
+        """Return the failures of MUST and SHOULD clauses, which fail the target."""
         return tuple(
             result
             for result in self.results
@@ -63,7 +63,7 @@ class SuiteResult:
 
 
 def choose(profile: str, patterns: Sequence[str]) -> tuple[Clause, ...]:
-    """The clauses of a profile that a pattern picks; without patterns all of them. Raises ValueError."""
+    """Return the clauses of a profile that match a pattern; without patterns all. Raises ValueError."""
     wanted = PROFILES[profile]
     return tuple(
         clause
@@ -81,12 +81,13 @@ def run_suite(
     expected: Callable[[CaseResult], CaseResult] = lambda result: result,
     on_result: Callable[[CaseResult], None] = lambda _: None,
 ) -> SuiteResult:
-    """Try the cases of these clauses. What cannot be tried here is `not run`, with its reason.
+    """Try the cases of these clauses. A case that cannot run here is `not run`, with the reason.
 
-    So is everything that was left when the target went away or the user interrupted, or all of it where there was none.
+    The same holds for the remaining cases after the target went away or the user interrupted, and for all cases without
+    a target.
 
     Args:
-        expected: makes of a result what it counts for.
+        expected: applies the expectations to a result.
     """
     results: dict[str, CaseResult] = {}
 
@@ -121,7 +122,7 @@ def run_suite(
 def _runnable(
     site: Site, clauses: Sequence[Clause], take: Callable[[CaseResult], None], *, slow: bool
 ) -> list[Case]:
-    """The cases that can be tried here; the others are reported to `take`. Raises SiteFailed."""
+    """Return the cases that can run here; report the others to `take`. Raises SiteFailed."""
     runnable: list[Case] = []
     for clause in clauses:
         found = cases().get(clause.id)
@@ -134,7 +135,7 @@ def _runnable(
 
 
 def is_quirk(clause: Clause) -> bool:
-    """Whether Java itself does not keep the clause, so that no target is failed for it."""
+    """Whether Java itself breaks the clause, so that it fails no target."""
     return clause.level is Level.QUIRK or bool(clause.quirk)
 
 

@@ -1,4 +1,4 @@
-"""The conformance suite as tests, a test a case: see `staticfire.harness.plugin.pytest_plugin`."""
+"""The conformance suite as tests, one per case: see `staticfire.harness.plugin.pytest_plugin`."""
 
 from __future__ import annotations
 
