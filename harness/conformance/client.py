@@ -71,7 +71,7 @@ class ClientMaker(Protocol):
     async def start(
         self, role: str, configuration: Mapping[str, object], emit: Emit
     ) -> RunningClient:
-        """Raises ClientUnusable."""
+        """Start a client process. Raises ClientUnusable."""
         ...
 
 
