@@ -91,7 +91,7 @@ def test_the_museum_is_as_large_as_it_says() -> None:
 def test_a_recipe_is_a_campaign(defect: Defect) -> None:
     campaign = draw_campaign(1, given_options(**NO_OPTIONS, defect=defect.name))
     assert campaign.defect == defect.name
-    assert campaign.plan
+    assert campaign.plan or defect.campaign["faults"] == []
 
 
 @pytest.mark.parametrize(
