@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from staticfire.spark_analysis.synthesis.scenario import Scenario, ScenarioInjection
 
 GAP_MAX_S = 5.0
+SEND_S = 3.0  # that a client gives a send
 WAITED_S = 12.0
 
 
@@ -39,6 +40,17 @@ def _producer_stuck(scenario: Scenario, _sets: int) -> None:
     scenario.drained(6 * WAITED_S + 2)
     scenario.expect_of_run("producer_stuck", key=first, topic=scenario.topic)
     scenario.expect_of_run("send_gap", key=first, topic=scenario.topic)
+
+
+def _overdue_send(scenario: Scenario, _sets: int) -> None:
+    """A send fails long after its time."""
+    _producer(scenario)
+    failed = scenario.send(0.1, "fail", takes_s=WAITED_S)
+    key = scenario.send(WAITED_S + 1)
+    scenario.consume(WAITED_S + 2, key, 1)
+    scenario.drained(WAITED_S + 3)
+    scenario.expect_of_run("overdue_send", key=failed, topic=scenario.topic)
+    scenario.expect_of_run("send_gap", key=failed, topic=scenario.topic)
 
 
 def _refused_at_rest(scenario: Scenario, _sets: int) -> None:
@@ -102,6 +114,7 @@ def _delivery_gap(scenario: Scenario, _sets: int) -> None:
 GAP_INJECTIONS: Mapping[str, ScenarioInjection] = {
     "send_gap": _send_gap,
     "producer_stuck": _producer_stuck,
+    "overdue_send": _overdue_send,
     "refused_at_rest": _refused_at_rest,
     "weak_at_rest": _weak_at_rest,
     "lost_reply": _lost_reply,

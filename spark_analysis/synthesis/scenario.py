@@ -111,6 +111,7 @@ class Scenario:
         queue: int = 0,
         process: int = 0,
         status: str = "SEND_OK",
+        takes_s: float = TOOK_S,
         **more: object,
     ) -> str:
         """A send that begins then; returns its key. What is kept back at first has no offset."""
@@ -131,7 +132,7 @@ class Scenario:
         }
         ended = value if end == "fail" else {**position, **value}
         error = None if end == "ok" else "so it ended"
-        self.op(at_s + TOOK_S, end, "send", ended, process=mine, error=error)
+        self.op(at_s + takes_s, end, "send", ended, process=mine, error=error)
         return key
 
     def observe(self, at_s: float, kind: str, **seen: object) -> None:

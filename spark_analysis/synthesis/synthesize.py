@@ -28,7 +28,7 @@ from staticfire.checkers.model.columns import LogKey
 from staticfire.checkers.model.history import NEMESIS, Op, OpType, encode_op
 from staticfire.spark_analysis.runs.inputs import FACTS_FILE, OBSERVATIONS_FILE
 from staticfire.spark_analysis.runs.raw import RAW_FOLDER, RawWriter
-from staticfire.spark_analysis.synthesis.injected_gaps import GAP_MAX_S
+from staticfire.spark_analysis.synthesis.injected_gaps import GAP_MAX_S, SEND_S
 from staticfire.spark_analysis.synthesis.injected_scenarios import (
     CHECK_AFTER_S,
     CHECK_MAX,
@@ -305,7 +305,7 @@ class _Synthesis:
             faults=tuple(faults),
             exits=tuple(scenarios.exits),
             reserved_s=RETENTION_S,
-            timings=Timings(poll_s=BATCH_WAITS_S),
+            timings=Timings(poll_s=BATCH_WAITS_S, send_s=SEND_S),
             floors=MinimumEvidence(),
             # What was seen belongs to the scenarios.
             wall_epoch_ms=WALL_EPOCH_MS if scenarios.sets else None,

@@ -99,7 +99,10 @@ def test_machines_are_taken_over() -> None:
         ({"target": "address"}, "needs --name-server"),
         ({"name_server": "h:1"}, "--name-server is only for --environment address"),
         ({"client": "cpp"}, "for C"),
-        ({"defect": "none-such"}, "unknown defect 'none-such', and not a .diff file; there are: ack-before-fsync"),
+        (
+            {"defect": "none-such"},
+            "unknown defect 'none-such', and not a .diff file; there are: ack-before-fsync",
+        ),
         ({"faults": ("none",)}, "faults"),
         ({"mode": "strict"}, "mode is 'strict'; allowed: hardened, faithful"),
         ({"broker_properties": {"noSuchProperty": 1}}, "noSuchProperty"),

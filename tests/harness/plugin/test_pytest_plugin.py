@@ -184,7 +184,10 @@ def test_every_option_of_the_marker_is_honoured_or_refused(tmp_path: Path) -> No
     assert "the marker campaign: environment is 'moon'; allowed: simulation" in done.stdout
     assert "allowed: processes, namespaces, docker, ssh with --target apache" in done.stdout
     assert "for C++" in done.stdout
-    assert "the marker campaign: unknown defect 'none-such'; there are:" in done.stdout
+    assert (
+        "the marker campaign: unknown defect 'none-such', and not a .diff file; there are:"
+        in done.stdout
+    )
     junit = (tmp_path / "junit.xml").read_text()
     assert junit.count('name="campaign_caveat" value="no fault was injected') == 1
 
