@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import difflib
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
-from random import Random
 
 # Modules that no simulated run reaches: the real machine, certificates, the command line, colours of JSON.
 LEFT_OUT = (
@@ -33,6 +34,7 @@ class Mutation:
         line: number of the line, from 1.
         kind: class of the change.
         start, end: columns of the text that is replaced, in bytes of the line.
+        name: by the text of the line, so that it stays the same when the module changes elsewhere.
     """
 
     module: str
@@ -41,10 +43,7 @@ class Mutation:
     start: int
     end: int
     text: str
-
-    @property
-    def name(self) -> str:
-        return f"{self.module}:{self.line}:{self.start} {self.kind}"
+    name: str
 
     def change(self, system: Path) -> tuple[str, str]:
         """Return the module before and after."""
@@ -69,13 +68,15 @@ class Mutation:
 
 
 def sample(system: Path, seed: int, count: int) -> list[Mutation]:
-    """Draw mutations by the seed: kinds take turns, and the mutations of a kind are drawn."""
-    random = Random(f"mutants/{seed}")
+    """Draw mutations by the seed: kinds take turns, and the mutations of a kind come in the order of a hash.
+
+    A change of the system changes the sample only by the mutations of the changed lines.
+    """
     by_kind: dict[str, list[Mutation]] = {}
     for mutation in mutations(system):
         by_kind.setdefault(mutation.kind, []).append(mutation)
     for candidates in by_kind.values():
-        random.shuffle(candidates)
+        candidates.sort(key=lambda one: sha256(f"{seed}/{one.name}".encode()).digest())
     drawn: list[Mutation] = []
     while len(drawn) < count and any(by_kind.values()):
         for kind in sorted(by_kind):
@@ -96,10 +97,23 @@ def mutations(system: Path) -> Iterator[Mutation]:
 
 def mutations_of(module: str, source: str) -> Iterator[Mutation]:
     """Return the mutations of one module that change one line."""
+    lines, known = source.splitlines(), Counter[str]()
     for node in _code(ast.parse(source)):
         for kind, start, end, text in _changes(node):
+            line = lines[node.lineno - 1].encode()
+            column = start - (len(line) - len(line.lstrip()))
+            name = f"{module}: {kind} at {column} of {line.decode().strip()}"
+            known[name] += 1
+            if known[name] > 1:
+                name += f" (number {known[name]})"
             yield Mutation(
-                module=module, line=node.lineno, kind=kind, start=start, end=end, text=text
+                module=module,
+                line=node.lineno,
+                kind=kind,
+                start=start,
+                end=end,
+                text=text,
+                name=name,
             )
 
 

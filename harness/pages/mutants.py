@@ -59,7 +59,7 @@ def kinds_table() -> str:
 def survivors_table() -> str:
     """Return the table of survivors."""
     rows = [
-        (f"`{trial.name}`", _change(trial), f"{trial.differs} of {trial.hunts}", trial.equivalent)
+        (_where(trial), _change(trial), f"{trial.differs} of {trial.hunts}", trial.equivalent)
         for trial in read_trials().trials
         if not trial.found_by
     ]
@@ -69,7 +69,7 @@ def survivors_table() -> str:
 def found_table() -> str:
     """Return the table of found mutants, with what found them."""
     rows = [
-        (f"`{trial.name}`", _change(trial), trial.found_by, _cell(trial.reason[:80]))
+        (_where(trial), _change(trial), trial.found_by, _cell(trial.reason[:80]))
         for trial in read_trials().trials
         if trial.found_by
     ]
@@ -82,6 +82,11 @@ def rule_text() -> str:
         f"A survivor counts as equivalent only if no digest differs in {EQUIVALENT_SEEDS} seeds and a reason is written"
         " into the file."
     )
+
+
+def _where(trial: Trial) -> str:
+    """Return the module and the kind of the change; its lines are in another column."""
+    return f"`{trial.name.partition(' at ')[0]}`"
 
 
 def _change(trial: Trial) -> str:

@@ -66,9 +66,27 @@ def test_a_sample_is_fixed_by_its_seed_and_compiles(tmp_path: Path) -> None:
         assert sum(differing) == 1
 
 
+def test_a_change_elsewhere_leaves_the_names_and_their_order(tmp_path: Path) -> None:
+    (tmp_path / "m.py").write_text(SOURCE)
+    before = [one.name for one in sample(tmp_path, 1, 100)]
+    assert "m.py: comparison at 4 of if a < b:" in before
+    (tmp_path / "m.py").write_text(
+        SOURCE.replace("LIMIT: int = 3\n", "# Greater.\nLIMIT: int = 5\n")
+    )
+    after = [one.name for one in sample(tmp_path, 1, 100)]
+    assert [name for name in after if "LIMIT" not in name] == [
+        name for name in before if "LIMIT" not in name
+    ]
+
+
+def test_equal_lines_have_names_of_their_own() -> None:
+    names = [one.name for one in mutations_of("m.py", "x = 1\nx = 1\n")]
+    assert names == ["m.py: constant at 4 of x = 1", "m.py: constant at 4 of x = 1 (number 2)"]
+
+
 def test_a_mutant_is_a_diff_against_the_repository(tmp_path: Path) -> None:
     (tmp_path / "m.py").write_text("x = 1\n")
-    mutation = Mutation(module="m.py", line=1, kind="constant", start=4, end=5, text="2")
+    mutation = Mutation(module="m.py", line=1, kind="constant", start=4, end=5, text="2", name="x")
     lines = mutation.diff(tmp_path).splitlines()
     assert lines[:2] == ["--- a/system_under_test/m.py", "+++ b/system_under_test/m.py"]
     assert lines[-2:] == ["-x = 1", "+x = 2"]
