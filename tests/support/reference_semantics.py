@@ -396,6 +396,11 @@ def transactions(
         is_left = send.queue is not None if end == "unknown" else end == "commit" and stored
         if is_left and later and first_asked_ns > due_ns:
             found["unresolved_transaction", send.key] += 1
+        is_open = asked and all(op.value["state"] == "unknown" for op in asked)
+        if is_left and is_open and send.attempts == 1 and len(asked) < check_max:
+            given_up_ns = asked[-1].time_ns + round(3 * every_s * NS_PER_S) + REQUEST_NS
+            if any(op.f == "check_back" and op.time_ns >= given_up_ns for op in ops):
+                found["unresolved_transaction", send.key] += 1
         if asked:
             early_ns = began_ns(ops, send) + round(after_s * NS_PER_S) - asked[0].time_ns
             if early_ns > ROUGHLY_NS:
