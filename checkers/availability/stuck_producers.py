@@ -21,9 +21,10 @@ what the profile promises. One such answer is the broker's own word that it wait
 that lie so low in the log that no follower can have been haSlaveFallbehindMax behind are asked for: under load a broker
 may legally not wait for followers that are.
 
-**overdue_send**: a send ended later than `OVERDUE` times the time that the client gives a send with all its attempts,
-or a request with its reply (outside the simulation `REQUESTS` times, as a busy machine holds clients up). What befalls
-brokers and the network is no excuse: the client has the time to itself. Asked of clients whose time is known.
+**overdue_send**: a send ended later than `OVERDUE_TIMES` times the time that the client gives a send with all its
+attempts, or a request with its reply (outside the simulation `REQUESTS` times, as a busy machine holds clients up).
+Faults of brokers and of the network are no excuse, because the client ends a send by its own clock. Asked of clients
+whose time is known.
 
 Cannot see: a producer that stops sending, one near faults that gets through now and then, sends of forwarders, refusals
 and weak statuses that are rarer, weak statuses of messages whose physical offset is unknown, and sends of which nothing
@@ -57,8 +58,8 @@ from staticfire.checkers.model.event_times import began_latest, ended_earliest
 from staticfire.checkers.model.intervals import Span, joined, without
 
 STUCK, REFUSED, WEAK = "producer_stuck", "refused_at_rest", "weak_at_rest"
-LATE = "overdue_send"
-OVERDUE = 2
+OVERDUE = "overdue_send"
+OVERDUE_TIMES = 2  # as long as a client gives a send, in the simulation
 REQUESTS = 4  # in a row that had their whole time, and a broker that was well
 SENDS_MIN = 4
 REQUEST_BYTES_MAX = 16 << 20  # what a broker stores of one request, at most
@@ -70,7 +71,7 @@ def check_stuck_producers(columns: Columns, context: Context) -> Verdict:
     findings = [
         finding
         for node in context.facts.producers
-        for judged in (_stuck, _refused_at_rest, _weak_at_rest, _late)
+        for judged in (_stuck, _refused_at_rest, _weak_at_rest, _overdue_send)
         if (finding := judged(columns, context, node)) is not None
     ]
     counts = {"producers": len(context.facts.producers)}
@@ -152,19 +153,19 @@ def _weak_at_rest(columns: Columns, context: Context, node: str) -> Finding | No
     return _again_and_again(columns, context, node, WEAK, weak, "answered with a weaker status")
 
 
-def _late(columns: Columns, context: Context, node: str) -> Finding | None:
+def _overdue_send(columns: Columns, context: Context, node: str) -> Finding | None:
     """The first send of the node that took too long, while nothing held the node up."""
     sends = columns.sends
     rows = sends_by(sends, context, (node,))
-    for row in rows[_overdue(sends, context)[rows]].tolist():
+    for row in rows[_took_too_long(sends, context)[rows]].tolist():
         began_ns, ended_ns = int(began_latest(sends, row)), int(ended_earliest(sends, row))
-        if context.excuses.find(LATE, began_ns, ended_ns, None, (node,)) is None:
+        if context.excuses.find(OVERDUE, began_ns, ended_ns, None, (node,)) is None:
             return finding_at(
                 columns,
                 sends,
                 row,
-                anomaly=LATE,
-                judgement=judge(context.facts.mode, LATE),
+                anomaly=OVERDUE,
+                judgement=judge(context.facts.mode, OVERDUE),
                 detail=f"a send of {node} took {seconds(ended_ns - began_ns)}; "
                 f"its client gives it {context.facts.timings.send_s:g} s",
                 at_invocation=True,
@@ -172,9 +173,9 @@ def _late(columns: Columns, context: Context, node: str) -> Finding | None:
     return None
 
 
-def _overdue(sends: MessageEvents, context: Context) -> Mask:
+def _took_too_long(sends: MessageEvents, context: Context) -> Mask:
     """Sends that took too long, of any node."""
-    times = OVERDUE if context.facts.disks_observed else REQUESTS
+    times = OVERDUE_TIMES if context.facts.disks_observed else REQUESTS
     most_ns = int(times * context.facts.timings.send_s * NS_PER_S)
     found: Mask = ended_earliest(sends) - began_latest(sends) > (most_ns or FOREVER_NS)
     return found
@@ -226,7 +227,7 @@ def first_rows(columns: Columns, context: Context) -> Columns:
 
 
 def _that_matter(columns: Columns, context: Context) -> Mask:
-    return unacknowledged(columns.sends, context) | _overdue(columns.sends, context)
+    return unacknowledged(columns.sends, context) | _took_too_long(columns.sends, context)
 
 
 def rows_again(columns: Columns, context: Context, gathered: Columns) -> Columns:
@@ -239,7 +240,7 @@ def rows_again(columns: Columns, context: Context, gathered: Columns) -> Columns
 
 STUCK_PRODUCERS = Checker(
     name="stuck_producers",
-    anomalies=(STUCK, REFUSED, WEAK, LATE),
+    anomalies=(STUCK, REFUSED, WEAK, OVERDUE),
     check=check_stuck_producers,
     rows=first_rows,
     rows_again=rows_again,
