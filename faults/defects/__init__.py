@@ -83,7 +83,10 @@ def _load() -> dict[str, Defect]:
             key: tuple(value) if isinstance(value, list) else value for key, value in table.items()
         }
         diff = path.with_suffix(SUFFIX).read_bytes()
-        found[path.stem] = Defect(name=path.stem, diff=diff, **said)
+        try:
+            found[path.stem] = Defect(name=path.stem, diff=diff, **said)
+        except TypeError as error:  # a key that there is not, or one that is missing
+            raise DefectError(f"{path.name} does not describe a defect: {error}") from error
     return found
 
 

@@ -17,6 +17,7 @@ from staticfire.faults.defects import (
     TIERS,
     Defect,
     DefectError,
+    _load,
     defect_named,
     plant,
 )
@@ -117,6 +118,19 @@ def test_an_unknown_defect_is_refused_with_those_there_are() -> None:
         DefectError, match=r"'no-such', and not a \.diff file; there are: ack-before-fsync, "
     ):
         defect_named("no-such")
+
+
+@pytest.mark.parametrize(
+    ("key", "wrong"), [('title = "t"\nconforms = []', "conforms"), ("", "title")]
+)
+def test_a_file_with_a_wrong_key_is_named(
+    key: str, wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "odd.toml").write_text(key)
+    (tmp_path / "odd.diff").touch()
+    monkeypatch.setattr("staticfire.faults.defects.HERE", tmp_path)
+    with pytest.raises(DefectError, match=rf"odd\.toml does not describe a defect: .*'{wrong}'"):
+        _load()
 
 
 def test_a_diff_is_planted_by_its_path(tmp_path: Path) -> None:
