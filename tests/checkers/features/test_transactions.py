@@ -364,7 +364,7 @@ def test_what_no_producer_decides_is_asked_for_at_rest(
         (("unknown", "unknown"), {}, {"unresolved_transaction"}),
         (("unknown", "unknown", "unknown"), {}, set()),  # as many as are configured
         (("unknown", "rollback"), {}, set()),
-        # RocketMQ counts rounds in which it asks nobody.
+        # RocketMQ also counts rounds in which it asks no producer.
         (("unknown", "unknown"), {"mode": "faithful"}, set()),
         # Its file may go soon.
         (("unknown", "unknown"), {"reserved_s": 20.0}, set()),
