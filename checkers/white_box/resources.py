@@ -94,6 +94,7 @@ def check_resources(_columns: Columns, context: Context) -> Verdict:
         elif seen["kind"] == "resources":
             last[seen["node"]] = seen
     measured = [node for node in first if node in last]
+    sets = {node: name for name, nodes in context.facts.replica_sets.items() for node in nodes}
     findings = [
         Finding(
             anomaly=anomaly,
@@ -101,6 +102,7 @@ def check_resources(_columns: Columns, context: Context) -> Verdict:
             op_index=-1,
             time_ns=last[node]["time_ns"],
             detail=f"{node} has {detail}" if anomaly != "memory_leak" else f"{node}: {detail}",
+            broker=sets.get(node),
         )
         for node in measured
         for anomaly, detail in growth(first[node], last[node])
