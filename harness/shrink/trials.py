@@ -35,6 +35,7 @@ class Witness:
 
     shown_s: float
     fault_id: int | None  # of the fault that the failure followed
+    nodes: frozenset[str] = frozenset()  # replicas that hold what failed
     key: str | None = None
     send_s: float | None = None  # when the message was sent, and when it was answered
     ack_s: float | None = None
@@ -153,6 +154,9 @@ def _witness(result: RunResult) -> Witness | None:
     return Witness(
         shown_s=(finding.time_ns - result.load_start_ns) / 1e9,
         fault_id=None if last is None else last.planned.fault_id,
+        nodes=frozenset(
+            one.node for one in result.campaign.topology().replicas_of(finding.broker or "")
+        ),
         key=finding.key,
         send_s=times.get("invoke"),
         ack_s=times.get("ok"),

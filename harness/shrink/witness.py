@@ -36,6 +36,7 @@ def closer(trial: Trial) -> Iterator[Campaign]:
     near = sorted(until, key=lambda op: op.at_s)[-AROUND:]
     near += [op for op in own if op not in near]
     before = [one for one in campaign.plan if one.at_s <= end_s]
+    holders = [one for one in before if not witness.nodes.isdisjoint(one.targets)]
     anchored = anchored_plan(last, trial.struck, witness)
     choices: list[tuple[Sequence[PlannedFault], Sequence[PlannedOp]]] = [
         ((), own),
@@ -46,7 +47,9 @@ def closer(trial: Trial) -> Iterator[Campaign]:
         (last, near),
         (before, own),
         (before, near),
+        *([(holders, near)] if holders else []),
         (last, [op for op in campaign.ops if op.at_s <= end_s]),
+        *([(holders, [op for op in campaign.ops if op.at_s <= end_s])] if holders else []),
         (before, [op for op in campaign.ops if op.at_s <= end_s]),
     ]
     size = len(campaign.plan) + len(campaign.ops)
