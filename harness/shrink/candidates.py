@@ -18,6 +18,7 @@ from staticfire.harness.shrink.reducer import (
     smaller_numbers,
     without_chunks,
 )
+from staticfire.harness.shrink.small import small
 from staticfire.harness.shrink.timing import earlier, earlier_end, rounded, shorter_pauses
 from staticfire.harness.shrink.trials import SEEDS, Trial
 from staticfire.harness.shrink.witness import anchored, closer, explicit, with_plan
@@ -135,6 +136,11 @@ def _of_trial(simpler: Callable[[Trial], Iterator[Campaign]]) -> Variants[Trial]
     return Variants(lambda trial: filter(None, map(_candidate, simpler(trial))))
 
 
+def _singly(campaigns: Iterator[Campaign]) -> Iterator[Trial]:
+    """Yield candidates that are tried with one seed each."""
+    return filter(None, (_candidate(campaign, 1) for campaign in campaigns))
+
+
 def _as_data(trial: Trial) -> Iterator[Campaign]:
     if trial.campaign.ops is None:
         yield explicit(trial)
@@ -142,6 +148,7 @@ def _as_data(trial: Trial) -> Iterator[Campaign]:
 
 PASSES: Mapping[str, Pass[Trial]] = {
     "witness": _of_trial(closer),
+    "small": Variants(lambda trial: _singly(small(trial))),
     "as data": _of_trial(_as_data),
     "faults": Deletion(_faults, _with_faults),
     "end": _of_trial(earlier_end),

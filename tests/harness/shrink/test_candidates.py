@@ -100,6 +100,52 @@ def test_ops_around_the_witness_are_those_before_it(trial: Trial) -> None:
     ]
 
 
+def test_faults_of_the_nodes_that_hold_what_failed_are_tried_alone(trial: Trial) -> None:
+    assert trial.witness is not None
+    elsewhere = replace(fault(3, "kill", 11.0), targets=("broker-b-0",))
+    campaign = replace(trial.campaign, plan=(*trial.campaign.plan, elsewhere))
+    held = replace(trial.witness, nodes=frozenset({BROKER, "broker-a-1"}))
+    plans = [
+        [one.fault_id for one in tried.plan]
+        for tried in of("witness", replace(trial, campaign=campaign, witness=held))
+    ]
+    assert plans.count([0, 1]) == 2  # with the ops near the failure, and with all before it
+
+
+def test_small_campaigns_have_few_faults_in_their_order_and_the_op_of_the_witness(
+    trial: Trial,
+) -> None:
+    tried = of("small", trial)
+    assert {len(one.plan) for one in tried} == {1, 2, 3}  # of the three that there are
+    for one in tried:
+        assert [fault.fault_id for fault in one.plan] == sorted(
+            fault.fault_id for fault in one.plan
+        )
+        assert sum("p1-99" in op.keys for op in one.ops or ()) == 1
+        assert one.load_s < trial.campaign.load_s
+        assert all(op.at_s <= one.load_s for op in one.ops or ())
+    assert len({one.seed for one in tried}) == len(tried)
+    assert tried == of("small", trial)
+
+
+def test_small_campaigns_prefer_faults_of_the_nodes_that_hold_what_failed(trial: Trial) -> None:
+    assert trial.witness is not None
+    elsewhere = tuple(
+        replace(fault(number, "kill", 1.0 * number), targets=("broker-b-0",))
+        for number in range(10, 14)
+    )
+    campaign = replace(trial.campaign, plan=(*trial.campaign.plan[:1], *elsewhere))
+    held = replace(trial.witness, nodes=frozenset({BROKER}))
+    tried = of("small", replace(trial, campaign=campaign, witness=held))
+    alone = [one.plan[0].fault_id for one in tried if len(one.plan) == 1]
+    assert alone.count(0) > len(alone) / 4  # one of five faults
+
+
+def test_a_small_campaign_is_not_made_anew(trial: Trial) -> None:
+    campaign = replace(trial.campaign, ops=trial.ops[:10])
+    assert of("small", replace(trial, campaign=campaign)) == []
+
+
 def test_a_cut_inside_an_operation_may_come_inside_the_flush_of_the_witness(trial: Trial) -> None:
     plan = (fault(1, "power-cut-in-operation", 8.0, sync=40),)
     early = replace(
