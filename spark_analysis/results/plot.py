@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from math import nan
 from pathlib import Path
 from statistics import median
 
@@ -13,6 +15,8 @@ from staticfire.spark_analysis.results.compare import Comparison
 from staticfire.spark_analysis.results.latency import Slice
 
 US_PER_MS = 1000
+MARGINS = {"left": 0.07, "right": 0.985, "bottom": 0.08, "top": 0.94, "hspace": 0.06}
+GAP_SLICES = 10
 COLOURS = {"send": "tab:blue", "consume": "tab:green"}
 
 
@@ -25,19 +29,19 @@ def plot_latency(path: Path, slices: Sequence[Slice], facts: RunFacts, title: st
     """Write an SVG or PNG, by the suffix of `path`. Raises OSError."""
     from matplotlib.figure import Figure  # without pyplot: no state, no display
 
-    figure = Figure(figsize=(12, 6), layout="constrained")
-    latency, failures = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
+    figure = Figure(figsize=(12, 6))  # fixed margins: a layout engine draws everything twice
+    latency, failures = figure.subplots(
+        2, 1, sharex=True, height_ratios=(3, 1), gridspec_kw=MARGINS
+    )
     for f, colour in COLOURS.items():
         rows = [at for at in slices if at.f == f and at.ok]
-        seconds = [at.at_s for at in rows]
         for values, style in (
             ([at.p50_us for at in rows], "-"),
             ([at.p99_us for at in rows], ":"),
         ):
             label = f"{f} {'p50' if style == '-' else 'p99'}"
-            latency.plot(
-                seconds, [(us or 0) / US_PER_MS for us in values], style, color=colour, label=label
-            )
+            seconds, ms = with_gaps([at.at_s for at in rows], values)
+            latency.plot(seconds, ms, f".{style}", ms=2, color=colour, label=label)
         failed = [at for at in slices if at.f == f and at.not_ok]
         failures.scatter(
             [at.at_s for at in failed], [at.not_ok for at in failed], s=6, color=colour, label=f
@@ -58,6 +62,22 @@ def plot_latency(path: Path, slices: Sequence[Slice], facts: RunFacts, title: st
     failures.set_ylabel("not ok")
     failures.set_xlabel("s")
     figure.savefig(path)
+
+
+def with_gaps(
+    seconds: Sequence[int], values_us: Sequence[int | None]
+) -> tuple[list[float], list[float]]:
+    """Return the points of a line in s and ms, which is interrupted where at least `GAP_SLICES` slices are missing."""
+    slice_s = min((after - before for before, after in pairwise(seconds)), default=1)
+    at_s: list[float] = []
+    ms: list[float] = []
+    for second, us in zip(seconds, values_us, strict=True):
+        if at_s and second - at_s[-1] > GAP_SLICES * slice_s:
+            at_s.append(second)
+            ms.append(nan)
+        at_s.append(second)
+        ms.append((us or 0) / US_PER_MS)
+    return at_s, ms
 
 
 def plot_versions(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isnan
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ from staticfire.spark_analysis.results.latency import (
     slices_of,
     tally,
 )
-from staticfire.spark_analysis.results.plot import can_plot, plot_latency
+from staticfire.spark_analysis.results.plot import can_plot, plot_latency, with_gaps
 
 OPS = st.lists(
     st.tuples(
@@ -93,3 +94,11 @@ def test_a_history_in_which_everything_takes_no_time_has_a_plot_all_the_same(
     facts = RunFacts(flush="sync", replication="none", groups={}, topics=(), replica_sets={})
     plot_latency(tmp_path / "plot.svg", [at_once], facts, "run")
     assert (tmp_path / "plot.svg").stat().st_size > 0
+
+
+def test_a_line_is_interrupted_where_slices_are_missing() -> None:
+    seconds, ms = with_gaps([0, 2, 22, 44], [1000, None, 3000, 4000])
+    assert seconds == [0, 2, 22, 44, 44]  # 20 s are ten slices, 22 are more
+    assert ms[:3] == [1.0, 0.0, 3.0]
+    assert isnan(ms[3])
+    assert ms[4:] == [4.0]
