@@ -193,15 +193,17 @@ class RouteTable:
 
     def _set_queues(self, broker_name: str, topics: dict[str, TopicConfig]) -> None:
         # Topics that are missing here stay: only delete_topic() or the loss of the broker removes one.
+        alike: dict[QueueData, QueueData] = {}  # topics with the same queues share one object
         for topic, config in topics.items():
             self._queue_count += broker_name not in self._queues.get(topic, {})
-            self._queues.setdefault(topic, {})[broker_name] = QueueData(
+            queues = QueueData(
                 broker_name=broker_name,
                 read_queue_nums=config.read_queue_nums,
                 write_queue_nums=config.write_queue_nums,
                 perm=config.perm,
                 topic_sys_flag=config.topic_sys_flag,
             )
+            self._queues.setdefault(topic, {})[broker_name] = alike.setdefault(queues, queues)
 
     def _master_of(self, identity: BrokerIdentity) -> MasterAddresses:
         if identity.broker_id == MASTER_ID:
