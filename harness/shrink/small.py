@@ -23,6 +23,7 @@ OPS = (6, 20, 60)
 FIRST_S = 0.5
 GAPS_S = (0.0, 0.05, 0.3, 1.0, 3.0)  # between a fault and the next
 LONGEST_S = (0.3, 1.0, 3.0)  # of a fault
+BURST_S = 0.5
 TAIL_S = 3.0  # of load behind the last fault
 HOLDER_WEIGHT = 4  # how much likelier a fault is drawn that strikes a holder of what failed
 SMALL = (3, 10)  # faults and ops of a campaign that is small already
@@ -38,7 +39,11 @@ def small(trial: Trial) -> Iterator[Campaign]:
     for number in range(TRIES):
         plan = _plan(trial, FAULTS[number % len(FAULTS)], random)
         end_s = max(one.until_s for one in plan)
-        load = _spread(trial, ops, random.choice(OPS), end_s + TAIL_S / 2, random)
+        begin_s, until_s = 0.0, end_s + TAIL_S / 2
+        if random.random() < 0.5:  # a burst around the begin of a fault
+            struck_s = random.choice(plan).at_s
+            begin_s, until_s = max(struck_s - BURST_S, 0.0), struck_s + BURST_S / 2
+        load = _spread(trial, ops, random.choice(OPS), (begin_s, until_s), random)
         if len(plan) + len(load) < len(campaign.plan) + len(ops):
             seed = (campaign.seed + number) % SEED_MAX
             made = replace(campaign, ops=load, acks_min=0, seed=seed)
@@ -71,14 +76,20 @@ def _chosen(trial: Trial, count: int, random: Random) -> Sequence[PlannedFault]:
 
 
 def _spread(
-    trial: Trial, ops: Sequence[PlannedOp], count: int, until_s: float, random: Random
+    trial: Trial,
+    ops: Sequence[PlannedOp],
+    count: int,
+    times_s: tuple[float, float],
+    random: Random,
 ) -> tuple[PlannedOp, ...]:
-    """Return some of the ops in their order, the witness's among them, at even times."""
+    """Return some of the ops in their order, the witness's among them, at even times between the two given."""
     key = trial.witness.key if trial.witness else None
     own = [number for number, op in enumerate(ops) if key is not None and key in op.keys]
     drawn = random.sample(range(len(ops)), min(count, len(ops)))
     numbers = sorted({*own, *drawn}, key=lambda number: (ops[number].at_s, number))
-    step_s = until_s / len(numbers)
+    begin_s, until_s = times_s
+    step_s = (until_s - begin_s) / len(numbers)
     return tuple(
-        replace(ops[number], at_s=round(place * step_s, 3)) for place, number in enumerate(numbers)
+        replace(ops[number], at_s=round(begin_s + place * step_s, 3))
+        for place, number in enumerate(numbers)
     )
