@@ -87,8 +87,8 @@ OPTIONS: Mapping[str, Option] = {
     "payload_bytes": Option("least and greatest size of a body, in bytes", "48 to 4 MiB"),
     "latency_ms": Option(
         "least and greatest base latency of a link in the simulation, in milliseconds; "
-        "a packet may take nine times as long",
-        "above 0, up to 1000",
+        "a packet may take nine times as long, and requests of clients wait 3 s",
+        "above 0, up to 70",
     ),
     "fsync_us": _number("how long an fsync takes in the simulation, in microseconds", 1, 10**7),
     "log_file_bytes": Option(

@@ -83,5 +83,5 @@ def _check_load(c: Campaign) -> None:
     )
     low_ms, high_ms = c.latency_ms
     require(
-        0 < low_ms <= high_ms <= 1000, "latency_ms", c.latency_ms, OPTIONS["latency_ms"].allowed
+        0 < low_ms <= high_ms <= 70, "latency_ms", c.latency_ms, OPTIONS["latency_ms"].allowed
     )
