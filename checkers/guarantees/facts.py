@@ -196,6 +196,8 @@ class RunFacts:
     routes_observed: bool = False  # the harness asked the coordinators, again and again
     resources_observed: bool = False  # what servers hold was measured, before and after the load
     topic_routes_observed: bool = False  # coordinators and leaders were compared after the drain
+    # Each change of what coordinators say and of the tables of leaders, and each start and end of servers, is recorded.
+    route_changes_observed: bool = False
     topics_everywhere: bool = (
         True  # made on every replica set beforehand; else the first message makes them
     )

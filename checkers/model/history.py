@@ -60,6 +60,15 @@ _OBSERVED: dict[str, dict[str, str]] = {
     "recovery": {"node": "text"},
     "route": {"node": "text", "up": "a list of text"},
     "topic_route": {"node": "text", "broker_name": "text", "topic": "text"},
+    "route_table": {
+        "node": "text",
+        "life": "an integer",
+        "broker_name": "text",
+        "addresses": "texts by name",
+        "topics": "numbers by name",
+    },
+    "topic_table": {"node": "text", "topics": "numbers by name"},
+    "server_life": {"node": "text", "life": "an integer", "ended": "text or null"},
     "future_stamp": {"node": "text", "ahead_ms": "an integer"},
     "queue_entries": {
         "node": "text",
@@ -317,6 +326,15 @@ def _is(value: object, wanted: str) -> bool:
         return type(value) is str
     if wanted == "a list of text":
         return type(value) is list and all(type(item) is str for item in value)
+    if wanted == "text or null":
+        return value is None or type(value) is str
+    if wanted == "texts by name":
+        return type(value) is dict and all(type(item) is str for item in value.values())
+    if wanted == "numbers by name":  # read queues, write queues, permission
+        return type(value) is dict and all(
+            type(item) is list and len(item) == 3 and all(_is(one, "an integer") for one in item)
+            for item in value.values()
+        )
     integer = type(value) is int and abs(value) <= INT64_MAX
     return integer or (wanted == "an integer or null" and value is None)
 

@@ -34,7 +34,7 @@ class Columns(Protocol):
 class Recorder:
     """The one writer of a run's history and observations.
 
-    `digest` covers every line of both, in the order in which they happened.
+    `digest` covers every line of both, in the order in which they happened, but for `observe_state`.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Recorder:
             return op
         self.ops.append(op)
         line = encode_op(op)
-        self._write(self._history, line)
+        self._write(self._history, line, self._digest)
         if self.columns is not None:
             self.columns.add(op, line)
         for listener in tuple(self.listeners):
@@ -118,14 +118,20 @@ class Recorder:
     def observe(self, kind: str, *, at_ns: int | None = None, **fields: Any) -> None:
         """Record an observation, made now or at `at_ns`."""
         time_ns = self._now_ns() if at_ns is None else at_ns
-        observation = {"time_ns": time_ns, "kind": kind, **fields}
+        self._add({"time_ns": time_ns, "kind": kind, **fields}, self._digest)
+
+    def observe_state(self, kind: str, **fields: Any) -> None:
+        """Record what only repeats the state of simulated processes. The digest covers their turns, and not this."""
+        self._add({"time_ns": self._now_ns(), "kind": kind, **fields}, None)
+
+    def _add(self, observation: dict[str, Any], digest: Digest | None) -> None:
         self.observations.append(observation)
         line = orjson.dumps(observation, option=orjson.OPT_APPEND_NEWLINE)
-        self._write(self._observations, line)
+        self._write(self._observations, line, digest)
 
-    def _write(self, target: BinaryIO | None, line: bytes) -> None:
-        if self._digest is not None:
-            self._digest(line)
+    def _write(self, target: BinaryIO | None, line: bytes, digest: Digest | None) -> None:
+        if digest is not None:
+            digest(line)
         if target is not None:
             target.write(line)
             target.flush()

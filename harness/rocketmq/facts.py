@@ -63,6 +63,7 @@ def run_facts(campaign: Campaign, records: Sequence[FaultRecord], ops: Sequence[
         disks_observed=campaign.environment == "simulation",
         routes_observed=campaign.environment == "simulation",
         topic_routes_observed=campaign.environment == "simulation",
+        route_changes_observed=campaign.environment == "simulation",
         resources_observed=_measures_resources(campaign),
         topics_everywhere=not campaign.auto_topic,
         files_observed=not campaign.is_external,

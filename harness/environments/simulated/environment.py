@@ -87,6 +87,8 @@ class SimulationEnvironment:
             for name, address in addresses.items()
         }
         self.target = target_at(addresses)
+        # Called with each process of a server, before its first turn.
+        self.on_server_start: Callable[[str, SimProcess], None] | None = None
         for node in self.nodes.values():
             node.bootstrap = self.topology.coordinators
 
@@ -136,6 +138,8 @@ class SimulationEnvironment:
             return
         process = node.process = node.host.start(name, self._with_tls(name, self._main(node)))
         node.incarnations.append(process)
+        if self.on_server_start is not None and name in self.topology.servers:
+            self.on_server_start(name, process)
         port = node.port  # of this process: the node may have a new one when the end is noticed
         process.exit.add_done_callback(lambda _: self._ended(node, process, port))
 

@@ -22,6 +22,7 @@ from staticfire.harness.rocketmq.assembly.operations import RocketMQOperations
 from staticfire.harness.rocketmq.draws import DRAWS
 from staticfire.harness.rocketmq.facts import run_facts
 from staticfire.harness.rocketmq.observers.ack_observer import AckObserver
+from staticfire.harness.rocketmq.observers.route_changes import RouteChanges
 from staticfire.harness.rocketmq.observers.server_memory import RocketMQMemory
 from staticfire.harness.rocketmq.observers.stored_log import CommitLogs
 from staticfire.harness.systems.server_memory import ServerMemory
@@ -67,6 +68,7 @@ class RocketMQ:
 
     def observe_simulated(self, environment: SimulationEnvironment) -> None:
         environment.recorder.on_stored_send = AckObserver(environment).acknowledged
+        environment.on_server_start = RouteChanges(environment).server_started
 
     def operations(self, environment: Environment, refusing_s: int | None) -> Operations:
         return RocketMQOperations(environment, refusing_s)

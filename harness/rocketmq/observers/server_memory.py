@@ -17,7 +17,7 @@ class RocketMQMemory:
 
     def read(self, process: SimProcess) -> Mapping[str, Any]:
         """Return `store`, `queues` and `offsets` of a broker, `routes` of a name server."""
-        for found in _locals_of(process):
+        for found in locals_of(process):
             if isinstance(found, Broker):
                 return {
                     "store": _store(found),
@@ -29,7 +29,7 @@ class RocketMQMemory:
         return {}
 
 
-def _locals_of(process: SimProcess) -> Iterator[object]:
+def locals_of(process: SimProcess) -> Iterator[object]:
     """Return local variables of the process's coroutine, and of the coroutines that it awaits."""
     for task in process.queue.tasks:
         coroutine: Any = task.get_coro()

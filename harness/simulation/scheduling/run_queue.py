@@ -51,6 +51,7 @@ class RunQueue:
         "_timing",
         "_trace",
         "_turn",
+        "after_turn",
         "alive",
         "number",
         "on_error",
@@ -91,6 +92,9 @@ class RunQueue:
         self._due: list[SimTimerHandle] = []  # timers that fell due while it was paused
         self._is_asleep = False  # when it was paused
         self._turn = 0
+        self.after_turn: Callable[[], None] | None = (
+            None  # may read the process, and changes nothing
+        )
 
     def enqueue(self, handle: SimHandle) -> None:
         """Append a callback that the kernel made ready."""
@@ -155,6 +159,8 @@ class RunQueue:
         cost_ns = timing.iteration_min_ns + int(self._random() * timing.iteration_spread_ns)
         cost_ns += (ran - waiting) * timing.handle_ns + debt_ns
         self._busy_until_ns = scheduler.now_ns + cost_ns
+        if self.after_turn is not None and self.alive:
+            self.after_turn()
         if turn != self._turn:
             return
         if ready:
