@@ -109,6 +109,27 @@ WHITE_BOX: Final = (
         test="tests/checkers/white_box/test_routes.py",
     ),
     Anomaly(
+        name="route_drift",
+        title="route unlike the leader during the run",
+        meaning=(
+            "a coordinator goes back to the numbers of queues or the permission that the leader of a topic had "
+            "before, or still says them after a registration must have arrived"
+        ),
+        promise=ROUTED,
+        example="the topic has 8 queues, and the route says 8, then 4, then 8",
+        test="tests/checkers/white_box/test_route_changes.py",
+        faithful="informational",
+    ),
+    Anomaly(
+        name="departed_route",
+        title="route to a departed server",
+        meaning="a coordinator names a server that has ended, although the end of its connections was seen",
+        promise=ROUTED,
+        example="the server stopped 7 s ago, and is still in the route",
+        test="tests/checkers/white_box/test_route_changes.py",
+        faithful="informational",
+    ),
+    Anomaly(
         name="slow_failover",
         title="slow fail-over to another coordinator",
         meaning=(

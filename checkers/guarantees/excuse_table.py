@@ -111,6 +111,10 @@ def _routes_known(timings: Timings) -> float:
     return timings.register_s + timings.route_refresh_s
 
 
+def _forgets_after_a_pause(timings: Timings) -> float:
+    return timings.register_s + 20.0  # a failed registration, and the next look at who is silent
+
+
 def _replicates_again(timings: Timings) -> float:
     return timings.replication_silence_s + 2 * timings.request_s
 
@@ -588,6 +592,29 @@ _ROWS: tuple[Excuse, ...] = (
             mechanism="the broker and the coordinator could not hear each other",
         )
         for anomaly in ("missing_route", "stale_route")
+    ),
+    # route_changes.py
+    Excuse(
+        anomaly="route_drift",
+        effects=(STOPS, STALLS, DISK, NETWORK, CUTS, ROUTES),
+        on=(Role.INVOLVED,),
+        after=_two_requests,
+        mechanism="the leader could not register at the coordinator",
+    ),
+    Excuse(
+        anomaly="departed_route",
+        effects=(STALLS,),
+        on=(Role.INVOLVED,),
+        after=_forgets_after_a_pause,
+        mechanism="a coordinator that stood still gives servers a registration period to come back",
+    ),
+    # ... where a process has ended and its connections with it
+    Excuse(
+        anomaly="goodbye_lost",
+        effects=(STALLS, NETWORK, CUTS, ROUTES),
+        on=(Role.INVOLVED,),
+        after=_two_requests,
+        mechanism="the end of a connection did not reach the coordinator",
     ),
     # node_exits.py
     Excuse(

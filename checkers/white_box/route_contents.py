@@ -5,7 +5,7 @@ server and the broker's leader. Clients would send to queues that are not there,
 
 The harness asks when all faults have healed, and again until the two agree, for longer than brokers take to register
 again (`registerNameServerPeriod`). So no fault excuses a difference. Cannot see: a coordinator or a leader that does
-not answer, what differed before, and topics that no workload uses.
+not answer, and topics that no workload uses. What differed before is **route_drift** (`route_changes.py`).
 
 Source: RouteInfoManager.registerBroker and TopicConfigManager of Apache RocketMQ 4.9.
 """
@@ -20,15 +20,22 @@ from staticfire.checkers.engine.observed import NOT_OBSERVED, observed_verdict
 from staticfire.checkers.guarantees.promises import judge
 from staticfire.checkers.guarantees.verdict import Finding, Verdict
 from staticfire.checkers.model.columns import Columns
+from staticfire.checkers.white_box.route_changes import Changes, drifts
 
 
 def check_route_contents(_columns: Columns, context: Context) -> Verdict:
     """Judge what each coordinator said of each topic and leader."""
     seen = [of for of in context.observations if of["kind"] == "topic_route"]
     findings = [_finding(context, of) for of in seen if of.get("route") != of.get("master")]
+    counts = {"routes_compared": len(seen)}
     living = set(context.facts.living_sets)
     missing = NOT_OBSERVED if living - {of["broker_name"] for of in seen} else None
-    return observed_verdict("route_contents", findings, {"routes_compared": len(seen)}, missing)
+    if context.facts.route_changes_observed:
+        changes = Changes(context.observations)
+        findings += drifts(context, changes)
+        counts["route_changes"] = changes.count
+        missing = missing if changes.is_complete else NOT_OBSERVED
+    return observed_verdict("route_contents", findings, counts, missing)
 
 
 def _finding(context: Context, seen: Mapping[str, Any]) -> Finding:
@@ -52,7 +59,7 @@ def _words(queues: Any) -> str:
 
 ROUTE_CONTENTS = Checker(
     name="route_contents",
-    anomalies=("route_mismatch",),
+    anomalies=("route_mismatch", "route_drift"),
     check=check_route_contents,
     rows=no_rows,
     applies=lambda context: context.facts.topic_routes_observed,

@@ -5,8 +5,9 @@ is the leader). **stale_route**: it names a broker that has been dead for longer
 without a heartbeat, looked at every 10 s); times in which a fault struck this coordinator do not count.
 **missing_route**: it does not name a broker that lives, for longer than brokers take to register again (every 30 s),
 not counting the time in which the two could not hear each other; where a broker makes a topic with its first message,
-from when a coordinator first named the broker. **slow_failover**: a client that started while some coordinator was
-broken and another one was not, and nothing else was, took too long to its first queue or acknowledgement.
+from when a coordinator first named the broker. **departed_route**: it names a server that has ended
+(`route_changes.py`). **slow_failover**: a client that started while some coordinator was broken and another one was
+not, and nothing else was, took too long to its first queue or acknowledgement.
 
 The harness asks every coordinator every few seconds, and writes down answers that changed, with the brokers that ran
 at that moment. Cannot see: what lasts less than that, a coordinator that does not answer (no answer is no lie), and
@@ -33,6 +34,7 @@ from staticfire.checkers.guarantees.verdict import Finding, Verdict, seconds
 from staticfire.checkers.model.columns import Columns, Ints, Outcome
 from staticfire.checkers.model.intervals import Span, joined, without
 from staticfire.checkers.model.timeline import Opened
+from staticfire.checkers.white_box.route_changes import Changes, departures
 
 GHOST_SLACK_S = 30.0  # a look every 10 s, and the time between two questions
 MISSES = 1.5  # brokers register at regular intervals, and the same
@@ -55,7 +57,12 @@ def check_routes(_columns: Columns, context: Context) -> Verdict:
         for finding in _judge_server(context, node, of_node, since_ns)
     ]
     counts = {"answers": sum(map(len, answers.values())), "name_servers": len(answers)}
-    return observed_verdict("routes", findings, counts, None if answers else NOT_OBSERVED)
+    missing = None if answers else NOT_OBSERVED
+    if context.facts.route_changes_observed:
+        changes = Changes(context.observations)
+        findings += departures(context, changes)
+        missing = missing if changes.is_complete else NOT_OBSERVED
+    return observed_verdict("routes", findings, counts, missing)
 
 
 def _known_since(context: Context, answers: Mapping[str, Sequence[Seen]]) -> dict[str, int]:
@@ -220,7 +227,7 @@ def _slow(context: Context, opened: Opened, took_ns: int) -> Finding:
 
 ROUTES = Checker(
     name="routes",
-    anomalies=("wrong_route", "stale_route", "missing_route"),
+    anomalies=("wrong_route", "stale_route", "missing_route", "departed_route"),
     check=check_routes,
     rows=no_rows,
     applies=lambda context: context.facts.routes_observed,

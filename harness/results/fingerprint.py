@@ -35,7 +35,14 @@ CAUSES: dict[str, tuple[str, ...]] = {
     "broken order": ("order_violated", "out_of_order", "int_nonmonotonic_poll"),
     "two owners": ("two_listeners", "overlapping_owners", "double_ownership", "unowned_delivery"),
     "queue without owner": ("queue_unowned", "not_drained", "delivery_gap"),
-    "routes": ("wrong_route", "route_mismatch", "missing_route", "stale_route"),
+    "routes": (
+        "wrong_route",
+        "route_mismatch",
+        "route_drift",
+        "missing_route",
+        "stale_route",
+        "departed_route",
+    ),
 }
 # These carry the time of the acknowledgement: the fault that broke the promise came later.
 SHOWN_AT_ACK = frozenset({"lost", "unseen", "lost_from_log", "log_hole"})

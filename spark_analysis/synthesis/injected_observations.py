@@ -154,6 +154,37 @@ def _stale_route(scenario: Scenario, _sets: int) -> None:
     scenario.expect_of_run("stale_route")
 
 
+def _changes(scenario: Scenario) -> tuple[str, str]:
+    """A leader whose topic has 8 queues from 10 s on, and a name server that says so; return both nodes."""
+    [node] = _own_broker(scenario)
+    server = f"{scenario.name}-coordinator"
+    for one in (server, node):
+        scenario.observe(0, "server_life", node=one, life=1, ended=None)
+    for at_s, queues in ((0, [4, 4, 6]), (10, [8, 8, 6])):
+        table = {"broker_name": scenario.broker, "topics": {scenario.topic: queues}}
+        scenario.observe(at_s, "topic_table", node=node, **table)
+        scenario.observe(at_s, "route_table", node=server, life=1, addresses={"0": node}, **table)
+    return node, server
+
+
+def _route_drift(scenario: Scenario, _sets: int) -> None:
+    """For a second the name server says again what the topic had before."""
+    node, server = _changes(scenario)
+    for at_s, queues in ((20, [4, 4, 6]), (21, [8, 8, 6])):
+        table = {"broker_name": scenario.broker, "topics": {scenario.topic: queues}}
+        scenario.observe(at_s, "route_table", node=server, life=1, addresses={"0": node}, **table)
+    scenario.expect_of_run("route_drift", topic=scenario.topic, broker=scenario.broker)
+
+
+def _departed_route(scenario: Scenario, _sets: int) -> None:
+    """The leader has ended, and the name server names it for 20 s more."""
+    node, server = _changes(scenario)
+    scenario.observe(30, "server_life", node=node, life=1, ended="terminated")
+    gone = {"broker_name": scenario.broker, "addresses": {}, "topics": {}}
+    scenario.observe(50, "route_table", node=server, life=1, **gone)
+    scenario.expect_of_run("departed_route", broker=scenario.broker)
+
+
 def _missing_route(scenario: Scenario, _sets: int) -> None:
     _routes(scenario, named=False, up=True, for_s=60)
     scenario.expect_of_run("missing_route")
@@ -194,6 +225,8 @@ OBSERVED_INJECTIONS: Mapping[str, ScenarioInjection] = {
     "read_beyond_recovery": _read_beyond_recovery,
     "wrong_route": _wrong_route,
     "stale_route": _stale_route,
+    "route_drift": _route_drift,
+    "departed_route": _departed_route,
     "missing_route": _missing_route,
     "task_leak": _leak("task_leak", "tasks", 3),
     "thread_leak": _leak("thread_leak", "threads", 37),

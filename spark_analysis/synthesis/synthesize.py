@@ -313,6 +313,7 @@ class _Synthesis:
             files_observed=bool(scenarios.sets),
             routes_observed=bool(scenarios.sets),
             topic_routes_observed=bool(scenarios.sets),
+            route_changes_observed=bool(scenarios.sets),
             resources_observed=bool(scenarios.sets),
             **(semantics if scenarios.sets else plain),
         )

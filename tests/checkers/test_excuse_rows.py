@@ -185,6 +185,41 @@ def route(anomaly: str, of: FaultFacts, *answers: tuple[float, Any, str]) -> Leg
     return Legal(mechanism=mechanism, anomaly=anomaly, ops=(), faults=(of,), seen=seen, known=known)
 
 
+def changed_route(
+    row_of: str,
+    mechanism: str,
+    of: FaultFacts,
+    *,
+    said: dict[int, int | None],
+    queues: dict[int, int] | None = None,
+) -> Legal:
+    """What a name server says of a topic, and the leader's numbers of queues; without them the leader ends at 50 s."""
+    seen = [_at(0, "server_life", node=node, life=1, ended=None) for node in ("ns-1", "n0")]
+    for at_s, number in {0: 4, **(queues or {})}.items():
+        seen.append(_at(at_s, "topic_table", node="n0", topics={"t": [number, number, 6]}))
+    if queues is None:
+        seen.append(_at(50, "server_life", node="n0", life=1, ended="killed"))
+    for at_s, told in said.items():
+        topics = {} if told is None else {"t": [told, told, 6]}
+        named = {} if told is None else {"0": "n0"}
+        route = {"broker_name": "b", "addresses": named, "topics": topics}
+        seen.append(_at(at_s, "route_table", node="ns-1", life=1, **route))
+    observed = ("routes_observed", "topic_routes_observed", "route_changes_observed")
+    return Legal(
+        mechanism=mechanism,
+        anomaly="route_drift" if queues else "departed_route",
+        row_of=row_of,
+        ops=(),
+        faults=(of,),
+        seen=(*seen, _at(100, "events")),
+        known=dict.fromkeys(observed, True),
+    )
+
+
+def _at(at_s: float, kind: str, **fields: Any) -> dict[str, Any]:
+    return {"time_ns": int(at_s * 1e9), "kind": kind, **fields}
+
+
 def locked(anomaly: str, mechanism: str, of: FaultFacts, **known: Any) -> Legal:
     ops: dict[str, tuple[str, ...]] = {
         "two_listeners": (
@@ -493,6 +528,29 @@ def _histories() -> Iterator[Legal]:
         (190, whole, "n0 n1"),
     )
     yield route("stale_route", away, (0, whole, "n0 n1"), (20, whole, "n0"), (190, whole, "n0"))
+    # route_changes.py
+    pauses = fault("pause", "n0", at_s=52, healed_s=70)
+    yield changed_route(
+        "route_drift",
+        "the leader could not register at the coordinator",
+        pauses,
+        queues={50: 8},
+        said={0: 4, 75: 8},
+    )
+    freezes = fault("name_server_freeze", "ns-1", at_s=30, healed_s=40)
+    yield changed_route(
+        "departed_route",
+        "a coordinator that stood still gives servers a registration period to come back",
+        freezes,
+        said={0: 4, 85: None},
+    )
+    away = cut("n0", "ns-1", at_s=40, healed_s=52)
+    yield changed_route(
+        "goodbye_lost",
+        "the end of a connection did not reach the coordinator",
+        away,
+        said={0: 4, 90: None},
+    )
     # node_exits.py
     yield Legal(
         mechanism="its disk failed: a page that could not be written back is noticed at the next fsync",

@@ -134,3 +134,76 @@ def route_has_other_permission(run: Run, rng: Random, site: Site) -> Run | None:
 @KINDS.mutation(EVIDENCE, "no route was compared with its master", unknown_is_enough=True)
 def topic_routes_unobserved(run: Run, rng: Random, site: Site) -> Run | None:
     return without_kind(run, site, "topic_route")
+
+
+def _named(run: Run, seen: Mapping[str, Any]) -> bool:
+    """Whether a name server names the master of a broker, and says something of its topics."""
+    nodes = run.facts.replica_sets.get(seen["broker_name"], ())
+    return bool(seen["topics"]) and seen["addresses"].get("0") in nodes[:1]
+
+
+@KINDS.mutation(
+    "route_drift", "for a second a name server says a queue less than a topic's master has"
+)
+def route_goes_back(run: Run, rng: Random, site: Site) -> Run | None:
+    changes = seen_of(run, "route_table")
+    last = max((seen["time_ns"] for seen in run.observations), default=0)
+    at_ns = rng.randrange(last) if last else 0
+    if not changes or not run.is_at(site, at_ns):
+        return None
+    said: dict[tuple[str, str], Mapping[str, Any]] = {}
+    for seen in changes:
+        if seen["time_ns"] <= at_ns:
+            said[seen["node"], seen["broker_name"]] = seen
+    ended = {
+        (seen["node"], seen["life"])
+        for seen in seen_of(run, "server_life")
+        if seen["ended"] is not None
+    }
+    left = [of for of in said.values() if _named(run, of) and (of["node"], of["life"]) not in ended]
+    # Of a topic that its master still has.
+    tables = {
+        of["node"]: of["topics"] for of in seen_of(run, "topic_table") if of["time_ns"] <= at_ns
+    }
+    places = [
+        (of, topic)
+        for of in left
+        for topic, queues in sorted(of["topics"].items())
+        if tables.get(of["addresses"]["0"], {}).get(topic) == queues
+    ]
+    if not places:
+        return None
+    of, topic = rng.choice(places)
+    read, *more = of["topics"][topic]
+    wrong = {**of, "time_ns": at_ns, "topics": {**of["topics"], topic: [read - 1, *more]}}
+    draft = Draft(run)
+    draft.observations += [wrong, {**of, "time_ns": at_ns + S}]
+    return draft.finish()
+
+
+@KINDS.mutation("departed_route", "a broker is stopped, and a name server names it 30 s later")
+def departed_route(run: Run, rng: Random, site: Site) -> Run | None:
+    changes, lives = seen_of(run, "route_table"), seen_of(run, "server_life")
+    if not changes or not is_side(run, site):
+        return None
+    newest = {of["node"]: of for of in lives}
+    last = {(of["node"], of["broker_name"]): of for of in changes}
+    places = [
+        (of, node)
+        for of in last.values()
+        for node in of["addresses"].values()
+        if all(newest.get(one, {"ended": ""})["ended"] is None for one in (of["node"], node))
+    ]
+    if not places:
+        return None
+    of, node = rng.choice(places)
+    draft = Draft(run)
+    end_ns = max(run.end_ns, *(seen.get("time_ns", 0) for seen in run.observations))
+    ends = {**newest[node], "time_ns": end_ns, "ended": "terminated"}
+    draft.observations += [ends, {**of, "time_ns": end_ns + 30 * S}]
+    return draft.finish()
+
+
+@KINDS.mutation(EVIDENCE, "no change of a route was written down", unknown_is_enough=True)
+def route_changes_unobserved(run: Run, rng: Random, site: Site) -> Run | None:
+    return without_kind(run, site, "route_table")

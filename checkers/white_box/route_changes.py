@@ -1,0 +1,263 @@
+"""Routes during the run: each change of what coordinators say, against the tables of leaders and the ends of servers.
+
+**route_drift**: while a coordinator names the leader of a replica set, it says of a topic other numbers of queues or
+another permission than the leader has, or that there is no such topic, for longer than a registration takes; or it
+goes back to what the leader had before what the coordinator has already said, for any time. **departed_route**: it
+still names a server whose process has ended, for longer than two requests take; where the end of its connections may
+not have reached the coordinator, for longer than a silent server may stay (120 s, looked at every 10 s).
+
+The harness writes down every change (`route_table`, `topic_table`, `server_life`). Cannot see: topics that the leader
+does not have (only administrators remove them from routes), and topics of a replica set whose leader is not named.
+
+Source: RouteInfoManager.registerBroker, onChannelDestroy and unregisterBroker of Apache RocketMQ 4.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+from staticfire.checkers.engine.kernel import Context
+from staticfire.checkers.guarantees.promises import NS_PER_S, judge
+from staticfire.checkers.guarantees.verdict import Finding, seconds
+from staticfire.checkers.model.intervals import Span, shared, without
+
+EXPIRY_SLACK_S = 15.0  # a look every 10 s, of a coordinator that may be slow
+ROUNDS = 1.5  # where servers register in rounds, one that failed is made good by the next one
+SILENT_ENDS = ("power cut", "unclear")  # no packet says that the process has ended
+Seen = Mapping[str, Any]
+Queues = list[int] | None  # read queues, write queues, permission; None: no such topic
+
+
+class Said(NamedTuple):
+    """What one process of a coordinator says of a replica set, for a time."""
+
+    span: Span
+    addresses: Mapping[str, str]
+    topics: Mapping[str, list[int]]
+
+
+class Known(NamedTuple):
+    """What a leader has of a topic, for a time."""
+
+    span: Span
+    queues: Queues
+
+
+class Changes:
+    """The observations of a run, in their order."""
+
+    def __init__(self, observations: Sequence[Seen]) -> None:
+        ordered = sorted(observations, key=lambda seen: int(seen["time_ns"]))
+        self.end_ns = int(ordered[-1]["time_ns"]) if ordered else 0
+        self._routes: dict[str, dict[tuple[str, int], list[Seen]]] = {}  # replica set -> process
+        self._tables: dict[str, list[Seen]] = {}  # of a leader
+        self._lives: dict[str, list[Seen]] = {}  # of a server
+        for seen in ordered:
+            match seen["kind"]:
+                case "route_table":
+                    of_set = self._routes.setdefault(seen["broker_name"], {})
+                    of_set.setdefault((seen["node"], seen["life"]), []).append(seen)
+                case "topic_table":
+                    self._tables.setdefault(seen["node"], []).append(seen)
+                case "server_life":
+                    self._lives.setdefault(seen["node"], []).append(seen)
+
+    @property
+    def is_complete(self) -> bool:
+        return bool(self._routes and self._tables and self._lives)
+
+    @property
+    def count(self) -> int:
+        """How often what a coordinator says changed."""
+        return sum(len(of) for of_set in self._routes.values() for of in of_set.values())
+
+    def said(self, broker: str) -> Iterator[tuple[str, list[Said]]]:
+        """What each process of a coordinator, named by its node, says of a replica set until it ends."""
+        for (node, life), mine in sorted(self._routes.get(broker, {}).items()):
+            over_ns = self._over_ns(node, life)
+            spans = (
+                Span(span.start_ns, min(span.end_ns, over_ns)) for span in _spans(mine, over_ns)
+            )
+            yield (
+                node,
+                [
+                    Said(span, seen["addresses"], seen["topics"])
+                    for seen, span in zip(mine, spans, strict=True)
+                    if span.length_ns
+                ],
+            )
+
+    def _over_ns(self, node: str, life: int) -> int:
+        ends = (
+            int(seen["time_ns"])
+            for seen in self._lives.get(node, ())
+            if seen["life"] > life or (seen["life"] == life and seen["ended"] is not None)
+        )
+        return min(ends, default=self.end_ns)
+
+    def down(self, node: str) -> Iterator[tuple[Span, str]]:
+        """When a server did not run after it had, and how its process had ended."""
+        mine = self._lives.get(node, [])
+        for seen, span in zip(mine, _spans(mine, self.end_ns), strict=True):
+            if seen["ended"] is not None:
+                yield span, seen["ended"]
+
+    def tables(self, node: str) -> list[tuple[Span, Mapping[str, list[int]]]]:
+        """What a leader registers; what it said last counts until it says something else."""
+        mine = self._tables.get(node, [])
+        spans = _spans(mine, self.end_ns)
+        return [(span, seen["topics"]) for seen, span in zip(mine, spans, strict=True)]
+
+
+def _spans(mine: Sequence[Seen], over_ns: int) -> Iterator[Span]:
+    """From each observation to the next one."""
+    ends = [*(int(seen["time_ns"]) for seen in mine[1:]), over_ns]
+    for seen, end_ns in zip(mine, ends, strict=False):
+        yield Span(int(seen["time_ns"]), end_ns)
+
+
+def drifts(context: Context, changes: Changes) -> Iterator[Finding]:
+    """One finding for each process of a coordinator and topic of a replica set: the first."""
+    for broker, nodes in sorted(context.facts.replica_sets.items()):
+        tables = changes.tables(nodes[0]) if nodes else []
+        topics = sorted({topic for _, table in tables for topic in table})
+        known = {topic: _known(tables, topic) for topic in topics}
+        for node, said in changes.said(broker):
+            excused = context.excuses.spans("route_drift", None, (node, nodes[0]))
+            named = [one for one in said if one.addresses.get("0") == nodes[0]]
+            for topic in topics:
+                wrongs = (
+                    *_gone_back(named, known[topic], topic),
+                    *_too_late(context, named, known[topic], topic, excused),
+                )
+                for at_ns, words in sorted(wrongs, key=itemgetter(0))[:1]:
+                    detail = f"{node}: {words}"
+                    yield _finding(context, "route_drift", at_ns, broker, detail, topic)
+
+
+def _known(tables: Sequence[tuple[Span, Mapping[str, list[int]]]], topic: str) -> list[Known]:
+    found: list[Known] = []
+    for span, table in tables:
+        queues = table.get(topic)
+        if found and found[-1].queues == queues:
+            found[-1] = Known(Span(found[-1].span.start_ns, span.end_ns), queues)
+        else:
+            found.append(Known(span, queues))
+    return found
+
+
+def lag_ns(context: Context) -> int:
+    """How long a registration may take, with one that got no answer; in rounds, until the next one."""
+    facts = context.facts
+    in_rounds = facts.mode == "faithful"
+    usual_s = 2 * facts.timings.request_s
+    return int(NS_PER_S * (usual_s + (ROUNDS * facts.timings.register_s if in_rounds else 0.0)))
+
+
+def _gone_back(
+    said: Sequence[Said], known: Sequence[Known], topic: str
+) -> Iterator[tuple[int, str]]:
+    """Changes to what the leader had before what was said already, or long ago, or never."""
+    newest_ns = -1  # since when the leader has the newest that was said
+    before: Queues | None = None
+    is_first = True
+    for one in said:
+        queues, at_ns = one.topics.get(topic), one.span.start_ns
+        if queues == before and not is_first:
+            continue
+        past = [of for of in known if of.span.start_ns <= at_ns]
+        since_ns = max((of.span.start_ns for of in past if of.queues == queues), default=None)
+        differs = bool(past) and past[-1].queues not in (None, queues)
+        if not is_first and differs and (since_ns is None or since_ns < newest_ns):
+            what = "never had" if since_ns is None else "had before"
+            has = _words(past[-1].queues)
+            yield at_ns, f"says {_words(queues)}, which the leader {what}; it has {has}"
+            return
+        newest_ns = max(newest_ns, -1 if since_ns is None else since_ns)
+        before, is_first = queues, False
+
+
+def _too_late(
+    context: Context,
+    said: Sequence[Said],
+    known: Sequence[Known],
+    topic: str,
+    excused: Sequence[Span],
+) -> Iterator[tuple[int, str]]:
+    wrong = [
+        span
+        for one in said
+        for of in known
+        if of.queues not in (None, one.topics.get(topic))
+        for span in shared([one.span], [of.span])
+    ]
+    bound_ns = lag_ns(context)
+    for span in without(wrong, ()):
+        length_ns = sum(piece.length_ns for piece in without([span], excused))
+        if length_ns > bound_ns:
+            first = next(one for one in said if one.span.end_ns > span.start_ns)
+            last = next(of for of in reversed(known) if of.span.start_ns < span.end_ns)
+            has, says = _words(last.queues), _words(first.topics.get(topic))
+            yield (
+                span.start_ns,
+                f"for {seconds(length_ns)} not what the leader has: {says}, not {has}",
+            )
+            return
+
+
+def departures(context: Context, changes: Changes) -> Iterator[Finding]:
+    """One finding for each process of a coordinator, server and end."""
+    for broker, nodes in sorted(context.facts.replica_sets.items()):
+        ends = [(server, down, ended) for server in nodes for down, ended in changes.down(server)]
+        for node, said in changes.said(broker) if ends else ():
+            stood_still = context.excuses.spans("departed_route", None, (node,))
+            for server, down, ended in ends:
+                named = (one.span for one in said if server in one.addresses.values())
+                bound_s = _stay_s(context, node, server, down.start_ns, ended)
+                for span in shared(named, [down]):
+                    length_ns = sum(piece.length_ns for piece in without([span], stood_still))
+                    if length_ns > bound_s * NS_PER_S:
+                        how = f"for {seconds(length_ns)} after its process ended ({ended})"
+                        detail = f"{server}: {node} named it {how}"
+                        yield _finding(context, "departed_route", span.start_ns, broker, detail)
+                        break
+
+
+def _stay_s(context: Context, node: str, server: str, ended_ns: int, ended: str) -> float:
+    """How long a coordinator may name a server that has ended."""
+    timings = context.facts.timings
+    heard_s = 2 * timings.request_s
+    silent_s = timings.channel_expiry_s + EXPIRY_SLACK_S
+    if ended in SILENT_ENDS:
+        return silent_s
+    until_ns = ended_ns + int(heard_s * NS_PER_S)
+    unheard = context.excuses.find("goodbye_lost", ended_ns, until_ns, None, (node, server))
+    return silent_s if unheard is not None else heard_s
+
+
+def _words(queues: Queues) -> str:
+    if queues is None:
+        return "no such topic"
+    read, write, permission = queues
+    return f"{read} read queues, {write} write queues, permission {permission}"
+
+
+def _finding(
+    context: Context,
+    anomaly: str,
+    time_ns: int,
+    broker: str,
+    detail: str,
+    topic: str | None = None,
+) -> Finding:
+    return Finding(
+        anomaly=anomaly,
+        judgement=judge(context.facts.mode, anomaly),
+        op_index=-1,
+        time_ns=time_ns,
+        detail=detail,
+        topic=topic,
+        broker=broker,
+    )

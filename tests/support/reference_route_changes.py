@@ -1,0 +1,206 @@
+"""What name servers must say at every moment, in plain Python, second by second; no code shared with the checkers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from staticfire.checkers.guarantees.facts import FaultFacts
+
+NS_PER_S = 10**9
+HEARD_S, SILENT_S, PAUSE_S = 6, 135, 50
+STALLED = ("pause", "name_server_freeze")
+Seen = Mapping[str, Any]
+Wrong = tuple[str, str, str, str | None, int]  # anomaly, name server, broker, topic, second
+
+
+def wrong_routes(
+    observations: Sequence[Seen], facts: Mapping[str, Any], faults: Sequence[FaultFacts]
+) -> list[Wrong]:
+    """All that is wrong; of a topic and of the end of a server the first only, for each life of a name server."""
+    end_s = max(seen["time_ns"] for seen in observations) // NS_PER_S
+    found: list[Wrong] = []
+    lives = {(of["node"], of["life"]) for of in _of(observations, "route_table")}
+    for broker, nodes in facts["replica_sets"].items():
+        for server, life in sorted(lives):
+            said = [_said(observations, server, life, broker, s) for s in range(end_s)]
+            for second, topic in _drifts(observations, faults, said, server, nodes[0]):
+                found.append(("route_drift", server, broker, topic, second))
+            for node in nodes:
+                seconds = _departed(observations, faults, said, server, node)
+                found += [("departed_route", server, broker, None, second) for second in seconds]
+    return found
+
+
+def _of(observations: Sequence[Seen], kind: str) -> list[Seen]:
+    found = [seen for seen in observations if seen["kind"] == kind]
+    return sorted(found, key=lambda seen: seen["time_ns"])
+
+
+def _last(observations: Sequence[Seen], second: int) -> Seen | None:
+    before = [seen for seen in observations if seen["time_ns"] <= second * NS_PER_S]
+    return before[-1] if before else None
+
+
+def _said(
+    observations: Sequence[Seen], server: str, life: int, broker: str, second: int
+) -> Seen | None:
+    """What this life of a name server says of a broker name; None before it has said anything, and after its end."""
+    for of in _of(observations, "server_life"):
+        over = of["life"] > life or (of["life"] == life and of["ended"] is not None)
+        if of["node"] == server and over and of["time_ns"] <= second * NS_PER_S:
+            return None
+    mine = [
+        of
+        for of in _of(observations, "route_table")
+        if (of["node"], of["life"], of["broker_name"]) == (server, life, broker)
+    ]
+    return _last(mine, second)
+
+
+def _drifts(
+    observations: Sequence[Seen],
+    faults: Sequence[FaultFacts],
+    said: Sequence[Seen | None],
+    server: str,
+    leader: str,
+) -> Iterator[tuple[int, str]]:
+    tables = [of for of in _of(observations, "topic_table") if of["node"] == leader]
+    for topic in sorted({topic for of in tables for topic in of["topics"]}):
+        has = [_table(tables, topic, second) for second in range(len(said))]
+        seconds = [
+            *_backs(said, has, topic, leader),
+            *_lates(said, has, topic, leader, faults, server),
+        ]
+        if seconds:
+            yield min(seconds), topic
+
+
+def _table(tables: Sequence[Seen], topic: str, second: int) -> tuple[Any, int] | None:
+    """What the leader has of a topic, and since when."""
+    now = _last(tables, second)
+    if now is None:
+        return None
+    value, since = now["topics"].get(topic), now["time_ns"]
+    for of in reversed(tables):
+        if of["time_ns"] > now["time_ns"]:
+            continue
+        if of["topics"].get(topic) != value:
+            break
+        since = of["time_ns"]
+    return value, since // NS_PER_S
+
+
+def _is_named(of: Seen | None, leader: str) -> bool:
+    return of is not None and of["addresses"].get("0") == leader
+
+
+def _backs(
+    said: Sequence[Seen | None],
+    has: Sequence[tuple[Any, int] | None],
+    topic: str,
+    leader: str,
+) -> Iterator[int]:
+    newest, before = -1, None
+    for second, of in enumerate(said):
+        if of is None or not _is_named(of, leader):
+            continue
+        value = of["topics"].get(topic)
+        runs = [run for run in has[: second + 1] if run is not None and run[0] == value]
+        since = runs[-1][1] if runs else None
+        now = has[second]
+        changed = before is not None and before["topics"].get(topic) != value
+        unlike = now is not None and now[0] is not None and now[0] != value
+        if changed and unlike and (since is None or since < newest):
+            yield second
+            return
+        if changed or before is None:
+            newest = max(newest, -1 if since is None else since)
+        before = of
+
+
+def _lates(
+    said: Sequence[Seen | None],
+    has: Sequence[tuple[Any, int] | None],
+    topic: str,
+    leader: str,
+    faults: Sequence[FaultFacts],
+    server: str,
+) -> Iterator[int]:
+    start, counted = 0, 0
+    for second in range(len(said) + 1):
+        of, now = (said[second], has[second]) if second < len(said) else (None, None)
+        if (
+            of is not None
+            and _is_named(of, leader)
+            and now is not None
+            and now[0] is not None
+            and of["topics"].get(topic) != now[0]
+        ):
+            counted += not any(_strikes(one, {server, leader}, second, HEARD_S) for one in faults)
+            continue
+        if counted > HEARD_S:
+            yield start
+            return
+        start, counted = second + 1, 0
+
+
+def _departed(
+    observations: Sequence[Seen],
+    faults: Sequence[FaultFacts],
+    said: Sequence[Seen | None],
+    server: str,
+    node: str,
+) -> Iterator[int]:
+    lives = [of for of in _of(observations, "server_life") if of["node"] == node]
+    for number, of in enumerate(lives):
+        if of["ended"] is None:
+            continue
+        ended_s = of["time_ns"] // NS_PER_S
+        next_s = lives[number + 1]["time_ns"] // NS_PER_S if number + 1 < len(lives) else len(said)
+        silent = of["ended"] in ("power cut", "unclear") or any(
+            one.bitten_ns is not None
+            and one.kind in (*STALLED, "partition")
+            and (one.kind == "partition" or {server, node} & set(one.targets))
+            and (one.fired_ns or 0) // NS_PER_S <= ended_s + HEARD_S
+            and _healed_s(one) + HEARD_S >= ended_s
+            for one in faults
+        )
+        first = _first_longer(
+            said, range(ended_s, next_s), node, server, faults, SILENT_S if silent else HEARD_S
+        )
+        if first is not None:
+            yield first
+
+
+def _first_longer(
+    said: Sequence[Seen | None],
+    seconds: range,
+    node: str,
+    server: str,
+    faults: Sequence[FaultFacts],
+    bound_s: int,
+) -> int | None:
+    start, counted = seconds.start, 0
+    stalls = [one for one in faults if one.kind in STALLED]
+    for second in [*seconds, -1]:
+        of = said[second] if second >= 0 else None
+        if of is not None and node in of["addresses"].values():
+            counted += not any(_strikes(one, {server}, second, PAUSE_S) for one in stalls)
+            continue
+        if counted > bound_s:
+            return start
+        start, counted = second + 1, 0
+    return None
+
+
+def _healed_s(one: FaultFacts) -> int:
+    return 10**6 if one.healed_ns is None else one.healed_ns // NS_PER_S
+
+
+def _strikes(one: FaultFacts, nodes: set[str], second: int, after_s: int) -> bool:
+    """Whether a fault that bit struck one of these nodes; of a partition it is not known which links it cut."""
+    assert one.fired_ns is not None
+    near = one.fired_ns // NS_PER_S <= second < _healed_s(one) + after_s
+    struck = one.kind == "partition" or bool(nodes & set(one.targets))
+    return one.bitten_ns is not None and near and struck
