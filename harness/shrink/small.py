@@ -90,6 +90,6 @@ def _spread(
     begin_s, until_s = times_s
     step_s = (until_s - begin_s) / len(numbers)
     return tuple(
-        replace(ops[number], at_s=round(begin_s + place * step_s, 3))
-        for place, number in enumerate(numbers)
+        replace(ops[number], at_s=round(begin_s + index * step_s, 3))
+        for index, number in enumerate(numbers)
     )
