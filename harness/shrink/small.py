@@ -17,7 +17,7 @@ from staticfire.harness.shrink.timing import ending_at
 from staticfire.harness.shrink.trials import Trial
 from staticfire.harness.shrink.witness import with_plan
 
-TRIES = 64
+TRIES = 32
 FAULTS = (1, 2, 3, 4)  # of a try, in turns
 OPS = (6, 20, 60)
 FIRST_S = 0.5
