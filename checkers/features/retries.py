@@ -144,7 +144,8 @@ def _judge(columns: Columns, context: Context, group: str, story: _Story) -> Ite
                 yield _overlong(columns, context, group, row, before[0])
     for row in story.dead:
         if not any(_uses_up(deliveries, r, retries_max) for r in lived):
-            what = f"a dead letter before {retries_max} retries were used up"
+            last = max((int(deliveries.tries[r]) for r in lived), default=0)
+            what = f"a dead letter after retry {last}, and the group allows {retries_max}"
             yield _finding(columns, context, row, "premature_dead_letter", what, group)
         elif deliveries.tries[row] < retries_max:
             what = f"a dead letter of try {deliveries.tries[row]}, and the group allows {retries_max} retries"
