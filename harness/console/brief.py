@@ -111,13 +111,18 @@ def campaign_title(campaign: Campaign, unit: str, mode_text: str) -> str:
 
 
 def cluster_line(campaign: Campaign) -> str:
+    return f"cluster   {cluster_text(campaign)}"
+
+
+def cluster_text(campaign: Campaign) -> str:
+    """Return the nodes, flush and replication of a campaign."""
     c = campaign
     counts = c.followers
     slaves = " and ".join(map(str, counts)) if len(counts) < 4 else f"{sum(counts)}"
     masters = f"{with_noun(c.leaders, 'master')} with {slaves} slave{'' if slaves == '1' else 's'}"
     replication = "no replication" if c.replication == "none" else f"{c.replication} replication"
     return (
-        f"cluster   {with_noun(c.coordinators, 'name server')}, {masters}, {c.flush} flush, {replication}; "
+        f"{with_noun(c.coordinators, 'name server')}, {masters}, {c.flush} flush, {replication}; "
         f"{with_noun(c.producers, 'producer')}, {with_noun(c.consumers, 'consumer')}"
     )
 

@@ -32,6 +32,8 @@ class Copies:
     name: str = "copies"
 
     def lines(self) -> list[str]:
+        if len(self.steps) == 1:  # the event of the answer says the same
+            return []
         return [
             "copies    "
             + "; ".join(

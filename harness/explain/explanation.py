@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import count as count_from
 from typing import Any, Protocol
 
+from staticfire.checkers.guarantees.facts import RunFacts
 from staticfire.checkers.guarantees.verdict import Finding, seconds
 from staticfire.checkers.model.history import Op
 from staticfire.checkers.verdicts.compose import RunVerdict
@@ -18,6 +21,8 @@ LINES_MAX = 25
 EVENTS_MAX = 16  # in text; JSON has all
 EVENTS_MIN = 4
 FORMAT_VERSION = 2
+PROCESS = re.compile(r"process (\d+)")
+NUMBER = re.compile(r"\d+")
 
 
 class Part(Protocol):
@@ -48,6 +53,7 @@ class Explanation:
         events: the life of its message, oldest first.
         commands: next commands for the user.
         parts: further parts, in the order of the text.
+        setting: the campaign and the kinds of groups, in one line; empty: not known.
     """
 
     fingerprint: Fingerprint
@@ -58,6 +64,7 @@ class Explanation:
     events: Sequence[Event]
     commands: Sequence[str]
     parts: Sequence[Part] = ()
+    setting: str = ""
 
     def lines(self) -> list[str]:
         """Return the text: at most 25 lines, unless the parts take more."""
@@ -67,6 +74,7 @@ class Explanation:
             f"cause     {self.fingerprint}: {self.count}"
             + (f"; with it {with_it}" if with_it else ""),
             *([f"beside    {beside}"] if beside else []),
+            *([f"run       {self.setting}"] if self.setting else []),
             f"witness   {_witness_text(self.witness)}",
         ]
         tail = [
@@ -82,6 +90,7 @@ class Explanation:
             "version": FORMAT_VERSION,
             "cause": self.fingerprint.cause,
             "leading": self.fingerprint.leading,
+            "setting": self.setting,
             "count": self.count,
             "consequences": dict(self.consequences),
             "others": dict(self.others),
@@ -102,6 +111,8 @@ def explanation_of(
     commands: Sequence[str] = (),
     key: str | None = None,
     stored_logs: StoredLogs | None = None,
+    facts: RunFacts | None = None,
+    setting: str = "",
 ) -> Explanation:
     """Explain the first cause.
 
@@ -109,6 +120,8 @@ def explanation_of(
         brokers: nodes by broker name.
         key: key of the message to use as witness; None: the first finding.
         stored_logs: recognises the files of logs.
+        facts: say which groups want the message; None: all do.
+        setting: see Explanation.
 
     Raises:
         NothingToExplain: no promise was broken, or none about this message.
@@ -119,6 +132,7 @@ def explanation_of(
         raise NothingToExplain("no promise was broken")
     family = CAUSES.get(fingerprint.cause, (fingerprint.leading,))
     witness = _witness(verdict, family, key)
+    witness = replace(witness, detail=_with_names(witness.detail, ops))
     nodes = brokers.get(witness.broker or "", ())
     same = {name: counts[name] for name in family if name in counts and name != fingerprint.leading}
     return Explanation(
@@ -127,9 +141,20 @@ def explanation_of(
         consequences=same,
         others={name: count for name, count in counts.items() if name not in family},
         witness=witness,
-        events=life_of(witness, ops, observations, faults, nodes, stored_logs),
+        events=life_of(witness, ops, observations, faults, nodes, stored_logs, facts),
         commands=commands,
+        setting=setting,
     )
+
+
+def _with_names(detail: str, ops: Iterable[Op]) -> str:
+    """Name the nodes of processes in the text of a finding, unless two of its processes are of one node."""
+    nodes = {op.process: op.node for op in ops if op.node}
+    numbers = dict.fromkeys(int(found[1]) for found in PROCESS.finditer(detail))
+    named = {number: nodes[number] for number in numbers if number in nodes}
+    if len({*named.values()}) < len(named):
+        return detail
+    return PROCESS.sub(lambda found: named.get(int(found[1]), found[0]), detail)
 
 
 def _witness(verdict: RunVerdict, family: Sequence[str], key: str | None) -> Finding:
@@ -161,13 +186,41 @@ def _witness_text(witness: Finding) -> str:
 
 
 def _event_lines(events: Sequence[Event], most: int) -> list[str]:
-    """Return at most `most` lines of events, and a line with the number of omitted ones."""
-    if len(events) <= most:
-        return list(map(event_line, events))
-    half = most // 2
-    left_out = len(events) - 2 * half
-    between = f"  {'...':>9}  {left_out} more event{'s' * (left_out > 1)}; --json has all"
-    return [*map(event_line, events[:half]), between, *map(event_line, events[-half:])]
+    """Return at most `most` lines of events and one more for each gap, with the number of events left out there.
+
+    Events that repeat earlier and later ones but for their numbers are left out first, then those in the middle.
+    """
+    left_out: set[int] = set()
+    for number in _dispensable(events):
+        if len(events) - len(left_out) + max(_gaps(left_out) - 1, 0) <= most:
+            break
+        left_out.add(number)
+    lines = []
+    for number, event in enumerate(events):
+        if number not in left_out:
+            lines.append(event_line(event))
+        elif number + 1 not in left_out:
+            count = next(n for n in count_from(1) if number - n not in left_out)
+            lines.append(f"  {'...':>9}  {count} more event{'s' * (count > 1)}; --json has all")
+    return lines
+
+
+def _dispensable(events: Sequence[Event]) -> Iterator[int]:
+    """Yield the numbers of events in the order in which they may be left out."""
+    kinds = [NUMBER.sub("", f"{event.where} {event.text}") for event in events]
+    middle = (len(events) - 1) / 2
+    outwards = sorted(range(len(events)), key=lambda number: abs(number - middle))
+    repeated = [
+        number
+        for number in outwards
+        if kinds[number] in kinds[:number] and kinds[number] in kinds[number + 1 :]
+    ]
+    yield from repeated
+    yield from (number for number in outwards if number not in repeated)
+
+
+def _gaps(left_out: Collection[int]) -> int:
+    return sum(number + 1 not in left_out for number in left_out)
 
 
 def event_line(event: Event) -> str:

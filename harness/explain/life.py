@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from staticfire.checkers.guarantees.verdict import Finding
+from staticfire.checkers.guarantees.facts import RunFacts
+from staticfire.checkers.guarantees.verdict import Finding, seconds
 from staticfire.checkers.model.history import HistoryError, Op
 from staticfire.checkers.model.message_ranges import (
     messages_of,
@@ -14,12 +15,27 @@ from staticfire.checkers.model.message_ranges import (
 )
 from staticfire.checkers.op_kinds.values import SendValue
 from staticfire.harness.explain.event import Event
-from staticfire.harness.explain.passing import owners_between, ownership, passing
+from staticfire.harness.explain.fault_events import of_faults
+from staticfire.harness.explain.passing import (
+    owners_between,
+    ownership,
+    passing,
+    steps_between,
+)
 from staticfire.harness.observers.probe import PROBE_PROCESS
-from staticfire.harness.recording.stored_logs import StoredLogs, log_position
+from staticfire.harness.recording.stored_logs import StoredLogs
 
 BEFORE_NS = 30_000_000_000  # faults this long before a finding without a message are shown
 LAST_EVENTS = 6  # of faults that ended before
+LONG_CALL_NS = 500_000_000  # the end of a call of a listener is shown from here on
+TRAITS = {  # fields of a send that make a message special
+    "transaction": "in a transaction that ends by",
+    "delay_level": "delay level",
+    "tag": "tag",
+    "sharding_key": "sharding key",
+    "one_way": "one way",
+    "account": "account",
+}
 Record = Mapping[str, Any]  # a line of observations.jsonl or faults.jsonl
 
 
@@ -30,6 +46,7 @@ def life_of(
     faults: Sequence[Record],
     nodes: Collection[str],
     stored_logs: StoredLogs | None = None,
+    facts: RunFacts | None = None,
 ) -> list[Event]:
     """Return all events about the message of a finding, oldest first.
 
@@ -41,10 +58,11 @@ def life_of(
         faults: records of the plan, as in faults.jsonl.
         nodes: servers that held the message's queue.
         stored_logs: recognises the files of logs; None: lost ranges of a disk keep the order of the record.
+        facts: say which groups do not want the message by its tag; their steps are left out. None: no group is.
 
-    The life of a message that the group received ends with the last delivery. For a message that the group did not
-    receive and no node lost, the events show how the group passed its offset. If the run has no op of the message, its
-    life begins at the time of the finding.
+    The life of a message that the group received ends with the last delivery, unless its listener failed each time.
+    For a message that the group did not receive and no node lost, the events show how the group passed its offset. If
+    the run has no op of the message, its life begins at the time of the finding.
 
     Raises HistoryError for an op without the fields of its kind.
     """
@@ -58,11 +76,14 @@ def life_of(
     begin_ns = min((event.time_ns for event in events), default=witness.time_ns)
     observed = list(_observed(witness, observations, nodes, begin_ns))
     lost_ns = min((event.time_ns for event, is_loss in observed if is_loss), default=None)
-    given_ns = max((op.time_ns for op, _ in found if _is_given(op, witness)), default=None)
+    unconcerned = set() if facts is None else _unconcerned(witness, every, facts)
+    given = [op.time_ns for op, _ in found if _is_given(op, witness)]
+    failed = sum(_is_failed(op, witness) for op in every) if given else 0
+    given_ns = max(given) if len(given) > failed else None
     if given_ns is None:
-        if lost_ns is None:
-            events += _of_groups(passing(witness, every, begin_ns))
-        events += [event for op in every for event in _of_drain(op)]
+        if lost_ns is None and not given:
+            events += _of_groups(passing(witness, every, begin_ns, unconcerned))
+        events += [event for op in every for event in _of_drain(op, witness, unconcerned)]
         events += [event for event, _ in observed]
         end_ns = max((event.time_ns for event in events), default=witness.time_ns)
     else:
@@ -70,13 +91,15 @@ def life_of(
         end_ns = given_ns
         if witness.group is not None:
             owners = owners_between(witness, every, witness.group, begin_ns, end_ns)
-            events += _of_groups(owners)
+            steps = steps_between(witness, every, witness.group, min(given), end_ns)
+            events += _of_groups([*owners, *steps])
+        events += _of_long_calls(witness, every)
     until_ns = end_ns if lost_ns is None else lost_ns
     last_ns: dict[str, int] = {}  # of clients: later faults of a client do not concern this message
     for event in events:
         last_ns[event.where] = max(event.time_ns, last_ns.get(event.where, 0))
     last_ns.update(dict.fromkeys(nodes, until_ns))
-    events += _of_faults(faults, last_ns, begin_ns, until_ns, stored_logs)
+    events += of_faults(faults, witness.topic, last_ns, begin_ns, until_ns, stored_logs)
     return sorted(dict.fromkeys(events))
 
 
@@ -91,9 +114,12 @@ def _of_queue(
     yield from ownership(ops, witness.group, witness.topic, queue)
     at_ns = witness.time_ns
     nodes = {node: at_ns for fault in faults for node in fault["targets"]}
-    found = list(_of_faults(faults, nodes, at_ns - BEFORE_NS, at_ns, stored_logs))
+    topic = witness.topic
+    found = list(of_faults(faults, topic, nodes, at_ns - BEFORE_NS, at_ns, stored_logs))
     # A finding long after the last fault, such as an undrained group, shows the last faults of the run.
-    yield from found or sorted(_of_faults(faults, nodes, 0, at_ns, stored_logs))[-LAST_EVENTS:]
+    yield from (
+        found or sorted(of_faults(faults, topic, nodes, 0, at_ns, stored_logs))[-LAST_EVENTS:]
+    )
 
 
 def _of_exits(witness: Finding, ops: Iterable[Op]) -> Iterator[Event]:
@@ -136,6 +162,10 @@ def _of_op(op: Op, witness: Finding, home: str | None) -> Iterator[Event]:
             for row in op.value["stretches"]:
                 for message in messages_of(of_delivery(row)):
                     yield from _of_delivery(op, message, witness, home)
+        case "check_back" if op.value.get("key") == witness.key:
+            times, state = op.value.get("times"), op.value.get("state")
+            text = f"is asked how its transaction ended, time {times}: {state}"
+            yield Event(time_ns=op.time_ns, where=op.node or "", text=text)
         case "send_back" if op.type != "invoke" and _has_key(op.value["messages"], witness):
             came_of_it = "" if op.type == "ok" else f": {op.error or 'no certain answer'}"
             yield Event(time_ns=op.time_ns, where=op.node or "", text=f"sends it back{came_of_it}")
@@ -161,10 +191,56 @@ def _is_given(op: Op, witness: Finding) -> bool:
     return False
 
 
-def _of_drain(op: Op) -> Iterator[Event]:
-    if op.f == "drain":
-        text = f"{op.value.get('group', 'the group')} has had its time to read what is left"
-        yield Event(time_ns=op.time_ns, where=op.node or "", text=text)
+def _is_failed(op: Op, witness: Finding) -> bool:
+    """Whether the listener of the finding's group failed for the message."""
+    if op.f != "consume" or op.type in ("invoke", "ok") or op.process == PROBE_PROCESS:
+        return False
+    of_group = witness.group in (None, op.value.get("group"))
+    return of_group and _has_key(op.value["messages"], witness)
+
+
+def _unconcerned(witness: Finding, ops: Iterable[Op], facts: RunFacts) -> set[str]:
+    """Return the groups that do not want the message, by its tag."""
+    sent = next((op for op in ops if _is_sent(op, witness)), None)
+    if sent is None:
+        return set()
+    tag, found = sent.value.get("tag") or "", set()
+    for group, tags in facts.wanted_tags.items():
+        is_before = sent.time_ns < facts.filters_changed_ns.get(group, 0)
+        if tag not in (*tags, *(facts.wanted_before.get(group, ()) if is_before else ())):
+            found.add(group)
+    return found
+
+
+def _of_drain(op: Op, witness: Finding, unconcerned: Collection[str]) -> Iterator[Event]:
+    """Yield the end of a concerned group's time to read, and where the group stood in the queue of the finding."""
+    if op.f != "drain":
+        return
+    group, topic = op.value.get("group"), op.value.get("topic")
+    if witness.group not in (None, group) or (topic is not None and topic != witness.topic):
+        return
+    if group in unconcerned:
+        return
+    text = f"{group or 'the group'} has had its time to read what is left"
+    for broker, queue, _, end, wanted in op.value.get("queues", ()):
+        if (broker, queue) == (witness.broker, witness.queue):
+            text += f": its offset is {wanted}, the queue ends at {end}"
+    yield Event(time_ns=op.time_ns, where=op.node or "", text=text)
+
+
+def _of_long_calls(witness: Finding, ops: Iterable[Op]) -> Iterator[Event]:
+    """Yield the end of each call of a listener with the message that took half a second or more."""
+    begun_ns: dict[int, int] = {}  # by process
+    for op in ops:
+        if op.f != "consume" or not _has_key(op.value["messages"], witness):
+            continue
+        if op.type == "invoke":
+            begun_ns[op.process] = op.time_ns
+            continue
+        took_ns = op.time_ns - begun_ns.pop(op.process, op.time_ns)
+        if took_ns >= LONG_CALL_NS and op.type == "ok":
+            text = f"its listener has finished, after {seconds(took_ns)}"
+            yield Event(time_ns=op.time_ns, where=op.node or "", text=text)
 
 
 def _of_groups(events: Iterable[Event]) -> list[Event]:
@@ -188,13 +264,22 @@ def _send_text(op: Op, value: SendValue) -> str:
         case "invoke":
             size = f", {value['size']} bytes" if "size" in value else ""
             batch = f", in a batch of {value['batch']}" if "batch" in value else ""
-            return f"sends it{size}{batch}"
+            return f"sends it{size}{batch}{''.join(_traits(value))}"
         case "ok":
             position = f"{value.get('broker')} queue {value.get('queue')} offset {value.get('queue_offset')}"
             return f"is answered {value.get('status', 'ok')}: {position}"
         case "fail":
-            return f"is refused: {op.error}"
+            return f"its send failed for certain: {op.error}"
     return f"has no certain answer: {op.error or value.get('status')}"
+
+
+def _traits(value: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what distinguishes a message from a plain one."""
+    for name, words in TRAITS.items():
+        if value.get(name) not in (None, "", 0, False):
+            yield f", {words} {value[name]}" if value[name] is not True else f", {words}"
+    for name, text in (value.get("properties") or {}).items():
+        yield f", property {name}={text:.40}"
 
 
 def _of_delivery(
@@ -255,45 +340,3 @@ def _recovery_text(seen: Record, position: int, is_lost: bool) -> str:
 
 def _names(nodes: Sequence[str]) -> str:
     return ", ".join(nodes) if nodes else "no node"
-
-
-def _of_faults(
-    faults: Sequence[Record],
-    last_ns: Mapping[str, int],
-    begin_ns: int,
-    end_ns: int,
-    stored_logs: StoredLogs | None,
-) -> Iterator[Event]:
-    """Yield faults that bit these nodes during the life of the message.
-
-    `last_ns` is the time, for each node, after which its faults do not concern the message.
-    """
-    for fault in faults:
-        struck, healed = fault.get("struck_ns"), fault.get("healed_ns")
-        if struck is None or not fault["bitten"] or (healed is not None and healed < begin_ns):
-            continue
-        if not any(struck <= min(end_ns, last_ns.get(node, -1)) for node in fault["targets"]):
-            continue
-        targets = ", ".join(fault["targets"])
-        if fault.get("incidents"):
-            yield from _of_incidents(fault, stored_logs)
-        else:
-            lost = fault["evidence"].get("lost_bytes")
-            bytes_text = f": {lost} bytes that were not on disk are gone" if lost else ""
-            yield Event(time_ns=struck, where=targets, text=f"{fault['kind']} strikes{bytes_text}")
-        if healed is not None and healed <= end_ns:
-            yield Event(time_ns=healed, where=targets, text=f"{fault['kind']} is over")
-
-
-def _of_incidents(fault: Record, stored_logs: StoredLogs | None) -> Iterator[Event]:
-    """Yield the effects that the fault had on disks, with their times."""
-    for incident in fault["incidents"]:
-        dropped = incident["dropped"]
-        logs = [one for one in dropped if log_position(stored_logs, one["path"]) is not None]
-        more = f" and {len(dropped) - 1} more" if len(dropped) > 1 else ""
-        gone = ""
-        for one in (logs or dropped)[:1]:
-            gone = f": bytes {one['start']}-{one['end']} of {one['path']}{more} are gone"
-        what = "" if incident["what"] == "power cut" else f", {incident['what']}"
-        text = f"{fault['kind']} strikes{what}{gone}"
-        yield Event(time_ns=incident["at_ns"], where=incident["node"], text=text)

@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from staticfire.checkers.guarantees.verdict import Finding
 from staticfire.checkers.model.history import Op
 from staticfire.checkers.model.message_ranges import messages_of, of_delivery
 from staticfire.harness.explain.event import Event
 
-if TYPE_CHECKING:
-    from staticfire.checkers.op_kinds.values import AssignReport
+EVERYTHING = "*"  # the expression of a member that wants all messages
 
 
 def ownership(
-    ops: Iterable[Op[AssignReport]], group: str | None, topic: str | None, queue: Sequence[object]
+    ops: Iterable[Op], group: str | None, topic: str | None, queue: Sequence[object]
 ) -> Iterator[Event]:
     """Yield when members of a group get a queue, `[broker, queue]`, and give it up."""
     owners: set[int] = set()  # processes
+    expressions: dict[int, str] = {}  # of members that do not want everything
     for op in ops:
+        if op.f == "open" and op.value.get("group") == group:
+            expressions[op.process] = op.value.get("expression") or EVERYTHING
         if op.f != "assign" or (op.value.get("group"), op.value.get("topic")) != (group, topic):
             continue
         has = list(queue) in op.value["queues"]
         if has != (op.process in owners):
             text = f"{group} {'has' if has else 'gives up'} the queue"
+            expression = expressions.get(op.process, EVERYTHING)
+            text += f", and wants {expression}" if has and expression != EVERYTHING else ""
             yield Event(time_ns=op.time_ns, where=op.node or "", text=text)
         owners = owners | {op.process} if has else owners - {op.process}
 
@@ -38,23 +41,90 @@ def owners_between(
     yield from [event for event in owned if since_ns <= event.time_ns <= until_ns]
 
 
-def passing(witness: Finding, ops: Sequence[Op], since_ns: int) -> Iterator[Event]:
-    """Return how each group without the message passed it: its last delivery before, and its first steps past it.
+def passing(
+    witness: Finding, ops: Sequence[Op], since_ns: int, unconcerned: Collection[str] = ()
+) -> Iterator[Event]:
+    """Return how each group without the message passed it: its last steps before, and its first steps past it.
+
+    Of a group that never went past it, return the last delivery before it.
 
     Args:
         since_ns: creation time of the message; earlier assignments are the state at that time.
+        unconcerned: groups that do not want the message.
     """
-    if witness.queue_offset is None:
+    if witness.queue_offset is None or witness.queue_offset < 0:
         return
-    groups = {op.value["group"] for op in ops if op.f == "commit"}
-    for group in sorted(groups if witness.group is None else groups & {witness.group}):
+    for group in sorted(_readers(witness, ops).difference(unconcerned)):
         past = list(_past(witness, ops, group))
+        before = list(_before(witness, ops, group))
+        yield from past
+        yield from before
         if not past:
             continue
-        yield from past
-        yield from _before(witness, ops, group)
+        first_ns = min(event.time_ns for event in past)
+        yield from _commit_before(witness, ops, group, first_ns)
         last_ns = max(event.time_ns for event in past)
         yield from owners_between(witness, ops, group, since_ns, last_ns)
+
+
+def _readers(witness: Finding, ops: Iterable[Op]) -> set[str]:
+    """Return the groups that read the topic of a finding; the group of the finding alone, if it names one."""
+    found = {
+        op.value["group"]
+        for op in ops
+        if op.f in ("commit", "begin", "consume", "consume_many")
+        and op.value.get("topic") == witness.topic
+        and op.value.get("group") is not None
+    }
+    return found if witness.group is None else found & {witness.group}
+
+
+def steps_between(
+    witness: Finding, ops: Iterable[Op], group: str, since_ns: int, until_ns: int
+) -> Iterator[Event]:
+    """Yield each start of a reader and the last commit of a group in a finding's queue, between two times."""
+    commits = []
+    for op in ops:
+        if not since_ns <= op.time_ns <= until_ns or op.value.get("group") != group:
+            continue
+        if op.f == "begin" and _is_queue(witness, op):
+            text = f"{group} begins to read the queue at offset {op.value['offset']}"
+            yield Event(time_ns=op.time_ns, where=op.node or "", text=text)
+        commits += [
+            Event(
+                time_ns=op.time_ns,
+                where=op.node or "",
+                text=f"{group} commits offset {offset} of the queue",
+            )
+            for offset in _committed(witness, op)
+        ]
+    yield from commits[-1:]
+
+
+def _commit_before(
+    witness: Finding, ops: Iterable[Op], group: str, until_ns: int
+) -> Iterator[Event]:
+    """Return the last commit of a group up to the message, before a time."""
+    found = [
+        Event(
+            time_ns=op.time_ns,
+            where=op.node or "",
+            text=f"{group} commits offset {offset} of the queue",
+        )
+        for op in ops
+        if op.value.get("group") == group and op.time_ns < until_ns
+        for offset in _committed(witness, op)
+        if offset <= (witness.queue_offset or 0)
+    ]
+    yield from found[-1:]
+
+
+def _committed(witness: Finding, op: Op) -> Iterator[int]:
+    """Yield the offsets that an op commits in the message's queue."""
+    if op.f == "commit" and op.type == "ok" and op.value.get("topic") == witness.topic:
+        for broker, queue, committed in op.value["offsets"]:
+            if (broker, queue) == (witness.broker, witness.queue):
+                yield committed
 
 
 def _past(witness: Finding, ops: Iterable[Op], group: str) -> Iterator[Event]:
@@ -71,10 +141,9 @@ def _past(witness: Finding, ops: Iterable[Op], group: str) -> Iterator[Event]:
 
 def _past_text(witness: Finding, op: Op, group: str) -> str:
     offset, value = witness.queue_offset or 0, op.value
-    if op.f == "commit" and op.type == "ok" and value.get("topic") == witness.topic:
-        for broker, queue, committed in value["offsets"]:
-            if (broker, queue) == (witness.broker, witness.queue) and committed > offset:
-                return f"{group} commits offset {committed} of the queue: past it"
+    for committed in _committed(witness, op):
+        if committed > offset:
+            return f"{group} commits offset {committed} of the queue: past it"
     if op.f == "begin" and _is_queue(witness, op) and value["offset"] > offset:
         return f"{group} begins to read the queue at offset {value['offset']}: past it"
     for key, given in _given(witness, op):

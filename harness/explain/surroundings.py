@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from staticfire.checkers.guarantees.verdict import Finding
+from staticfire.checkers.guarantees.verdict import Finding, seconds
 from staticfire.checkers.model.history import HistoryError, Op
 from staticfire.checkers.model.message_ranges import messages_of, of_delivery, sends_of
 
 DISTANCE = 4  # offsets on either side
 KEYS_MAX = 4  # at one offset, in text
+WAIT_MIN_NS = 1_000_000_000  # a shorter wait is not shown
 
 Keys = dict[int, list[str]]  # by queue offset
 
@@ -22,10 +23,12 @@ class Surroundings:
     Attributes:
         keys: keys by queue offset, ascending; acknowledged ones come first.
         unread: offsets with an acknowledged message and no delivery.
+        waits_ns: by offset, the time from an acknowledgement to the first delivery.
     """
 
     keys: Mapping[int, tuple[str, ...]]
     unread: frozenset[int]
+    waits_ns: Mapping[int, int]
     name: str = "surroundings"
 
     def lines(self) -> list[str]:
@@ -35,11 +38,18 @@ class Surroundings:
         there = self.keys[offset]
         more = len(there) - KEYS_MAX
         keys = " and ".join([*there[:KEYS_MAX], *([f"{more} more"] if more > 0 else [])])
-        return f"{offset} {keys}{' (not delivered)' if offset in self.unread else ''}"
+        wait_ns = self.waits_ns.get(offset, 0)
+        waited = f" (after {seconds(wait_ns)})" if wait_ns >= WAIT_MIN_NS else ""
+        return f"{offset} {keys}{' (not delivered)' if offset in self.unread else waited}"
 
     def to_json(self) -> list[dict[str, object]]:
         return [
-            {"offset": offset, "keys": list(keys), "delivered": offset not in self.unread}
+            {
+                "offset": offset,
+                "keys": list(keys),
+                "delivered": offset not in self.unread,
+                "wait_ns": self.waits_ns.get(offset),
+            }
             for offset, keys in self.keys.items()
         ]
 
@@ -53,10 +63,13 @@ def surroundings_of(witness: Finding, ops: Iterable[Op]) -> Surroundings | None:
         return None
     sent: Keys = {}
     given: Keys = {}
+    sent_ns: dict[int, int] = {}
+    given_ns: dict[int, int] = {}
     for op in ops:
         try:
             for there, key, offset in _around(witness, op, sent, given):
                 there.setdefault(offset, []).append(key)
+                (sent_ns if there is sent else given_ns).setdefault(offset, op.time_ns)
         except (KeyError, TypeError, ValueError) as error:
             raise HistoryError(f"op {op.index} is no {op.f}: {op.value!r:.200}") from error
     offsets = sorted({*sent, *given})
@@ -66,7 +79,12 @@ def surroundings_of(witness: Finding, ops: Iterable[Op]) -> Surroundings | None:
         offset: tuple(dict.fromkeys([*sent.get(offset, ()), *given.get(offset, ())]))
         for offset in offsets
     }
-    return Surroundings(keys=keys, unread=frozenset(sent) - frozenset(given))
+    waits_ns = {
+        offset: given_ns[offset] - sent_ns[offset]
+        for offset in offsets
+        if offset in sent_ns and offset in given_ns
+    }
+    return Surroundings(keys=keys, unread=frozenset(sent) - frozenset(given), waits_ns=waits_ns)
 
 
 def _around(witness: Finding, op: Op, sent: Keys, given: Keys) -> Iterator[tuple[Keys, str, int]]:

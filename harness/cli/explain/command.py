@@ -20,12 +20,14 @@ from staticfire.harness.cli.effort import effort_options
 from staticfire.harness.cli.options import system_option
 from staticfire.harness.cli.progress import working
 from staticfire.harness.cli.status import EXIT_VALID, BadInput, turn_errors
+from staticfire.harness.console.brief import cluster_text
 from staticfire.harness.defect_loader import use_defect
 from staticfire.harness.run_folder.run_folder import CAMPAIGN_FILE, RunFolder, RunFolderError
 from staticfire.harness.truncated_repr import printable, printable_json
 from staticfire.harness.version import version_line
 
 if TYPE_CHECKING:
+    from staticfire.checkers.guarantees.facts import RunFacts
     from staticfire.harness.explain.explanation import Explanation, Part
     from staticfire.harness.explain.recorded_run import RecordedRun
 
@@ -140,6 +142,8 @@ def explain_run(
                 commands=_commands(folder),
                 key=key,
                 stored_logs=recorded.stored_logs,
+                facts=recorded.facts,
+                setting=_setting(folder, recorded.facts),
             )
             around = surroundings_of(explanation.witness, recorded.ops)
     except NothingToExplain as error:
@@ -169,6 +173,15 @@ def explain_run(
         print(printable_json(orjson.dumps(explanation.to_json(), option=orjson.OPT_INDENT_2)))
     else:
         print("\n".join(map(printable, explanation.lines())))
+
+
+def _setting(folder: RunFolder, facts: RunFacts) -> str:
+    """Return the campaign of a run and the kinds of its groups in one line. Raises RunFolderError."""
+    campaign = folder.read_campaign()
+    texts = [f"workload {campaign.workload}, seed {campaign.seed}", cluster_text(campaign)]
+    for words, groups in (("in order", facts.orderly), ("broadcasting", facts.broadcasting)):
+        texts += [f"{words}: {', '.join(groups)}"] if groups else []
+    return "; ".join(texts)
 
 
 def repeatable(folder: RunFolder) -> Campaign:

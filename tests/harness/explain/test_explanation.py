@@ -13,7 +13,6 @@ from staticfire.checkers.verdicts.compose import RunVerdict
 from staticfire.harness.explain.event import Event
 from staticfire.harness.explain.explanation import (
     EVENTS_MAX,
-    Explanation,
     NothingToExplain,
     explanation_of,
 )
@@ -173,17 +172,45 @@ def test_a_valid_run_has_no_story() -> None:
         explanation_of(verdict(), OPS, [], [], {})
 
 
-def test_a_long_life_is_cut_in_the_middle() -> None:
-    events = [Event(time_ns=number * S, where="n", text=f"e{number}") for number in range(99)]
+def test_the_run_and_the_nodes_of_processes_are_named() -> None:
+    two = "given to process 1 before process 2"
+    explanation = explanation_of(
+        verdict(finding()), OPS, [], [], {}, setting="workload queue, seed 1"
+    )
+    assert explanation.lines()[1] == "run       workload queue, seed 1"
+    for nodes, named in ((("c-1", "c-2"), "given to c-1 before c-2"), (("c-1", "c-1"), two)):
+        ops = [op(1, "ok", "assign", {}, node, process) for process, node in enumerate(nodes, 1)]
+        found = verdict(replace(finding(), detail=two))
+        assert explanation_of(found, ops, [], [], {}).witness.detail == named
+
+
+def long_life(texts: list[str]) -> list[str]:
+    """The lines of an explanation whose events have these texts."""
     whole = explanation_of(verdict(finding(), finding("corrupt")), OPS, [], [], {})
-    lines = Explanation(
-        fingerprint=whole.fingerprint,
-        count=1,
-        consequences={},
-        others=whole.others,
-        witness=whole.witness,
-        events=events,
-        commands=("a", "b"),
-    ).lines()
+    events = [Event(time_ns=number * S, where="n", text=text) for number, text in enumerate(texts)]
+    return replace(whole, events=events, commands=("a", "b")).lines()
+
+
+def test_a_long_life_is_cut_in_the_middle() -> None:
+    lines = long_life([f"e{number}" for number in range(99)])
     assert len(lines) == EVENTS_MAX + 7 <= 25
     assert f"{99 - EVENTS_MAX} more events; --json has all" in "\n".join(lines)
+    assert [line[-2:] for line in lines[10:12]] == ["e7", "ll"]
+
+
+def test_of_a_long_life_what_repeats_is_left_out_first() -> None:
+    rounds = [f"{what} {number}" for number in range(9) for what in ("gets it, retry", "fails")]
+    lines = long_life(["sent", *rounds, "power is cut", "back", "over", "and", "done"])
+    kept = "\n".join(lines)
+    assert "8 more events; --json has all" in kept
+    for text in (
+        "sent",
+        "retry 0",
+        "fails 0",
+        "retry 8",
+        "fails 8",
+        "power is cut",
+        "back",
+        "done",
+    ):
+        assert text in kept

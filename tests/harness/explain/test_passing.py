@@ -9,10 +9,12 @@ import pytest
 
 from staticfire.checkers.guarantees.verdict import Finding
 from staticfire.checkers.model.history import HistoryError, Op
+from staticfire.harness.explain.fault_events import of_faults
 from staticfire.harness.explain.life import life_of
 from staticfire.harness.explain.surroundings import surroundings_of
 from staticfire.harness.observers.probe import PROBE_PROCESS
 from tests.harness.explain.recorded_ops import S, finding, op
+from tests.support.history_language import facts as facts_of
 
 QUEUE = {"topic": "t", "broker": "b", "queue": 0}
 GROUP = {"group": "g", "topic": "t"}
@@ -61,6 +63,7 @@ def test_a_group_that_commits_past_a_message_without_getting_it() -> None:
         "2 n5: g gets y at offset 6 of the queue, before it",
         "3 n1: is answered ok: b queue 0 offset 7",
         "3 n1: sends it",
+        "4 n5: g commits offset 7 of the queue",
         "5 n5: g commits offset 9 of the queue: past it",
         "5 n5: g gives up the queue",
         "6 n6: g begins to read the queue at offset 9: past it",
@@ -113,11 +116,11 @@ def test_a_copy_is_seen_beside_what_lies_around_it() -> None:
     )
     around = surroundings_of(finding(), ops)
     assert around is not None
-    assert around.lines() == ["queue     5 k, 6 l, 7 k and other"]
+    assert around.lines() == ["queue     5 k, 6 l, 7 k and other (after 1.000s)"]
     assert around.to_json() == [
-        {"offset": 5, "keys": ["k"], "delivered": True},
-        {"offset": 6, "keys": ["l"], "delivered": True},
-        {"offset": 7, "keys": ["k", "other"], "delivered": True},
+        {"offset": 5, "keys": ["k"], "delivered": True, "wait_ns": None},
+        {"offset": 6, "keys": ["l"], "delivered": True, "wait_ns": None},
+        {"offset": 7, "keys": ["k", "other"], "delivered": True, "wait_ns": S},
     ]
 
 
@@ -147,7 +150,7 @@ def test_messages_of_condensed_ops_are_seen_around_it() -> None:
     ops = history((1, "ok", "send_many", sent, 1), (2, "invoke", "consume_many", read, 5))
     around = surroundings_of(finding(), ops)
     assert around is not None
-    assert around.lines() == ["queue     6 p1-0, 7 p1-1 (not delivered)"]
+    assert around.lines() == ["queue     6 p1-0 (after 1.000s), 7 p1-1 (not delivered)"]
 
 
 def test_what_befalls_a_client_after_its_part_is_left_out() -> None:
@@ -194,3 +197,133 @@ def test_the_owners_of_the_queue_of_a_message_that_a_group_was_given() -> None:
     )
     owners = [text for text in texts(finding(group="g"), ops) if text.endswith("the queue")]
     assert owners == ["2 n5: g has the queue", "5 n6: g has the queue"]
+
+
+DRAINED = (9, "ok", "drain", {**GROUP, "queues": [["b", 0, 0, 8, 7]], "lag": 1}, 0)
+
+
+def test_a_group_that_stopped_before_the_message() -> None:
+    ops = history(
+        (2, "invoke", "consume", given(("x", 5, 0), ("y", 6, 0)), 5),
+        *SENT,
+        DRAINED,
+        (9, "ok", "drain", {"group": "h", "topic": "u", "queues": [], "lag": 0}, 0),
+    )
+    found = texts(finding(), ops)
+    assert found[0] == "2 n5: g gets y at offset 6 of the queue, before it"
+    stands = "its offset is 7, the queue ends at 8"
+    assert found[3:] == [f"9 n0: g has had its time to read what is left: {stands}"]
+
+
+def test_the_life_of_a_message_for_which_the_listener_always_failed_ends_with_the_run() -> None:
+    failed = [
+        (4, "invoke", "consume", given(("k", 7, 0)), 5),
+        (4, "info", "consume", given(("k", 7, 0)), 5),
+    ]
+    assert "has had its time" in texts(finding(group="g"), history(*SENT, *failed, DRAINED))[-1]
+    ops = history(*SENT, *failed[:1], DRAINED)
+    assert texts(finding(group="g"), ops)[-1] == "4 n5: g gets it, b queue 0 offset 7"
+
+
+def test_the_steps_of_a_group_between_two_deliveries() -> None:
+    ops = history(
+        *SENT,
+        (4, "invoke", "consume", given(("k", 7, 0)), 5),
+        (5, "ok", "commit", {**GROUP, "offsets": [["b", 0, 8]]}, 5),
+        (6, "ok", "commit", {**GROUP, "offsets": [["b", 0, 9]]}, 5),
+        (7, "ok", "begin", {**GROUP, **QUEUE, "offset": 0}, 6),
+        (8, "invoke", "consume", given(("k", 7, 0)), 6),
+    )
+    assert texts(finding(group="g"), ops)[3:] == [
+        "6 n5: g commits offset 9 of the queue",
+        "7 n6: g begins to read the queue at offset 0",
+        "8 n6: g gets it, b queue 0 offset 7",
+    ]
+
+
+def test_the_end_of_a_call_of_a_listener_that_took_long() -> None:
+    ops = history(
+        *SENT,
+        (4, "invoke", "consume", given(("k", 7, 0)), 5),
+        (6, "ok", "consume", given(("k", 7, 0)), 5),
+        (7, "invoke", "consume", given(("k", 7, 0)), 6),
+        (7, "ok", "consume", given(("k", 7, 0)), 6),
+    )
+    calls = [text for text in texts(finding(), ops) if "finished" in text]
+    assert calls == ["6 n5: its listener has finished, after 2.000s"]
+
+
+def test_what_makes_a_message_special_is_said() -> None:
+    value = {"key": "k", "topic": "t", "size": 9, "delay_level": 4, "transaction": "commit"}
+    ops = history(
+        (3, "invoke", "send", {**value, "one_way": True, "properties": {"weight": "1"}}, 1),
+        (4, "ok", "check_back", {"key": "k", "times": 2, "state": "commit"}, 1),
+    )
+    assert texts(finding(), ops) == [
+        "3 n1: sends it, 9 bytes, in a transaction that ends by commit, delay level 4, one way, property weight=1",
+        "4 n1: is asked how its transaction ended, time 2: commit",
+    ]
+
+
+def test_a_member_that_wants_not_all_says_what_it_wants() -> None:
+    ops = history(
+        (1, "ok", "open", {"group": "g", "expression": "a || b"}, 5),
+        (1, "ok", "assign", {**GROUP, "queues": [["b", 0]]}, 5),
+        *SENT,
+        (4, "ok", "commit", {**GROUP, "offsets": [["b", 0, 9]]}, 5),
+    )
+    assert texts(finding(), ops)[0] == "1 n5: g has the queue, and wants a || b"
+
+
+def test_groups_that_do_not_want_the_message_are_left_out() -> None:
+    commit = (6, "ok", "commit", {**GROUP, "offsets": [["b", 0, 9]]}, 5)
+    ops = history(
+        (3, "invoke", "send", {"key": "k", "topic": "t", "tag": "red"}, 1), commit, DRAINED
+    )
+
+    def count(**more: Any) -> int:
+        facts = facts_of(**more)
+        return len(life_of(finding(), ops, [], [], [], facts=facts))
+
+    assert count() == 3
+    assert count(wanted_tags={"g": ("red",)}) == 3
+    assert count(wanted_tags={"g": ("blue",)}) == 1
+    changed = {"wanted_tags": {"g": ("blue",)}, "wanted_before": {"g": ("red",)}}
+    assert count(**changed, filters_changed_ns={"g": 2 * S}) == 1
+    assert count(**changed, filters_changed_ns={"g": 4 * S}) == 3
+
+
+def test_faults_of_the_whole_cluster_concern_their_topic() -> None:
+    def struck(evidence: dict[str, Any], **more: Any) -> list[tuple[int, str]]:
+        fault = {
+            "kind": "topic-anew",
+            "targets": [],
+            "bitten": True,
+            "params": {"queues": 8, "nodes": ["a"]},
+            "fired_ns": 2 * S,
+            "struck_ns": 6 * S,
+            "healed_ns": 7 * S,
+            "evidence": evidence,
+            **more,
+        }
+        events = of_faults([fault], "t", {}, 1 * S, 6 * S, None)
+        return [(event.time_ns // S, event.text) for event in events]
+
+    summary = "a topic beside the load and its group are deleted and made again"
+    assert struck({"topic": "t"}) == [(2, f"topic-anew strikes (queues 8): {summary}")]
+    assert struck({}) == [(6, f"topic-anew strikes (queues 8): {summary}")]
+    assert struck({"topic": "u"}) == []
+    assert struck({}, struck_ns=7 * S) == []
+    assert struck({}, kind="of a plug-in") == [(6, "of a plug-in strikes (queues 8)")]
+
+
+def test_a_long_wait_is_seen_around_it() -> None:
+    ops = history(
+        *SENT,
+        (3, "ok", "send", {"key": "l", **QUEUE, "queue_offset": 8}, 1),
+        (3, "invoke", "consume", given(("l", 8, 0)), 5),
+        (5, "invoke", "consume", given(("k", 7, 0)), 5),
+    )
+    around = surroundings_of(finding(), ops)
+    assert around is not None
+    assert around.lines() == ["queue     7 k (after 2.000s), 8 l"]

@@ -1,0 +1,88 @@
+"""Events of faults in an explanation: those that struck nodes, and those that concern the whole cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from staticfire.faults.plans.catalogue import FAULTS
+from staticfire.harness.explain.event import Event
+from staticfire.harness.recording.stored_logs import StoredLogs, log_position
+
+PARAMS_MAX = 3  # in text
+VALUE_LENGTH_MAX = 40
+
+
+def of_faults(
+    faults: Sequence[Mapping[str, Any]],
+    topic: str | None,
+    last_ns: Mapping[str, int],
+    begin_ns: int,
+    end_ns: int,
+    stored_logs: StoredLogs | None,
+) -> Iterator[Event]:
+    """Yield faults that bit these nodes or the whole cluster during the life of a message.
+
+    A fault without targets is an operation on the whole cluster. If its evidence names a topic, it concerns that topic
+    alone, and begins when it was fired.
+
+    Args:
+        topic: topic of the message, or of the queue.
+        last_ns: for each node, the time after which its faults do not concern the message.
+    """
+    for fault in faults:
+        struck, healed = fault.get("struck_ns"), fault.get("healed_ns")
+        if struck is None or not fault["bitten"] or (healed is not None and healed < begin_ns):
+            continue
+        if not fault["targets"]:
+            of_topic = fault["evidence"].get("topic")
+            if of_topic not in (None, topic):
+                continue
+            struck = struck if of_topic is None or fault["fired_ns"] is None else fault["fired_ns"]
+            if struck > end_ns:
+                continue
+        elif not any(struck <= min(end_ns, last_ns.get(node, -1)) for node in fault["targets"]):
+            continue
+        targets = ", ".join(fault["targets"])
+        if fault.get("incidents"):
+            yield from _of_incidents(fault, stored_logs)
+        else:
+            text = f"{fault['kind']} strikes{_params_text(fault)}{_effect_text(fault)}"
+            yield Event(time_ns=struck, where=targets, text=text)
+        if healed is not None and healed <= end_ns:
+            yield Event(time_ns=healed, where=targets, text=f"{fault['kind']} is over")
+
+
+def _params_text(fault: Mapping[str, Any]) -> str:
+    """Return the parameters of a fault that are one short value each."""
+    params = fault.get("params")
+    if not isinstance(params, Mapping):
+        return ""
+    texts = [
+        f"{name} {value}"
+        for name, value in params.items()
+        if isinstance(value, str | int | float) and len(str(value)) <= VALUE_LENGTH_MAX
+    ]
+    return f" ({', '.join(texts[:PARAMS_MAX])})" if texts else ""
+
+
+def _effect_text(fault: Mapping[str, Any]) -> str:
+    lost = fault["evidence"].get("lost_bytes")
+    if lost:
+        return f": {lost} bytes that were not on disk are gone"
+    kind = FAULTS.get(fault["kind"])
+    return f": {kind.summary}" if kind is not None and not fault["targets"] else ""
+
+
+def _of_incidents(fault: Mapping[str, Any], stored_logs: StoredLogs | None) -> Iterator[Event]:
+    """Yield the effects that the fault had on disks, with their times."""
+    for incident in fault["incidents"]:
+        dropped = incident["dropped"]
+        logs = [one for one in dropped if log_position(stored_logs, one["path"]) is not None]
+        more = f" and {len(dropped) - 1} more" if len(dropped) > 1 else ""
+        gone = ""
+        for one in (logs or dropped)[:1]:
+            gone = f": bytes {one['start']}-{one['end']} of {one['path']}{more} are gone"
+        what = "" if incident["what"] == "power cut" else f", {incident['what']}"
+        text = f"{fault['kind']} strikes{what}{gone}"
+        yield Event(time_ns=incident["at_ns"], where=incident["node"], text=text)
