@@ -63,13 +63,13 @@ def surroundings_of(witness: Finding, ops: Iterable[Op]) -> Surroundings | None:
         return None
     sent: Keys = {}
     given: Keys = {}
-    sent_ns: dict[int, int] = {}
-    given_ns: dict[int, int] = {}
+    sent_ns: dict[tuple[int, str], int] = {}
+    given_ns: dict[tuple[int, str], int] = {}
     for op in ops:
         try:
             for there, key, offset in _around(witness, op, sent, given):
                 there.setdefault(offset, []).append(key)
-                (sent_ns if there is sent else given_ns).setdefault(offset, op.time_ns)
+                (sent_ns if there is sent else given_ns).setdefault((offset, key), op.time_ns)
         except (KeyError, TypeError, ValueError) as error:
             raise HistoryError(f"op {op.index} is no {op.f}: {op.value!r:.200}") from error
     offsets = sorted({*sent, *given})
@@ -79,11 +79,7 @@ def surroundings_of(witness: Finding, ops: Iterable[Op]) -> Surroundings | None:
         offset: tuple(dict.fromkeys([*sent.get(offset, ()), *given.get(offset, ())]))
         for offset in offsets
     }
-    waits_ns = {
-        offset: given_ns[offset] - sent_ns[offset]
-        for offset in offsets
-        if offset in sent_ns and offset in given_ns
-    }
+    waits_ns = {seen[0]: given_ns[seen] - sent_ns[seen] for seen in sent_ns if seen in given_ns}
     return Surroundings(keys=keys, unread=frozenset(sent) - frozenset(given), waits_ns=waits_ns)
 
 

@@ -323,7 +323,8 @@ def test_a_long_wait_is_seen_around_it() -> None:
         (3, "ok", "send", {"key": "l", **QUEUE, "queue_offset": 8}, 1),
         (3, "invoke", "consume", given(("l", 8, 0)), 5),
         (5, "invoke", "consume", given(("k", 7, 0)), 5),
+        (9, "invoke", "consume", given(("another", 8, 0)), 5),
     )
     around = surroundings_of(finding(), ops)
     assert around is not None
-    assert around.lines() == ["queue     7 k (after 2.000s), 8 l"]
+    assert around.lines() == ["queue     7 k (after 2.000s), 8 l and another"]
