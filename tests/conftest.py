@@ -33,9 +33,14 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    slow = {path: _is_slow(path) for path in {item.path for item in items}}
     for item in items:
-        if any(folder in item.path.parents for folder in SLOW_FOLDERS):
+        if slow[item.path]:
             item.add_marker("slow")
+
+
+def _is_slow(path: Path) -> bool:
+    return any(folder in path.parents for folder in SLOW_FOLDERS)
 
 
 @pytest.hookimpl(tryfirst=True)
