@@ -336,7 +336,7 @@ _ROWS: tuple[Excuse, ...] = (
         mechanism="an operator reset the offsets",
         unproven=True,
     ),
-    # duplication.py
+    # moved_copies.py
     Excuse(
         anomaly="moved_twice",
         effects=(STOPS, FORGETS, ROLLS_BACK, EMPTIES),
@@ -349,6 +349,30 @@ _ROWS: tuple[Excuse, ...] = (
         effects=(FORGETS, ROLLS_BACK, EMPTIES, DISK, WRITES_FAIL),
         on=(Role.REPLICAS,),
         mechanism="a broker died, or could not write, before it had written down that it had moved the message",
+    ),
+    # ... for how long that may be
+    Excuse(
+        anomaly="progress_held",
+        effects=(*_UNABLE, WRITES_FAIL),
+        on=(Role.REPLICAS,),
+        across=(Role.REPLICAS,),
+        after=_replicates_again,
+        mechanism="the copy could not become safe, so that it was moved could not be written down",
+    ),
+    Excuse(
+        anomaly="progress_held unreplicated",
+        effects=(STOPS, STALLS, DISK, WRITES_FAIL),
+        on=(Role.LEADER,),
+        after=_one_request,
+        mechanism="the broker could write nothing down",
+    ),
+    Excuse(
+        anomaly="check_held",
+        effects=(*_UNABLE, ROUTES),
+        on=(Role.REPLICAS, Role.INVOLVED),
+        across=(Role.REPLICAS, Role.COORDINATORS),
+        after=_routes_known,
+        mechanism="producers could not be asked about the transaction",
     ),
     # duplication.py, rewinds.py, polls.py: the member that has the queue goes back
     *(

@@ -104,6 +104,7 @@ class Timings:
     lock_belief_s: float = 30.0  # how long a member believes in a lock that it cannot renew
     commit_s: float = 5.0  # members send their offsets
     offset_persist_s: float = 5.0  # servers write the offsets of groups down
+    progress_s: float = 10.0  # servers write down how far they have moved what they kept back
     write_back_s: float = 0.0  # until a disk has the offsets that were written; 0: with an fsync
     follower_sync_s: float = 10.0  # followers copy offsets, topics and groups
     replication_silence_s: float = 20.0  # a connection between replicas ends, and begins again

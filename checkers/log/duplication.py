@@ -7,6 +7,7 @@ A redelivery is explained by a listener that did not finish, by the retry count,
 say what they own), or by two owners at once for as long as a rebalance may take. Members that do not say what they
 own may have lost a queue and got it back when another member of their group came or went, for as long as a rebalance
 takes. An owner goes back by itself only where excuse_table.py says why.
+What a broker keeps back at first it may move twice: moved_copies.py.
 
 **duplicate_unexplained** is a violation; **duplicate** (explained) is allowed and only counted. An owner
 that starts again below an offset that was surely committed (committed.py) is never explained.
@@ -14,7 +15,6 @@ that starts again below an offset that was surely committed (committed.py) is ne
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -34,6 +34,7 @@ from staticfire.checkers.engine.kernel import Context, Kernel, finding_at
 from staticfire.checkers.engine.position_index import number_runs
 from staticfire.checkers.guarantees.promises import NS_PER_S, Judgement, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally, seconds
+from staticfire.checkers.log.moved_copies import Copy, Kept, second_move
 from staticfire.checkers.model.columns import (
     UNKNOWN,
     Columns,
@@ -176,46 +177,51 @@ def _copies(
         # It is a phantom, and reported there.
         yield (f"{len(positions)} copies of a message that no producer sent", True)
     elif sends.due_ns[sent] != UNKNOWN or sends.transaction[sent] != Transaction.NONE:
-        stored = Counter(columns.names.logs[queue].stream for queue, _ in positions)
+        is_delayed = bool(sends.transaction[sent] == Transaction.NONE)
         since_ns = int(sends.invoke_ns[sent])
-        if sends.due_ns[sent] != UNKNOWN:  # no copy of it lay anywhere before
+        if is_delayed:  # no copy of it lay anywhere before
             first_ns = min(int(sends.due_ns[sent]), repeats[0].invoke_ns)
             since_ns = max(since_ns, first_ns - MOVED_WITHIN_NS)
-        yield _judge_moves(context, sends, sent, stored, (since_ns, repeats[-1].invoke_ns))
+        stored = _stored(columns, repeats)
+        yield _judge_moves(context, sends, sent, stored, Kept(since_ns, is_delayed))
     else:
         attempts, outcome = int(sends.tries[sent]), Outcome(int(sends.outcome[sent]))
         yield _judge_copies(len(positions), attempts, outcome)
+
+
+def _stored(columns: Columns, repeats: Sequence[Given]) -> dict[str, list[Copy]]:
+    """The copies of a message in topics of the load, by broker."""
+    names, found = columns.names, dict[tuple[int, int], Copy]()
+    for of in repeats:
+        if not names.internal_topic[of.topic]:
+            stored_ms = int(columns.deliveries.stored_ms[of.row])
+            found.setdefault(of.position, Copy(of.invoke_ns, stored_ms))
+    by_broker: dict[str, list[Copy]] = {}
+    for (log, _), copy in found.items():
+        by_broker.setdefault(names.logs[log].stream, []).append(copy)
+    return by_broker
 
 
 def _judge_moves(
     context: Context,
     sends: MessageEvents,
     row: int,
-    stored: Mapping[str, int],
-    times_ns: tuple[int, int],
+    stored: Mapping[str, Sequence[Copy]],
+    kept: Kept,
 ) -> tuple[str, bool]:
     """What a broker kept back at first it may store more than once, when it dies before it writes down that it did.
 
-    `stored`: copies by broker. All copies of such a broker count as one; each attempt may have gone to another broker.
-    `times_ns`: from when until when the broker may have died.
+    All copies of such a broker count as one; each attempt may have gone to another broker.
     """
     attempts, outcome = int(sends.tries[row]), Outcome(int(sends.outcome[row]))
-    copies, words = 0, ""
-    anomaly = _moved_twice(context)
-    for broker, times in sorted(stored.items()):
-        window = context.excuses.find(anomaly, *times_ns, broker) if times > 1 else None
-        copies += times if window is None else 1
+    count, words = 0, ""
+    for broker, copies in sorted(stored.items()):
+        window = second_move(context, broker, copies, kept) if len(copies) > 1 else None
+        count += len(copies) if window is None else 1
         words = words if window is None else f"; {window.words}"
-    if words and copies <= max(attempts, 1):
-        return f"{sum(stored.values())} copies of what was kept back{words}", True
-    return _judge_copies(copies, attempts, outcome)
-
-
-def _moved_twice(context: Context) -> str:
-    """The question for the table of excuses. RocketMQ counts what it moves while its progress is being written."""
-    facts = context.facts
-    is_alone = facts.replication != "sync" and facts.mode == "hardened"
-    return "moved_twice unreplicated" if is_alone else "moved_twice"
+    if words and count <= max(attempts, 1):
+        return f"{sum(map(len, stored.values()))} copies of what was kept back{words}", True
+    return _judge_copies(count, attempts, outcome)
 
 
 def _judge_copies(copies: int, attempts: int, outcome: Outcome) -> tuple[str, bool]:

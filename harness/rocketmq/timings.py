@@ -27,6 +27,7 @@ DEFAULTS = Timings(
     lock_belief_s=30.0,
     commit_s=5.0,  # persistConsumerOffsetInterval of clients
     offset_persist_s=5.0,  # flushConsumerOffsetInterval
+    progress_s=10.0,  # flushDelayOffsetInterval
     follower_sync_s=10.0,  # slaves copy offsets, topics and groups
     replication_silence_s=20.0,  # haHousekeepingInterval
     route_refresh_s=30.0,  # pollNameServerInterval
@@ -42,6 +43,7 @@ DEFAULTS = Timings(
 # Options of brokers, in milliseconds, each of which alone decides a timing.
 OPTIONS: Mapping[str, str] = {
     "offset_persist_s": "flushConsumerOffsetInterval",
+    "progress_s": "flushDelayOffsetInterval",
     "flush_timeout_s": "syncFlushTimeout",
     "follower_timeout_s": "slaveTimeout",
     "replication_silence_s": "haHousekeepingInterval",

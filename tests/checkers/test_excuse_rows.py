@@ -690,7 +690,7 @@ def _histories() -> Iterator[Legal]:
             faults=(of,),
             known={"kept_s": 60.0, "mode": mode},
         )
-    # duplication.py
+    # moved_copies.py
     half = {"key": "a", "topic": "t", "transaction": "commit", "queue_offset": -1, "stored_at": 0}
     moved_twice = Story().op(1.0, "invoke", "send", {**half, "attempts": 1})
     moved_twice.op(2.0, "ok", "send", {**half, "attempts": 1, "broker": "b", "queue": 0})
@@ -706,6 +706,55 @@ def _histories() -> Iterator[Legal]:
             ops=moved_twice,
             faults=(fault("kill", "n0", at_s=2.5, healed_s=4.0),),
             known=known,
+        )
+    for mechanism, row_of, copies_s, struck in (
+        (
+            "the broker could write nothing down",
+            "progress_held unreplicated",
+            (5.0, 95.0),
+            (
+                fault("pause", "n0", at_s=6, healed_s=80),
+                fault("kill", "n0", at_s=90, healed_s=94),
+            ),
+        ),
+        (
+            "the copy could not become safe, so that it was moved could not be written down",
+            "progress_held",
+            (5.0, 95.0),
+            (
+                fault("pause", "n1", at_s=6, healed_s=80),
+                fault("kill", "n0", at_s=90, healed_s=94),
+            ),
+        ),
+        (
+            "producers could not be asked about the transaction",
+            "check_held",
+            (5.0, 250.0),
+            (
+                fault("kill", "n0", at_s=6, healed_s=10),
+                fault("pause", "p1", at_s=10, healed_s=200),
+            ),
+        ),
+    ):
+        moved_again = Story().op(1.0, "invoke", "send", {**half, "attempts": 1})
+        moved_again.op(2.0, "ok", "send", {**half, "attempts": 1, "broker": "b", "queue": 0})
+        for offset, at_s in enumerate(copies_s):
+            contents = [None, None, None, None, int(at_s * 1000), None, None]
+            place = {"group": "g", "topic": "t", "broker": "b", "queue": 0}
+            row = ["a", offset, offset, True, 0, contents]
+            moved_again.op(at_s + 0.5, "ok", "consume", {**place, "messages": [row]}, process=9)
+        checks = {"check_after_s": 6.0, "check_every_s": 5.0, "producers": ("p1",)}
+        yield Legal(
+            mechanism=mechanism,
+            anomaly="duplicate_unexplained",
+            row_of=row_of,
+            ops=moved_again,
+            faults=struck,
+            known={
+                "replication": "async" if row_of.endswith("unreplicated") else "sync",
+                "wall_epoch_ms": 0,
+                **checks,
+            },
         )
 
 

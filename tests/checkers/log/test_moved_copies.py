@@ -1,0 +1,137 @@
+"""Second copies of delayed messages and of committed transactions, near deaths of their broker and far from them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from staticfire.checkers.guarantees.facts import FaultFacts
+from staticfire.checkers.verdicts.compose import check_run
+from tests.checkers.stories import Story
+from tests.support.history_language import facts, fault
+
+EPOCH_MS = 1_700_000_000_000
+DELAYED: dict[str, Any] = {"delay_ms": 1000, "due_ns": 2_000_000_000}
+HALF: dict[str, Any] = {"transaction": "commit"}
+
+
+def duplicates(
+    kept: dict[str, Any],
+    *copies_s: float | tuple[float, float],
+    faults: tuple[FaultFacts, ...] = (),
+    **known: Any,
+) -> list[str]:
+    """The anomalies of a message with these copies: when each was stored and first given, or only given."""
+    story = Story().op(1.0, "invoke", "send", {"key": "a", "topic": "t", "attempts": 1, **kept})
+    sent = {"broker": "b", "queue": 0, "queue_offset": -1, "stored_at": 0}
+    story.op(1.1, "ok", "send", {"key": "a", "topic": "t", "attempts": 1, **kept, **sent})
+    for offset, copy in enumerate(copies_s):
+        stored_s, given_s = copy if isinstance(copy, tuple) else (None, copy)
+        stored_ms = None if stored_s is None else EPOCH_MS + int(stored_s * 1000)
+        contents = [None, None, None, None, stored_ms, None, None]
+        value = {"group": "g", "topic": "t", "broker": "b", "queue": 0}
+        row = ["a", offset, offset * 100, True, 0, contents]
+        story.op(given_s, "ok", "consume", {**value, "messages": [row]}, process=9)
+    asked = {"replication": "sync", "wall_epoch_ms": EPOCH_MS, **known}
+    run = facts(replica_sets={"b": ("n0", "n1")}, faults=faults, **asked)
+    verdict = next(
+        of for of in check_run(story.ops, [], run).verdicts if of.checker == "duplication"
+    )
+    return [finding.anomaly for finding in verdict.findings]
+
+
+def kill(at_s: float, healed_s: float, node: str = "n0") -> FaultFacts:
+    return fault("kill", node, at_s=at_s, healed_s=healed_s)
+
+
+FINE, WRONG = ["duplicate"], ["duplicate_unexplained"]
+
+
+@pytest.mark.parametrize(
+    ("copies_s", "faults", "found"),
+    [
+        # it died soon after it had moved the message, and moves it again when it is back
+        (((2.0, 2.1), (12.1, 12.2)), (kill(5, 12),), FINE),
+        (((2.0, 2.1), (12.1, 12.2)), (), WRONG),
+        # by then it had written down that the message was moved: after 10 s, a flush and a request
+        (((2.0, 2.1), (32.1, 32.2)), (kill(28.5, 32),), FINE),
+        (((2.0, 2.1), (33.1, 33.2)), (kill(28.6, 33),), WRONG),
+        # the same where nothing says when a copy was stored
+        ((2.1, 32.2), (kill(28.5, 32),), FINE),
+        ((2.1, 33.2), (kill(28.7, 33),), WRONG),
+        # its follower was away, so the copy was not safe
+        (((2.0, 2.1), (93.1, 93.2)), (kill(88, 93), fault("pause", "n1", at_s=3, healed_s=70)), FINE),
+        (((2.0, 2.1), (130.1, 130.2)), (kill(125, 130), fault("pause", "n1", at_s=3, healed_s=70)), WRONG),
+        # it had long been back, and had come to what is due
+        (((2.0, 2.1), (47.9, 48.2)), (kill(5, 12),), FINE),
+        (((2.0, 2.1), (48.1, 48.2)), (kill(5, 12),), WRONG),
+        # the group was slow, and not the broker
+        (((2.0, 2.1), (12.1, 200.0)), (kill(5, 12),), FINE),
+        # it died before it moved the message for the first time, or when it had moved it twice
+        (((12.5, 12.6), (13.0, 13.1)), (kill(5, 12),), WRONG),
+        (((2.0, 2.1), (4.0, 4.1)), (kill(5, 12),), WRONG),
+        # each copy needs a death, and one that was seen by no group may lie between two
+        (((2.0, 2.1), (12.1, 12.2), (30.1, 30.2)), (kill(5, 12), kill(20, 30)), FINE),
+        (((2.0, 2.1), (12.1, 12.2), (12.5, 12.6)), (kill(5, 12),), WRONG),
+        (((2.0, 2.1), (60.1, 60.2)), (kill(5, 12), kill(40, 60)), FINE),
+        (((2.0, 2.1), (160.1, 160.2)), (kill(5, 12), kill(140, 160)), WRONG),
+    ],
+)  # fmt: skip
+def test_a_delayed_message_is_moved_again_only_by_a_broker_that_died(
+    copies_s: tuple[Any, ...], faults: tuple[FaultFacts, ...], found: list[str]
+) -> None:
+    assert duplicates(DELAYED, *copies_s, faults=faults) == found
+
+
+@pytest.mark.parametrize(
+    ("asked_s", "again_s", "faults", "found"),
+    [
+        # after the check's age and two of its rounds, from when replicas were together and routes known again
+        (20.0, 80.0, (), FINE),
+        (20.0, 200.0, (), WRONG),
+        # its producer could not be asked
+        (20.0, 200.0, (fault("pause", "p1", at_s=10, healed_s=110),), FINE),
+        (20.0, 200.0, (fault("pause", "p2", at_s=10, healed_s=110),), WRONG),
+    ],
+)
+def test_a_transaction_is_committed_again_when_producers_are_asked_again(
+    asked_s: float, again_s: float, faults: tuple[FaultFacts, ...], found: list[str]
+) -> None:
+    copies_s = ((2.0, 2.1), (again_s, again_s + 0.1))
+    known = {"check_after_s": asked_s, "check_every_s": 5.0, "producers": ("p1",)}
+    assert duplicates(HALF, *copies_s, faults=(kill(5, 12), *faults), **known) == found
+
+
+def test_a_wrong_clock_says_nothing_of_when_a_copy_was_stored() -> None:
+    steps = fault("clock_skew", "n0", at_s=1, healed_s=90)
+    copies_s = (2.0, 2.1), (80.0, 90.0)
+
+    assert duplicates(DELAYED, *copies_s, faults=(kill(5, 12),)) == WRONG
+    assert duplicates(DELAYED, *copies_s, faults=(kill(5, 12), steps)) == FINE
+
+
+@pytest.mark.parametrize(
+    ("copies_s", "struck", "found"),
+    [
+        # both halves were committed in the same round, 13 s after the death that left two
+        (((25.0, 25.1), (25.01, 25.1)), kill(5, 12), FINE),
+        (((25.0, 25.1), (25.01, 25.1)), kill(5, 12, node="n2"), WRONG),
+        (((25.0, 25.1), (25.01, 25.1)), kill(0.5, 0.9), WRONG),  # before it was sent
+        (((25.0, 25.1), (99.0, 99.1)), kill(5, 12), WRONG),
+    ],
+)
+def test_a_broker_that_died_may_have_had_a_half_twice(
+    copies_s: tuple[Any, ...], struck: FaultFacts, found: list[str]
+) -> None:
+    known = {"check_after_s": 6.0, "check_every_s": 5.0, "producers": ("p1",)}
+    assert duplicates(HALF, *copies_s, faults=(struck,), **known) == found
+
+
+@pytest.mark.parametrize(("replication", "found"), [("sync", FINE), ("async", WRONG)])
+def test_only_a_copy_that_waits_for_a_follower_is_held_by_one(
+    replication: str, found: list[str]
+) -> None:
+    faults = (kill(88, 93), fault("pause", "n1", at_s=3, healed_s=70))
+    copies_s = (2.0, 2.1), (93.1, 93.2)
+    assert duplicates(DELAYED, *copies_s, faults=faults, replication=replication) == found
