@@ -46,7 +46,8 @@ FEATURES: Final = (
         meaning=(
             "a delayed message, or a retry that a broker had taken back, came much later than "
             "due, without the time in which its queue had no owner, or a fault was in its way "
-            "and no other message of its queue passed"
+            "and no other message of its queue passed; or its broker moved it late, and no fault "
+            "was in the broker's way"
         ),
         promise=IN_TIME,
         example="due at 10 s, no fault, delivered at 90 s",
@@ -189,8 +190,8 @@ FEATURES: Final = (
         name="origin_changed",
         title="changed origin",
         meaning=(
-            "a retry or a dead letter names no original, or a wrong one; or what was never sent "
-            "back names one"
+            "a retry or a dead letter names no original, or a wrong one, or not the topic that it "
+            "was sent to; or what was never sent back names one"
         ),
         promise=CONTENTS,
         example="a second retry that names the first one",

@@ -9,6 +9,10 @@ the lateness of what was sent up to a delay later, because it may stand behind a
 delivered in order. A message that never comes is a matter of loss. A message is flushed twice, when it is kept back and
 when it is due, and slow disks take their time for both (`Timings.flush_wait_s`).
 
+It is late, too, if its broker moved it to its queue (its store time) more than half a second after it was due (2 s on
+real machines), and no fault was in the way of the broker from 10 s before it was kept back on: a step of the ladder may
+be a second longer than the one before it.
+
 A fault is in the way of a queue and a group while a row of the table of excuses says so of the member that has the
 queue then (of any member while none has it), unless messages pass. A message passes that was sent to this queue without
 a delay and given to this group within the time of one request: its broker stored, flushed, replicated and showed it,
@@ -16,7 +20,8 @@ and the member was there to take it. In a queue of retries those pass that were 
 one request after they were due. Between two that pass less than a request apart a fault is in the way for less than the
 row asks for (`Excuse.at_least`).
 
-Cannot see: lateness below the bound; that of a send with several attempts, each of which may have begun a delay; that
+Cannot see: lateness below the bounds; what a broker moved late, where clients report no store times, or its clock was
+stepped before; that of a send with several attempts, each of which may have begun a delay; that
 of a retry that was sent back twice, or of which the client made a copy of its own, or does not say when.
 
 Source: ScheduleMessageService of Apache RocketMQ 4.9 (a level is looked at every 100 ms, and what could not be
@@ -34,6 +39,7 @@ from staticfire.checkers.derived.covers import covering, merged_spans
 from staticfire.checkers.derived.first_deliveries import first_deliveries
 from staticfire.checkers.derived.orphaned_followers import behind_spans
 from staticfire.checkers.derived.rebalances import rebalanced_ns
+from staticfire.checkers.derived.wall_clocks import brokers_stepped_ns, on_run_clock
 from staticfire.checkers.engine.kernel import Checker, Context, finding_at, queue_of
 from staticfire.checkers.engine.observed import observed_verdict
 from staticfire.checkers.engine.position_index import index_of
@@ -59,6 +65,10 @@ from staticfire.checkers.model.intervals import Span, shared, without
 
 # Delivered within 100 ms of its time, then stored, replicated and pulled; a backlog may lie before it.
 LATE_AFTER_NS = 10 * NS_PER_S
+# Until a broker that nothing hinders has moved what is due: it looks every 100 ms, and real machines have other work.
+MOVED_LATE_NS = NS_PER_S // 2
+MOVED_LATE_OUTSIDE_NS = 2 * NS_PER_S
+SLOW = "slow_delivery"  # of the table of excuses: what is in the way of a broker, however short
 _EVER = Span(0, FOREVER_NS)
 
 
@@ -105,15 +115,19 @@ class _Kept(NamedTuple):
 def check_late_deliveries(columns: Columns, context: Context) -> Verdict:
     """Judge the first deliveries of delayed messages."""
     hindered = Hindered(columns, context)
-    retries = _retries(columns, context)
-    both = _late(columns)[1], retries.where(_is_late(columns, retries))
-    findings = [
-        finding
-        for kept in both
-        for one in zip(*(column.tolist() for column in kept), strict=True)
-        if (finding := _judge(columns, context, hindered, *one)) is not None
-    ]
-    late = sum(len(kept.given) for kept in both)
+    both = _delayed(columns)[1], _retries(columns, context)
+    findings = []
+    late = 0
+    for kept in both:
+        came_late, moved_late = _is_late(columns, kept), _moved_late(columns, context, kept)
+        late += int(np.count_nonzero(came_late))
+        for number in np.flatnonzero(came_late | moved_late).tolist():
+            one = [int(column[number]) for column in kept]
+            finding = _judge(columns, context, hindered, *one) if came_late[number] else None
+            if finding is None and moved_late[number]:
+                finding = _moved_late_finding(columns, context, *one)
+            if finding is not None:
+                findings.append(finding)
     verdict = observed_verdict("late_deliveries", findings, {"late": late}, None)
     return with_share(verdict, LATE, context, hindered.spans)
 
@@ -121,10 +135,12 @@ def check_late_deliveries(columns: Columns, context: Context) -> Verdict:
 def late_rows(columns: Columns, context: Context) -> Columns:
     """What is late, and of the messages that pass as few as say the same as all."""
     sends, deliveries = columns.sends, columns.deliveries
-    delayed, late = _late(columns)
-    retries = _retries(columns, context)
+    delayed, of_sends = _delayed(columns)
     kept_sends = [delayed]
-    kept_deliveries = [late.given, retries.given[_is_late(columns, retries)]]
+    kept_deliveries = [
+        kept.given[_is_late(columns, kept) | _moved_late(columns, context, kept)]
+        for kept in (of_sends, _retries(columns, context))
+    ]
     apart_ns, index = _apart_ns(context), index_of(columns)
     for number, group in enumerate(columns.names.groups if context.excuses.has_faults else ()):
         for queue, (rows, began_ns, given_ns) in _passes(columns, context, group).items():
@@ -198,8 +214,8 @@ def _passes(
     )
 
 
-def _late(columns: Columns) -> tuple[Ints, _Kept]:
-    """Rows of delayed sends, and the first delivery of each to a group in its queue, where that was late."""
+def _delayed(columns: Columns) -> tuple[Ints, _Kept]:
+    """Rows of delayed sends, and the first delivery of each to a group in its queue."""
     sends, deliveries = columns.sends, columns.deliveries
     # A request that no broker answered, an earlier attempt too, may have reached its broker at any time; a client that
     # does not say how often it tried may have made one.
@@ -214,14 +230,57 @@ def _late(columns: Columns) -> tuple[Ints, _Kept]:
     there = sends.log[sent] == deliveries.log[rows]
     rows, sent = _firsts(deliveries, rows[there], sent[there])
     due_ns = sends.due_ns[sent]
-    kept = _Kept(rows, sends.invoke_ns[sent], due_ns, np.maximum(due_ns, sends.time_ns[sent]))
-    late = _is_late(columns, kept)
-    return sent[late], kept.where(late)
+    known_ns = np.maximum(due_ns, sends.time_ns[sent])
+    return delayed, _Kept(rows, sends.invoke_ns[sent], due_ns, known_ns)
 
 
 def _is_late(columns: Columns, kept: _Kept) -> Mask:
     found: Mask = began_earliest(columns.deliveries, kept.given) - kept.known_ns > LATE_AFTER_NS
     return found
+
+
+def _moved_late(columns: Columns, context: Context, kept: _Kept) -> Mask:
+    """Which were moved to their queues long after they were due, although nothing was in the way of their broker."""
+    given, epoch_ms = columns.deliveries, context.facts.wall_epoch_ms
+    found: Mask = np.zeros(len(kept.given), np.bool_)
+    if epoch_ms is None or not len(found):
+        return found
+    stored_ms = given.stored_ms[kept.given]
+    stored_ns = on_run_clock(stored_ms, epoch_ms)
+    streams = columns.names.stream_of_log[given.log[kept.given]]
+    found = (stored_ms != UNKNOWN) & (stored_ns - kept.known_ns > _moved_late_ns(context))
+    found &= given.invoke_ns[kept.given] < brokers_stepped_ns(columns, context)[streams]
+    for number in np.flatnonzero(found).tolist():
+        broker = columns.names.streams[streams[number]]
+        since_ns = int(kept.since_ns[number]) - LATE_AFTER_NS
+        waited = Span(since_ns, int(stored_ns[number]))
+        found[number] = not shared([waited], context.excuses.spans(SLOW, broker, ()))
+    return found
+
+
+def _moved_late_ns(context: Context) -> int:
+    facts = context.facts
+    bound_ns = MOVED_LATE_NS if facts.disks_observed else MOVED_LATE_OUTSIDE_NS
+    return bound_ns + int(2 * facts.timings.flush_wait_s * NS_PER_S)
+
+
+def _moved_late_finding(
+    columns: Columns, context: Context, row: int, _since_ns: int, _due_ns: int, known_ns: int
+) -> Finding:
+    epoch_ms = context.facts.wall_epoch_ms
+    assert epoch_ms is not None
+    stored_s = (int(columns.deliveries.stored_ms[row]) - epoch_ms) / 1000
+    by_s = stored_s - known_ns / NS_PER_S
+    return finding_at(
+        columns,
+        columns.deliveries,
+        row,
+        anomaly=LATE,
+        judgement=judge(context.facts.mode, LATE),
+        detail=f"its broker moved it {by_s:.3f} s after it was due, and nothing was in the broker's way",
+        group=columns.names.groups[columns.deliveries.group[row]],
+        at_invocation=True,
+    )
 
 
 def _retries(columns: Columns, context: Context) -> _Kept:

@@ -105,9 +105,41 @@ def late(ops: Sequence[Op], levels_ms: Sequence[int]) -> Found:
     return found + _late_retries(ops, levels_ms)
 
 
-def _late_retries(ops: Sequence[Op], levels_ms: Sequence[int]) -> Found:
-    """Retries of what one member has said once to be sent back, and kept by the broker."""
+def moved_late(ops: Sequence[Op], levels_ms: Sequence[int], epoch_ms: int) -> Found:
+    """First deliveries of what a broker stored in its queue half a second after it was due, without any fault."""
     found: Found = Counter()
+    had: set[tuple[Any, ...]] = set()
+    for send, given in _delayed_ones(ops):
+        known_ns = max(_due_ns(ops, send), ended_ns(ops, send))
+        first = (given.key, given.group) not in had and given.queue == send.queue
+        had.add((given.key, given.group))
+        if first and send.outcome in ("ok", "weak") and send.attempts == 1:
+            found["late_delivery", given.key, given.group] += _is_moved_late(
+                ops, given, known_ns, epoch_ms
+            )
+    for given, due_ns in _kept_retries(ops, levels_ms):
+        found["late_delivery", given.key, given.group] += _is_moved_late(
+            ops, given, due_ns, epoch_ms
+        )
+    return +found
+
+
+def _is_moved_late(ops: Sequence[Op], given: Delivery, due_ns: int, epoch_ms: int) -> bool:
+    [row] = [row for row in ops[given.ended].value["messages"] if row[0] == given.key]
+    stored_ms = row[5][4]
+    return stored_ms is not None and (stored_ms - epoch_ms) * NS_PER_MS - due_ns > NS_PER_S // 2
+
+
+def _late_retries(ops: Sequence[Op], levels_ms: Sequence[int]) -> Found:
+    return Counter(
+        ("late_delivery", given.key, given.group)
+        for given, due_ns in _kept_retries(ops, levels_ms)
+        if began_ns(ops, given) - due_ns > LATE_NS
+    )
+
+
+def _kept_retries(ops: Sequence[Op], levels_ms: Sequence[int]) -> Iterator[tuple[Delivery, int]]:
+    """Retries of what one member has said once to be sent back, and kept by the broker, and when they are due."""
     had: set[tuple[Any, ...]] = set()
     for given in deliveries_of(ops):
         one = given.key, given.group, given.tries, given.queue
@@ -123,9 +155,7 @@ def _late_retries(ops: Sequence[Op], levels_ms: Sequence[int]) -> Found:
         ]
         if len(told) == 1 and told[0].type == "ok" and told[0].value.get("copied") is False:
             wait_ns = levels_ms[min(2 + given.tries, len(levels_ms)) - 1] * NS_PER_MS
-            if began_ns(ops, given) - told[0].time_ns - wait_ns > LATE_NS:
-                found["late_delivery", given.key, given.group] += 1
-    return found
+            yield given, told[0].time_ns + wait_ns
 
 
 def _delayed_ones(ops: Sequence[Op]) -> Iterator[tuple[Send, Delivery]]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from staticfire.checkers.engine.kernel import Context
 from staticfire.checkers.features.late_deliveries import check_late_deliveries, late_rows
@@ -14,6 +17,7 @@ from staticfire.checkers.guarantees.promises import LossPromises
 from staticfire.checkers.model.building.column_builder import build_columns
 from staticfire.checkers.model.history import OpType
 from tests.checkers.stories import Story
+from tests.support import reference_semantics
 from tests.support.history_language import BROKER, GROUP, NODE, TOPIC, facts, fault
 
 SKEW = fault("clock_skew", NODE, at_s=0.5, healed_s=1.5)
@@ -147,7 +151,8 @@ def test_a_fault_is_in_no_way_while_others_pass(story: Story, expected: set[str]
 
 
 RETRY_TOPIC = "%RETRY%g"
-LADDER = {"retries_max": {GROUP: 2}, "delay_levels_ms": (1000, 2000, 5000, 10_000)}
+LEVELS_MS = (1000, 2000, 5000, 10_000)
+LADDER = {"retries_max": {GROUP: 2}, "delay_levels_ms": LEVELS_MS}
 
 
 def retried(at_s: float, *, end: OpType = "ok", **told: Any) -> Story:
@@ -179,6 +184,124 @@ def test_a_retry_comes_soon_after_its_step_of_the_ladder(story: Story, expected:
     assert story.counts("late_deliveries", **LADDER) == expected
 
 
+EPOCH_MS = 1_700_000_000_000
+SET = {BROKER: (NODE, "s0")}
+
+
+def moved(stored_s: float, at_s: float = 9.0, *, level: int | None = None) -> Story:
+    """As `retried`, or a delayed message of 5 s that was sent from 1 s to 1.01 s; with a store time."""
+    topic, tries = (RETRY_TOPIC, 1) if level is None else (TOPIC, 0)
+    story = reporting()
+    if level is None:
+        story.send(0.5, "a").consume(1.0, "a", 0, "info")
+        place = {"group": GROUP, "topic": TOPIC, "broker": BROKER, "queue": 0, "copied": False}
+        story.op(1.5, "ok", "send_back", {**place, "messages": [["a", 0, 0]]}, process=100)
+    else:
+        story.send(1.0, "a", delay_level=level, delay_ms=5000)
+    contents = [None, None, None, None, EPOCH_MS + round(1000 * stored_s), None, None]
+    messages = [["a", 0, 0, True, tries, contents]]
+    given = {"group": GROUP, "topic": topic, "broker": BROKER, "queue": 0, "messages": messages}
+    story.op(at_s, "invoke", "consume", given, process=100)
+    return story.op(at_s + 0.1, "ok", "consume", given, process=100)
+
+
+def moved_late(story: Story, *faults: FaultFacts, **known: Any) -> set[str]:
+    return story.counts(
+        "late_deliveries",
+        **{**LADDER, "wall_epoch_ms": EPOCH_MS, "replica_sets": SET, **known},
+        faults=faults,
+    )
+
+
+@pytest.mark.parametrize(
+    ("story", "expected"),
+    [
+        (moved(6.99), set()),  # due at 6.5 s
+        (moved(7.01), LATE),
+        (moved(6.5), set()),  # it waits for its member
+        (moved(6.5, at_s=1.6), set()),
+        (moved(6.4, level=2), set()),  # due at 6 s, answered at 1.01 s
+        (moved(6.6, level=2), LATE),
+    ],
+)
+def test_a_broker_that_nothing_hinders_moves_what_is_due(story: Story, expected: set[str]) -> None:
+    """A step of the ladder may be a second longer than the one before it."""
+    assert moved_late(story) == expected
+
+
+def test_outside_of_the_simulation_it_may_take_longer() -> None:
+    assert moved_late(moved(8.4), disks_observed=False) == set()
+    assert moved_late(moved(8.6), disks_observed=False) == LATE
+
+
+def test_a_slow_disk_may_have_made_it_take_longer() -> None:
+    assert moved_late(moved(7.9), timings=Timings(flush_wait_s=0.5)) == set()
+    assert moved_late(moved(8.1), timings=Timings(flush_wait_s=0.5)) == LATE
+
+
+def test_a_fault_of_its_broker_may_have_made_it_late_and_that_of_its_member_may_not() -> None:
+    def killed(node: str, at_s: float, healed_s: float) -> set[str]:
+        return moved_late(moved(7.5), fault("kill", node, at_s=at_s, healed_s=healed_s))
+
+    assert killed(NODE, 2.0, 3.0) == set()
+    assert killed("c0", 2.0, 3.0) == LATE
+    assert killed("elsewhere", 2.0, 3.0) == LATE
+    assert killed(NODE, 9.0, 10.0) == LATE  # after it was moved
+
+
+def test_what_a_clock_that_was_stepped_says_is_not_judged() -> None:
+    assert moved_late(moved(7.5), SKEW) == set()
+    assert moved_late(moved(7.5), replace(SKEW, targets=("c0",))) == LATE
+
+
+def random_moves(random: Random) -> Story:
+    """Delayed messages and retries, moved at any time, some of them delivered twice, all within 10 s of their time."""
+    story = reporting()
+    tries_of = {f"p0-{number}": random.randrange(3) for number in range(random.randrange(1, 8))}
+    place = {"group": GROUP, "topic": TOPIC, "broker": BROKER, "queue": 0}
+    for key, tries in tries_of.items():
+        delay_ms = random.choice([1000, 5000])
+        story.send(
+            story.ops[-1].time_ns / 10**9 + 0.2,
+            key,
+            random.choice(["ok", "ok", "info", "fail"]),
+            attempts=random.choice([1, 1, 2]),
+            **({} if tries else {"delay_level": 1, "delay_ms": delay_ms}),
+        )
+    for key in random.choices(list(tries_of), k=2 * len(tries_of)):
+        told = {"copied": random.random() < 0.2, "messages": [[key, 0, tries_of[key] - 1]]}
+        at_s = story.ops[-1].time_ns / 10**9 + 0.05
+        if tries_of[key]:
+            story.op(at_s, random.choice(["ok", "info"]), "send_back", {**place, **told})
+    for number, key in enumerate(random.choices(list(tries_of), k=2 * len(tries_of))):
+        stored_ms = EPOCH_MS + random.randrange(4000, 10_000)
+        known = random.choice([stored_ms, stored_ms, stored_ms, None])
+        contents = [None, None, None, None, known, None, None]
+        messages = [[key, number, 0, True, tries_of[key], contents]]
+        topic = RETRY_TOPIC if tries_of[key] else TOPIC
+        value = {**place, "topic": topic, "messages": messages}
+        story.op(10 + number / 50, "invoke", "consume", value, process=100)
+        story.op(10.01 + number / 50, "ok", "consume", value, process=100)
+    return story
+
+
+@given(seed=st.integers(0, 2**32))
+def test_what_brokers_move_late_is_what_a_plain_reference_finds(seed: int) -> None:
+    story = random_moves(Random(seed))
+    expected = reference_semantics.moved_late(story.ops, LEVELS_MS, EPOCH_MS)
+    assert bool(moved_late(story)) == bool(expected)
+
+
+def test_both_occur_in_random_histories() -> None:
+    found = {bool(moved_late(random_moves(Random(seed)))) for seed in range(20)}
+    assert found == {False, True}
+
+
+def test_without_store_times_that_belong_to_the_run_nothing_is_known_of_a_broker() -> None:
+    assert moved_late(moved(7.5), wall_epoch_ms=None) == set()
+    assert moved_late(retried(9.0)) == set()
+
+
 def other_retries(every_s: float, *, late_s: float = 0.5) -> Story:
     """A retry that is due at 6.5 s and comes at 47 s, and others of its queue that come meanwhile."""
     story = reporting().send(0.5, "a").consume(1.0, "a", 0, "info")
@@ -207,6 +330,16 @@ def test_a_fault_is_in_no_way_while_other_retries_come_in_time(
 ) -> None:
     pause = fault("kill", NODE, at_s=5.0, healed_s=52.0)
     assert story.counts("late_deliveries", **LADDER, faults=(pause,)) == expected
+
+
+def test_rows_that_are_kept_hold_what_was_moved_late() -> None:
+    columns, timeline = build_columns(moved(7.5).drained(90.0).ops)
+    known = facts(**LADDER, wall_epoch_ms=EPOCH_MS, replica_sets=SET)
+    context = Context(facts=known, timeline=timeline, promises=LossPromises(known))
+    few = late_rows(columns, context)
+
+    assert check_late_deliveries(few, context) == check_late_deliveries(columns, context)
+    assert not check_late_deliveries(few, context).valid
 
 
 @pytest.mark.parametrize("every_s", [0.5, 2.0, 4.0])

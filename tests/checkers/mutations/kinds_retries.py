@@ -7,11 +7,12 @@ from random import Random
 from typing import Any
 
 from tests.checkers.mutations.draft import Draft
-from tests.checkers.mutations.events import Delivery
+from tests.checkers.mutations.events import BARE, Delivery
 from tests.checkers.mutations.kinds import KINDS
 from tests.checkers.mutations.model import EVIDENCE, MS, Run, S, Site, choose
 from tests.checkers.mutations.pick import message_of, nodes_of, pick_single
 
+STORED = 4  # of a message's contents
 # Kinds of fault after which a broker may not have flushed at once.
 UNFLUSHED = ("slow_disk", "disk", "failing_disk", "pause", "broker_black", "power", "cluster_power")
 
@@ -393,4 +394,33 @@ def retry_stalled(run: Run, rng: Random, site: Site) -> Run:
     draft = Draft(run)
     [retry] = _retries(run, like)
     draft.move_deliveries([retry], retry.time_ns + 40 * S)
+    return draft.finish()
+
+
+@KINDS.mutation(
+    "late_delivery", "a broker moves a retry to its queue a second late", workloads=("retry",)
+)
+def retry_moved_late(run: Run, rng: Random, site: Site) -> Run | None:
+    like = _failed(
+        run,
+        rng,
+        site,
+        lambda d: (
+            d.time_ns + 20 * S < run.end_ns
+            and not run.is_explained(d.time_ns - 15 * S, d.time_ns + 5 * S, nodes_of(run, d), 20)
+            and len(_retries(run, d)) == 1
+            and sum(op.f == "send_back" and op.value["messages"][0][0] == d.key for op in run.ops)
+            == 1
+        ),
+    )
+    [retry] = _retries(run, like)
+    messages = Draft(run).messages(retry)
+    row = messages[retry.slot]
+    if retry.topic.startswith("%DLQ%") or len(row) <= BARE or row[BARE][STORED] is None:
+        return None
+    draft = Draft(run)
+    moved = list(row[BARE])
+    moved[STORED] += 1000
+    draft.set_field(retry, BARE, moved)
+    draft.move_deliveries([retry], retry.time_ns + S)
     return draft.finish()
