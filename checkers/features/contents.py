@@ -10,12 +10,14 @@ sent in one attempt. Of a retry that is judged only where each delivery before i
 broker, as the consumer reports (`send_back`): a client that sends a copy of its own makes a new born time.
 **store_time_changed**: the record at one position (queue, queue offset, physical offset) was given out with another
 store time before. **origin_changed**: a retry or a dead letter names no original (ORIGIN_MESSAGE_ID), or one that is
-not where the message was delivered from; or a delivery from the message's own topic names one.
+not where the message was delivered from, or does not say which topic the message was sent to (RETRY_TOPIC, which its
+listener is told); or a delivery from the message's own topic names one.
 
 Bodies are compared by `provenance`, with the key; here only their size, because a shorter body may prove itself, too.
 
-Cannot see: what clients do not report (columns are UNKNOWN), condensed deliveries (`consume_many`), and contents of
-a message whose send is not in the history, but for its id and its store time.
+Cannot see: what clients do not report (columns are UNKNOWN), condensed deliveries (`consume_many`), a RETRY_TOPIC that
+is another topic of producers, and contents of a message whose send is not in the history, but for its id and its store
+time.
 
 Source: AbstractSendMessageProcessor.consumerSendMsgBack, ScheduleMessageService and TransactionalMessageBridge of
 Apache RocketMQ 4.9, which copy properties, born time and flags, and set RETRY_TOPIC, REAL_TOPIC, ORIGIN_MESSAGE_ID.
@@ -38,7 +40,7 @@ from staticfire.checkers.model.columns import (
     Outcome,
     is_constant,
 )
-from staticfire.checkers.model.message_contents import CONTENTS
+from staticfire.checkers.model.message_contents import CONTENTS, VALUE_MAX
 
 WHAT = {
     "id_changed": "another message id than the send, or than an earlier delivery, had",
@@ -293,6 +295,11 @@ def _detail(columns: Columns, judged: _Contents, anomaly: str, row: int) -> str:
         size = body_size(columns, int(got.message[row]), int(judged.sent("size")[row]))
         return f"a body of {got.size[row]} bytes, sent with {size}"
     if anomaly == "origin_changed":
+        if got.origin[row] == VALUE_MAX:  # where clients say so: docs/history.md
+            return (
+                "a copy whose ORIGIN_MESSAGE_ID is no id of a message, or whose RETRY_TOPIC is no topic to which "
+                "producers send"
+            )
         if not columns.names.internal_topic[got.topic[row]]:
             return f"named as a copy of a message at physical offset {got.origin[row]}, and it was never sent back"
         if got.origin[row] == UNKNOWN:

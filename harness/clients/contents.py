@@ -10,7 +10,15 @@ from staticfire.checkers.model.message_contents import (
     digest_of_text,
 )
 from staticfire.harness.clients.payload import key_of
-from staticfire.system_under_test.client.message_properties import KEYS, ORIGIN_ID, TAGS, UNIQUE_KEY
+from staticfire.system_under_test.client.message_properties import (
+    DEAD_LETTER_PREFIX,
+    KEYS,
+    ORIGIN_ID,
+    RETRY_PREFIX,
+    RETRY_TOPIC,
+    TAGS,
+    UNIQUE_KEY,
+)
 from staticfire.system_under_test.protocol.message import parse_offset_message_id
 
 if TYPE_CHECKING:
@@ -26,7 +34,7 @@ RESERVED: Final = frozenset(
         ANSWERS,
         "WAIT",
         "DELAY",
-        "RETRY_TOPIC",
+        RETRY_TOPIC,
         "REAL_TOPIC",
         "REAL_QID",
         "TRAN_MSG",
@@ -66,7 +74,7 @@ RESERVED: Final = frozenset(
         "TRACE_CONTEXT",
     }
 )
-# In place of a physical offset: ORIGIN_MESSAGE_ID does not hold the id of a message.
+# In place of a physical offset: ORIGIN_MESSAGE_ID does not hold the id of a message, or RETRY_TOPIC not its topic.
 NO_MESSAGE_ID: Final = VALUE_MAX
 
 
@@ -81,8 +89,18 @@ def contents_of(message: Message) -> list[object]:
         message.born_timestamp_ms,
         message.store_timestamp_ms,
         len(message.body),
-        origin_of(properties.get(ORIGIN_ID), unique_id),
+        origin_of(properties.get(ORIGIN_ID), unique_id)
+        if names_topic(properties)
+        else NO_MESSAGE_ID,
     ]
+
+
+def names_topic(properties: dict[str, str]) -> bool:
+    """Whether a copy says which topic its original was sent to: that is what its listener is told. True of no copy."""
+    if ORIGIN_ID not in properties:
+        return True
+    topic = properties.get(RETRY_TOPIC, "")
+    return bool(topic) and not topic.startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX))
 
 
 def users_properties(properties: dict[str, str], key: str) -> dict[str, str]:

@@ -18,7 +18,7 @@ from staticfire.checkers.guarantees.promises import LossPromises
 from staticfire.checkers.guarantees.verdict import Verdict
 from staticfire.checkers.model.building.column_builder import build_columns
 from staticfire.checkers.model.history import Op
-from staticfire.checkers.model.message_contents import CONTENTS, digest_of_properties
+from staticfire.checkers.model.message_contents import CONTENTS, VALUE_MAX, digest_of_properties
 from staticfire.checkers.verdicts.compose import check_run
 from tests.support import reference_contents
 from tests.support.history_language import facts
@@ -195,6 +195,7 @@ def test_a_copy_names_its_original(topic: str) -> None:
         (500, set()),
         (77, set()),
         (501, {"origin_changed"}),
+        (VALUE_MAX, {"origin_changed"}),  # no id, or no topic of producers
         (None, {"origin_changed"}),
     ):
         script = Script()
