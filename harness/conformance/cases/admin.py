@@ -19,7 +19,14 @@ from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCod
 from staticfire.system_under_test.protocol.message import Message, parse_offset_message_id
 
 SYSTEM_PREFIX = "rmq_sys_"
-_CAPACITY = re.compile(r"Total : [0-9.]+ [KMGTP]iB, Free : ([0-9.]+ [KMGTP]i|[0-9]+ )B\.?")
+_CAPACITY = re.compile(r"Total : ([0-9.]+) [KMGTP]iB, Free : ([0-9.]+) ?[KMGTP]?i?B\.?")
+UNIT = 1024  # of sizes: the next unit begins there
+SHORT_WAITS = (  # options that RocketMQ takes with any time, 1 ms among them
+    "waitTimeMillsInSendQueue",
+    "waitTimeMillsInPullQueue",
+    "waitTimeMillsInHeartbeatQueue",
+    "waitTimeMillsInTransactionQueue",
+)
 OTHER_TIME_MS = 60_000
 QUERY = {"maxNum": 32, "beginTimestamp": 0, "endTimestamp": 1 << 62}
 
@@ -94,10 +101,29 @@ async def options(bench: Bench) -> None:
     for fact in ("brokerVersionDesc", "commitLogMaxOffset", "putTps", "bootTimestamp"):
         require(fact in facts, f"the facts do not have {fact}")
     room = str(facts.get("commitLogDirCapacity", ""))
+    sizes = _CAPACITY.fullmatch(room)
+    require(sizes, f"commitLogDirCapacity is {room!r:.100}; expected sizes with units")
+    assert sizes is not None
+    total, free = float(sizes[1]), float(sizes[2])
     require(
-        _CAPACITY.fullmatch(room),
-        f"commitLogDirCapacity is {room!r:.100}; expected sizes with units",
+        1 <= total <= UNIT and free <= UNIT,
+        f"commitLogDirCapacity is {room!r:.100}; expected units of which there are 1 to {UNIT}",
     )
+    for option in SHORT_WAITS:
+        await _shortest(broker, option)
+
+
+async def _shortest(broker: Wire, name: str) -> None:
+    """Require that an option for a time can be 1 ms; a broker that has no such option is left alone."""
+    before = await _option(broker, name)
+    if before is None:
+        return
+    try:
+        changed = await broker.ask(RequestCode.UPDATE_BROKER_CONFIG, body=f"{name}=1\n".encode())
+        require_equal(f"the code for {name}=1 ({changed.remark})", changed.code, 0)
+    finally:
+        await broker.obtain(RequestCode.UPDATE_BROKER_CONFIG, body=f"{name}={before}\n".encode())
+    require_equal(f"{name} when it was changed back", await _option(broker, name), before)
 
 
 async def _option(broker: Wire, name: str) -> str | None:
@@ -247,3 +273,36 @@ async def cleaning(bench: Bench) -> None:
     require_equal("the code", cleaned.code, 0)
     found = await bench.read_all(broker.address, topic, wanted=2, within_s=5)
     require_equal("what is there afterwards", found, [b"kept", b"delayed"])
+
+
+@case("RMQ-ADM-09")
+async def times_of_queues(bench: Bench) -> None:
+    topic, broker = await bench.topic(queues=2), await bench.broker()
+    group = bench.fresh_name("g")
+    for _ in range(3):
+        await bench.store(broker, topic, queue=1)
+        await asyncio.sleep(0.01)  # each with a time of its own
+    messages = (await bench.pull(broker, topic, queue=1)).messages
+    stored_ms = [message.store_timestamp_ms for message in messages]
+    require_equal("the number of messages", len(stored_ms), 3)
+    spans = await _spans(broker, topic, group)
+    require_equal("the times of a queue without messages", spans.get(0), (-1, -1, -1))
+    first, _, last = stored_ms
+    require_equal("the times of a queue without an offset", spans.get(1), (first, last, first))
+    commit = {"consumerGroup": group, "topic": topic, "queueId": 1, "commitOffset": 2}
+    await broker.obtain(RequestCode.UPDATE_CONSUMER_OFFSET, commit)
+    spans = await _spans(broker, topic, group)
+    require_equal("the times of a queue", spans.get(1), (first, last, stored_ms[1]))
+
+
+async def _spans(broker: Wire, topic: str, group: str) -> dict[int, tuple[object, ...]]:
+    """Return the store times of the first, the last and the last consumed message by queue id."""
+    fields = {"topic": topic, "group": group}
+    answer = json_object(await broker.ask(RequestCode.QUERY_CONSUME_TIME_SPAN, fields))
+    spans = answer.get("consumeTimeSpanSet")
+    if not isinstance(spans, list):
+        raise BadAnswer(f"consumeTimeSpanSet is a {type(spans).__name__}; expected a list")
+    names = ("minTimeStamp", "maxTimeStamp", "consumeTimeStamp")
+    return {
+        span["messageQueue"]["queueId"]: tuple(span.get(name) for name in names) for span in spans
+    }

@@ -26,6 +26,7 @@ SYSTEM_TOPICS = (
 RECOVERY_S = 30.0  # for pending sends to be written once the disk has recovered
 STUCK = 5000.0  # times as long as usual: a flush takes seconds
 IN_TIME_S = 6.0  # a flush has 5 s (syncFlushTimeout)
+SLOW = 40.0  # a flush takes tens of milliseconds, much less than a send may wait
 STUCK_S = 0.2  # if every send is quicker, none has waited for the disk
 STORED = frozenset(
     {
@@ -94,7 +95,7 @@ async def empty_bodies(bench: Bench) -> None:
 
 @case("RMQ-LIM-07", limit_s=180)
 async def too_much(bench: Bench) -> None:
-    topic, master = await bench.topic(queues=2), await bench.master()
+    topic, master = await bench.topic(queues=3), await bench.master()
     slave = await bench.slave_of(master)
     processes, node = bench.controls().process, bench.target.nodes[slave.address]
     await processes.pause(node)
@@ -102,7 +103,37 @@ async def too_much(bench: Bench) -> None:
     await processes.resume(node)
     await _require_refused_not_stored(bench, master.address, topic, answers, queue=0)
     if bench.controls().has("disk.slow"):
+        await _slow_disk(bench, topic, master.address)
         await _stuck_disk(bench, topic, master.address)
+
+
+async def _slow_disk(bench: Bench, topic: str, address: str) -> None:
+    """Require that a broker with a slow disk that keeps up refuses nothing."""
+    disk, node = bench.controls().disk, bench.target.nodes[address]
+    broker, loop = await bench.until_serving(address, topic), asyncio.get_running_loop()
+    until_s = loop.time() + RECOVERY_S
+    while await _is_refused(bench, broker, topic):  # what was sent to the paused node before
+        require(loop.time() < until_s, f"sends are refused for {RECOVERY_S:g} s after a pause")
+        await asyncio.sleep(0.5)
+    await disk.slow(node, SLOW)
+    try:
+        answers = await _answers_of_many(bench, topic, queue=2, pause_s=0.01)
+    finally:
+        await disk.heal(node)
+    slowest_s = max(after_s for _, after_s in answers)
+    refused = sum(code == ResponseCode.SYSTEM_BUSY for code, _ in answers)
+    require(
+        not refused or slowest_s > STUCK_S,
+        f"{refused} of {len(answers)} sends to a broker whose disk is slow were refused;"
+        f" the slowest one took {slowest_s:.3f} s",
+    )
+
+
+async def _is_refused(bench: Bench, broker: Wire, topic: str) -> bool:
+    """Whether one of some sends at the same time is answered with SYSTEM_BUSY."""
+    sends = [bench.send(broker, topic, b"x" * 1000, queue=2) for _ in range(10)]
+    answers = await asyncio.gather(*sends)
+    return any(answer.code == ResponseCode.SYSTEM_BUSY for answer in answers)
 
 
 async def _stuck_disk(bench: Bench, topic: str, address: str) -> None:

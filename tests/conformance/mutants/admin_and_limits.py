@@ -9,6 +9,7 @@ import pytest
 
 from staticfire.harness.conformance.wire import Wire
 from staticfire.system_under_test.broker.administration import statistics_requests
+from staticfire.system_under_test.broker.flow_control.flow_control import FlowControl
 from staticfire.system_under_test.broker.metadata.topics import Topics
 from staticfire.system_under_test.broker.sending.send import SendProcessor
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
@@ -27,6 +28,24 @@ def any_name_will_do(patch: pytest.MonkeyPatch) -> None:
 @system("RMQ-ADM-03")
 def sizes_are_bytes(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(statistics_requests, "size_text", lambda size: f"{size} B")
+
+
+@system("RMQ-ADM-03")
+def sizes_have_the_largest_unit(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(statistics_requests, "size_text", lambda size: f"{size / (1 << 50):.1f} PiB")
+
+
+@answers("RMQ-ADM-03", RequestCode.UPDATE_BROKER_CONFIG)
+def waits_of_a_millisecond_are_refused(request: RemotingCommand, answer: Answer) -> Answer:
+    if request.body.endswith(b"=1\n"):
+        answer.code = ResponseCode.SYSTEM_ERROR
+    return answer
+
+
+@answers("RMQ-ADM-09", RequestCode.QUERY_CONSUME_TIME_SPAN)
+def queues_without_messages_have_times(_: RemotingCommand, answer: Answer) -> Answer:
+    answer.body = answer.body.replace(b'"maxTimeStamp":-1', b'"maxTimeStamp":-2')
+    return answer
 
 
 @answers("RMQ-ADM-04", RequestCode.GET_TOPIC_STATS_INFO)
@@ -127,6 +146,12 @@ def empty_bodies_are_refused_and_stored(request: RemotingCommand, answer: Answer
     if not request.body:
         answer.code = ResponseCode.MESSAGE_ILLEGAL
     return answer
+
+
+@system("RMQ-LIM-07")
+def flushes_last_for_ever(patch: pytest.MonkeyPatch) -> None:
+    flush_ns = vars(FlowControl)["flush_ns"].fget
+    patch.setattr(FlowControl, "flush_ns", property(lambda self: flush_ns(self) * 1_000_000))
 
 
 @answers("RMQ-LIM-07", RequestCode.SEND_MESSAGE)

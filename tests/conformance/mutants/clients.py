@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from staticfire.system_under_test.client.consumer.consume_figures import ConsumeFigures
 from staticfire.system_under_test.client.consumer.process_queue import ProcessQueue
 from staticfire.system_under_test.client.consumer.push.concurrent_consumption import (
     ConcurrentConsumption,
@@ -16,12 +18,17 @@ from staticfire.system_under_test.client.consumer.rebalance.lock_table import Lo
 from staticfire.system_under_test.client.consumer.rebalance.queue_locking import QueueLocking
 from staticfire.system_under_test.client.consumer.rebalance.rebalancing import Rebalancing
 from staticfire.system_under_test.client.consumer.subscription import Subscription
-from staticfire.system_under_test.client.producer import producer
+from staticfire.system_under_test.client.producer import producer, transactions
 from staticfire.system_under_test.client.producer.ordered_queues import OrderedQueues, index_of_key
 from staticfire.system_under_test.client.producer.send_back import SendBack
+from staticfire.system_under_test.client.producer.tracing import Tracing
 from staticfire.system_under_test.client.routing.routes import BrokerRoute, Route
+from staticfire.system_under_test.protocol import unique_id
 from staticfire.system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.protocol.unique_id import month_of
 from tests.conformance.mutants.mutant import system
+
+DAY_MS = 86_400_000
 
 
 @system("RMQ-ORD-06")
@@ -150,3 +157,38 @@ def new_queues_are_not_seen(patch: pytest.MonkeyPatch) -> None:
         return await share(self, known.setdefault(route.topic, route))
 
     patch.setattr(Rebalancing, "_share", first)
+
+
+@system("RMQ-ADM-10")
+def successes_count_as_failures(patch: pytest.MonkeyPatch) -> None:
+    consumed = ConsumeFigures.consumed
+
+    def other(self: ConsumeFigures, *given: Any, succeeded: bool) -> None:
+        consumed(self, *given, succeeded=not succeeded)
+
+    patch.setattr(ConsumeFigures, "consumed", other)
+
+
+@system("RMQ-SND-14")
+def months_begin_a_day_later(patch: pytest.MonkeyPatch) -> None:
+    def later(now_ms: int) -> tuple[int, int]:
+        start_ms, end_ms = month_of(now_ms)
+        return start_ms + DAY_MS, end_ms
+
+    patch.setattr(unique_id, "month_of", later)
+
+
+@system("RMQ-TXN-14")
+def answers_look_like_ends_of_its_own(patch: pytest.MonkeyPatch) -> None:
+    end_command = transactions.end_command
+    patch.setattr(
+        transactions,
+        "end_command",
+        lambda header: end_command(replace(header, from_transaction_check=False)),
+    )
+
+
+@system("RMQ-TXN-14")
+def the_trace_knows_no_questions(patch: pytest.MonkeyPatch) -> None:
+    ended = Tracing.ended
+    patch.setattr(Tracing, "ended", lambda self, end: ended(self, replace(end, from_check=False)))
