@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import struct
+
 from staticfire.harness.simulation.disk.disk import SimDisk
 from staticfire.harness.store_crash.model import LogModel, PromiseBroken, QueueKey
 from staticfire.harness.store_crash.plan import LOG_FOLDERS, QUEUES, ROOT
 from staticfire.system_under_test.store.assembly.message_store import MessageStore
-from staticfire.system_under_test.store.index.key_search import KeyQuery
+from staticfire.system_under_test.store.index.key_search import KeyFound, KeyQuery
 from staticfire.system_under_test.store.reading.reading import GetStatus
 
 __all__ = ["StoreComparison"]
 
 _LOG_FOLDERS = tuple(f"{folder}/" for folder in LOG_FOLDERS)
 _QUEUE_FOLDER = f"{ROOT}/consumequeue/"
+_INDEX_FOLDER = f"{ROOT}/index/"
+_INDEX_HEADER = struct.Struct(">qqqqii")  # times, offsets, slots used, number of the next entry
 _END_OF_TIME_MS = (1 << 63) - 1
 
 
@@ -35,6 +39,26 @@ class StoreComparison:
             self._check_queue_file(queue)
             self._check_queue_answers(queue, store)
         self._check_keys(store)
+
+    def check_index_files(self) -> None:
+        """Check the headers of the index files that a clean close has left: RocketMQ searches a file by its times.
+
+        After the clock was set back the last time may be that of an earlier message. Of deleted messages only
+        the order of the times matters.
+        """
+        stored_ms = {put.physical_offset: put.stored_ms for put in self._model.kept}
+        latest_ms = max((put.stored_ms for put in self._model.puts), default=0)
+        for path, content in self._disk.snapshot().items():
+            if not path.startswith(_INDEX_FOLDER):
+                continue
+            begin_ms, end_ms, begin, end, _, next_number = _INDEX_HEADER.unpack_from(content)
+            if next_number <= 1:
+                continue
+            first_ms, last_ms = stored_ms.get(begin, begin_ms), stored_ms.get(end, begin_ms)
+            if begin_ms != first_ms or not last_ms <= end_ms <= max(latest_ms, begin_ms):
+                raise PromiseBroken(
+                    f"{path} is of {begin_ms} to {end_ms}; its messages are of {first_ms} to {last_ms}"
+                )
 
     def files(self) -> dict[str, bytes]:
         """Log and queue files, without those that hold nothing: they may be made and dropped at will."""
@@ -98,3 +122,21 @@ class StoreComparison:
                 raise PromiseBroken(
                     f"key {key} of {topic} leads to {len(found.records)} messages, not the {len(records)} put"
                 )
+            self._check_end_of_index(found)
+
+    def _check_end_of_index(self, found: KeyFound) -> None:
+        """An answer says up to which message the index reaches, and when that was stored.
+
+        The clock may have been set back since: then it says a time of an earlier message.
+        """
+        last = next(put for put in reversed(self._model.kept) if put.keys)
+        if found.last_update_offset != last.physical_offset:
+            raise PromiseBroken(
+                f"the index reaches up to {found.last_update_offset}, not {last.physical_offset}"
+            )
+        latest_ms = max(put.stored_ms for put in self._model.puts)
+        if not last.stored_ms <= found.last_update_ms <= latest_ms:
+            raise PromiseBroken(
+                f"the index reaches up to a message of {found.last_update_ms};"
+                f" it was stored at {last.stored_ms}, and none after {latest_ms}"
+            )

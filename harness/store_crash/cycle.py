@@ -167,6 +167,7 @@ class Cycle:
 
     def _close(self) -> None:
         self._store.close()
+        self._comparison.check_index_files()
         self._model.promise(self._model.end_offset)
         self.counts.clean_closes += 1
 

@@ -19,6 +19,9 @@ from staticfire.harness.store_crash.cycles import (
 )
 from staticfire.harness.store_crash.plan import CycleCounts
 from staticfire.system_under_test.runtime.env import DiskUsage, File, Storage
+from staticfire.system_under_test.store.assembly.message_store import MessageStore
+from staticfire.system_under_test.store.index.index_file import IndexFile
+from staticfire.system_under_test.store.index.key_search import KeyFound, KeyQuery
 
 
 def test_every_promise_is_kept() -> None:
@@ -91,6 +94,32 @@ class LazyStorage:
 def test_a_forgotten_sync_is_found(forgets: str) -> None:
     summary = run_cycles(0, 20, wrap=lambda storage: LazyStorage(storage, forgets=forgets))
     assert len(summary.failures) >= 10
+
+
+def test_index_files_without_times_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """RocketMQ passes over a file whose times are not those that a query asks for."""
+    monkeypatch.setattr(IndexFile, "_set_times", lambda *_: None)
+
+    failures = run_cycles(0, 60).failures
+
+    assert any(" to 0; its messages are of " in failure.text for failure in failures), failures
+
+
+@pytest.mark.parametrize("step_ms", [-1, 1])
+def test_an_end_of_the_index_at_another_time_is_found(
+    step_ms: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find = MessageStore.find_by_key
+
+    def shifted(store: MessageStore, query: KeyQuery) -> KeyFound:
+        found = find(store, query)
+        return found._replace(last_update_ms=found.last_update_ms + step_ms)
+
+    monkeypatch.setattr(MessageStore, "find_by_key", shifted)
+
+    failures = run_cycles(0, 5).failures
+
+    assert any("the index reaches up to a message of" in failure.text for failure in failures)
 
 
 @pytest.mark.parametrize(
