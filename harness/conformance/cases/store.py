@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from typing import Any
 from zlib import crc32
 
 from staticfire.harness.conformance.bench import Bench
@@ -22,6 +23,7 @@ ENTRY = struct.Struct(">qiq")
 INDEX_HEADER = struct.Struct(">qqqqii")
 INDEX_ENTRY = struct.Struct(">iqii")  # hash, position in the log, seconds, the entry before
 LARGE = 3 << 20
+EXPRESSION = "a > 1"
 Files = Mapping[str, bytes]
 
 
@@ -219,9 +221,12 @@ def _top(files: Files) -> list[str]:
 @case("RMQ-STO-08", limit_s=90)
 async def metadata(bench: Bench) -> None:
     topic, broker = await bench.topic(queues=3), await bench.broker()
-    group = bench.fresh_name("g")
+    group, filtering = bench.fresh_name("g"), bench.fresh_name("g")
     await bench.store(broker, topic)
     await register_consumer(bench, broker.address, group, topic)
+    await register_consumer(
+        bench, broker.address, filtering, topic, expression=EXPRESSION, expression_type="SQL92"
+    )
     await commit(broker, topic, group, 1)
     files = await stopped(bench)
     topics = _json(files, "topics.json")["topicConfigTable"]
@@ -230,6 +235,25 @@ async def metadata(bench: Bench) -> None:
     require_equal("the offset", {int(key): value for key, value in offsets.items()}, {0: 1})
     groups = _json(files, "subscriptionGroup.json")["subscriptionGroupTable"]
     require(group in groups, f"{group} is not among the groups")
+    _require_filter(files, topic, filtering)
+
+
+def _require_filter(files: Files, topic: str, group: str) -> None:
+    """Require that the SQL92 subscription of a group is in the file of filters."""
+    by_topic = _json(files, "consumerFilter.json").get("filterDataByTopic", {})
+    by_group: Any = by_topic.get(topic, {})
+    found = by_group.get("groupFilterData", {}).get(group, {})
+    wanted = {"consumerGroup": group, "topic": topic, "expression": EXPRESSION}
+    wanted["expressionType"] = "SQL92"
+    require_equal("the filter", {name: found.get(name) for name in wanted}, wanted)
+    bits: Any = found.get("bloomFilterData") or {}
+    positions, count = bits.get("bitPos"), bits.get("bitNum", 0)
+    require(
+        isinstance(positions, list)
+        and positions
+        and all(type(bit) is int and 0 <= bit < count for bit in positions),
+        f"the bits of the filter are {positions!r:.100} of {count!r:.40}; expected numbers below that",
+    )
 
 
 def _json(files: Files, name: str) -> Mapping[str, dict[str, dict[str, object]]]:

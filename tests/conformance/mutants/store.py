@@ -76,6 +76,15 @@ def offsets_are_not_written(patch: pytest.MonkeyPatch) -> None:
     alter_files(patch, emptied)
 
 
+@system("RMQ-STO-08")
+def filters_are_not_written(patch: pytest.MonkeyPatch) -> None:
+    def kept(path: str, data: bytes) -> tuple[str, bytes]:
+        is_filters = path.endswith("consumerFilter.json")
+        return path, b'{"filterDataByTopic":{}}' if is_filters else data
+
+    alter_files(patch, kept)
+
+
 class _MuchLater:
     """Entries of an index file, all of them stored decades after the first."""
 
