@@ -21,6 +21,8 @@ from staticfire.system_under_test.protocol.message import MAGIC_MESSAGE
 
 HEARTBEAT_S, SILENCE_S = 5.0, 20.0
 SYNC_S = 10.0
+SLAVE_TIMEOUT_S, USUAL_SLAVE_TIMEOUT_MS = 0.5, 3000
+LATE_S = 2.0  # RocketMQ looks once a second
 FAKE_ID = 77
 WEAK = (ResponseCode.SLAVE_NOT_AVAILABLE, ResponseCode.FLUSH_SLAVE_TIMEOUT)
 LARGE = 3 << 20
@@ -280,3 +282,34 @@ async def an_empty_slave(bench: Bench) -> None:
     found = await bench.read_all(slave.address, topic, wanted=len(sizes), within_s=90)
     first = [body[:1] for body in found]
     require_equal("what the slave has", first, [bytes((index,)) for index in range(len(sizes))])
+
+
+@case("RMQ-HA-11", limit_s=120)
+async def time_for_a_slave(bench: Bench) -> None:
+    topic, master = await bench.topic(queues=1), await bench.master()
+    slave, broker = await bench.slave_of(master), await bench.broker()
+    node, processes = bench.target.nodes[slave.address], bench.controls().process
+    await bench.until_slave_knows(slave, topic)
+    await bench.configure(broker, slaveTimeout=round(SLAVE_TIMEOUT_S * 1000))
+    try:
+        await processes.pause(node)
+        code, waited_s = await _timed_send(broker, topic)
+    finally:
+        await processes.resume(node)
+        await bench.configure(broker, slaveTimeout=USUAL_SLAVE_TIMEOUT_MS)
+    expected = ResponseCode.FLUSH_SLAVE_TIMEOUT
+    require_equal("the code while the slave stands still", code, expected)
+    require(
+        SLAVE_TIMEOUT_S <= waited_s <= SLAVE_TIMEOUT_S + LATE_S,
+        f"a send was answered after {waited_s:.1f} s with a slaveTimeout of {SLAVE_TIMEOUT_S:g} s",
+    )
+
+
+async def _timed_send(broker: Wire, topic: str) -> tuple[int, float]:
+    """Send one message; return the code of the answer and the time until then."""
+    loop = asyncio.get_running_loop()
+    begin_s = loop.time()
+    answer = await broker.ask(
+        RequestCode.SEND_MESSAGE, send_fields(topic, queue=0), b"late", answer_s=30
+    )
+    return answer.code, loop.time() - begin_s

@@ -37,6 +37,12 @@ def slaves_do_not_matter(_: RemotingCommand, answer: Answer) -> Answer:
     return answer
 
 
+@requests("RMQ-HA-11", RequestCode.UPDATE_BROKER_CONFIG)
+def sends_wait_for_slaves_as_long_as_ever(request: RemotingCommand) -> RemotingCommand:
+    request.body = b"slaveTimeout=3000\n"
+    return request
+
+
 @answers("RMQ-HA-06", RequestCode.PULL_MESSAGE)
 def slaves_correct_offsets(request: RemotingCommand, answer: Answer) -> Answer:
     if request.ext_fields["queueOffset"] == "9":
