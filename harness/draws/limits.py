@@ -82,6 +82,4 @@ def _check_load(c: Campaign) -> None:
         OPTIONS["batch_messages"].allowed,
     )
     low_ms, high_ms = c.latency_ms
-    require(
-        0 < low_ms <= high_ms <= 70, "latency_ms", c.latency_ms, OPTIONS["latency_ms"].allowed
-    )
+    require(0 < low_ms <= high_ms <= 70, "latency_ms", c.latency_ms, OPTIONS["latency_ms"].allowed)

@@ -337,10 +337,12 @@ def test_an_observation_that_makes_no_sense_is_refused(
     field: str, value: object, run_folder: Path, staticfire: Staticfire
 ) -> None:
     path = run_folder / "observations.jsonl"
-    first, *others = path.read_bytes().splitlines(keepends=True)
-    damaged = {**json.loads(first), field: value}
-    path.write_bytes(json.dumps(damaged).encode() + b"\n" + b"".join(others))
-    assert refused(staticfire("check", run_folder), "observations.jsonl line 1", field)
+    lines = path.read_bytes().splitlines(keepends=True)
+    number = next(n for n, line in enumerate(lines) if b'"kind":"ack_durability"' in line)
+    damaged = {**json.loads(lines[number]), field: value}
+    lines[number] = json.dumps(damaged).encode() + b"\n"
+    path.write_bytes(b"".join(lines))
+    assert refused(staticfire("check", run_folder), f"observations.jsonl line {number + 1}", field)
 
 
 @pytest.mark.parametrize(

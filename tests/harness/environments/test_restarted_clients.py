@@ -28,7 +28,9 @@ def environment_of(node: SimulatedNode) -> SimulationEnvironment:
     environment = object.__new__(SimulationEnvironment)
     environment.nodes = {NAME: node}
     made = SimpleNamespace(
-        _main=lambda node: _with_new_port(node), _with_tls=lambda name, main: main
+        _main=lambda node: _with_new_port(node),
+        _with_tls=lambda name, main: main,
+        on_server_start=None,
     )
     vars(environment).update(vars(made))
     return environment

@@ -137,8 +137,8 @@ def test_small_campaigns_prefer_faults_of_the_nodes_that_hold_what_failed(trial:
     campaign = replace(trial.campaign, plan=(*trial.campaign.plan[:1], *elsewhere))
     held = replace(trial.witness, nodes=frozenset({BROKER}))
     tried = of("small", replace(trial, campaign=campaign, witness=held))
-    alone = [one.plan[0].fault_id for one in tried if len(one.plan) == 1]
-    assert alone.count(0) > len(alone) / 4  # one of five faults
+    with_it = sum(any(one.fault_id == 0 for one in of.plan) for of in tried)
+    assert with_it > 0.6 * len(tried)  # one of five faults; a half without the preference
 
 
 def test_a_small_campaign_is_not_made_anew(trial: Trial) -> None:
