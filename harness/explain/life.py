@@ -83,7 +83,7 @@ def life_of(
     if given_ns is None:
         if lost_ns is None and not given:
             events += _of_groups(passing(witness, every, begin_ns, unconcerned))
-        events += [event for op in every for event in _of_drain(op, witness, unconcerned)]
+        events += _of_groups(event for op in every for event in _of_drain(op, witness, unconcerned))
         events += [event for event, _ in observed]
         end_ns = max((event.time_ns for event in events), default=witness.time_ns)
     else:
@@ -93,7 +93,7 @@ def life_of(
             owners = owners_between(witness, every, witness.group, begin_ns, end_ns)
             steps = steps_between(witness, every, witness.group, min(given), end_ns)
             events += _of_groups([*owners, *steps])
-        events += _of_long_calls(witness, every)
+        events += _of_groups(_of_long_calls(witness, every))
     until_ns = end_ns if lost_ns is None else lost_ns
     last_ns: dict[str, int] = {}  # of clients: later faults of a client do not concern this message
     for event in events:

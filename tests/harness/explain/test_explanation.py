@@ -173,12 +173,12 @@ def test_a_valid_run_has_no_story() -> None:
 
 
 def test_the_run_and_the_nodes_of_processes_are_named() -> None:
-    two = "given to process 1 before process 2"
+    two = "given to process 1 before process 2 on c-2: why"
     explanation = explanation_of(
         verdict(finding()), OPS, [], [], {}, setting="workload queue, seed 1"
     )
     assert explanation.lines()[1] == "run       workload queue, seed 1"
-    for nodes, named in ((("c-1", "c-2"), "given to c-1 before c-2"), (("c-1", "c-1"), two)):
+    for nodes, named in ((("c-1", "c-2"), "given to c-1 before c-2: why"), (("c-1", "c-1"), two)):
         ops = [op(1, "ok", "assign", {}, node, process) for process, node in enumerate(nodes, 1)]
         found = verdict(replace(finding(), detail=two))
         assert explanation_of(found, ops, [], [], {}).witness.detail == named

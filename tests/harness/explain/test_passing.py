@@ -137,6 +137,15 @@ def test_progress_without_the_fields_of_its_kind_is_refused() -> None:
         life_of(finding(), ops, [], [], [])
 
 
+def test_an_end_of_a_group_without_the_fields_of_its_kind_is_refused() -> None:
+    drained = (9, "ok", "drain", {**GROUP, "queues": [["b", 0]]}, 0)
+    ended = (5, "ok", "consume", {**GROUP, **QUEUE, "messages": [7]}, 5)
+    begun = (4, "invoke", "consume", given(("k", 7, 0)), 5)
+    for ops in ((*SENT, drained), (*SENT, begun, ended)):
+        with pytest.raises(HistoryError, match="the progress of a group is malformed"):
+            life_of(finding(), history(*ops), [], [], [])
+
+
 @pytest.mark.parametrize("messages", [None, 7, [["k"]], [["k", "7"]]])
 def test_a_delivery_without_the_fields_of_its_kind_is_refused(messages: Any) -> None:
     ops = history((4, "ok", "consume", {**GROUP, **QUEUE, "messages": messages}, 5))
