@@ -14,6 +14,7 @@ from staticfire.system_under_test.client.consumer.push.concurrent_consumption im
     ConcurrentConsumption,
 )
 from staticfire.system_under_test.client.consumer.rebalance import allocation
+from staticfire.system_under_test.client.consumer.rebalance.assignment import Assignment
 from staticfire.system_under_test.client.consumer.rebalance.lock_table import LockTable
 from staticfire.system_under_test.client.consumer.rebalance.queue_locking import QueueLocking
 from staticfire.system_under_test.client.consumer.rebalance.rebalancing import Rebalancing
@@ -167,6 +168,16 @@ def successes_count_as_failures(patch: pytest.MonkeyPatch) -> None:
         consumed(self, *given, succeeded=not succeeded)
 
     patch.setattr(ConsumeFigures, "consumed", other)
+
+
+@system("RMQ-ADM-10")
+def offsets_are_those_of_the_last_messages(patch: pytest.MonkeyPatch) -> None:
+    offsets = Assignment.offsets
+
+    def before(self: Assignment, topic: str) -> dict[MessageQueue, int]:
+        return {queue: offset - 1 for queue, offset in offsets(self, topic).items()}
+
+    patch.setattr(Assignment, "offsets", before)
 
 
 @system("RMQ-SND-14")

@@ -10,6 +10,7 @@ from typing import Any
 from staticfire.harness.conformance.answers import json_object
 from staticfire.harness.conformance.bench import Bench
 from staticfire.harness.conformance.case import case, require, require_equal
+from staticfire.harness.conformance.cases.admin import by_queue
 from staticfire.harness.conformance.cases.client.consumption import COMMIT_S, put
 from staticfire.harness.conformance.cases.client.sends import require_sent
 from staticfire.harness.conformance.cases.rebalance import members
@@ -155,6 +156,7 @@ async def running_info(bench: Bench) -> None:
     require(status["consumeOKTPS"], f"consumeOKTPS is {status['consumeOKTPS']} after 10 successes")
     failed = status["consumeFailedTPS"], status["consumeFailedMsgs"]
     require_equal("consumeFailedTPS and consumeFailedMsgs without a failure", failed, (0, 0))
+    await _require_offsets(broker, group, topic, {0: len(keys)})
     failing = await consumer.request("failing_listener", share=1.0)
     if failing.type != "ok":
         raise NotTriable(f"the client cannot let its listener fail: {failing.error}")
@@ -163,6 +165,23 @@ async def running_info(bench: Bench) -> None:
     await stage.until(lambda: len(consumer.calls) > calls, within_s=COMMIT_S)
     status = await _status(broker, group, topic, "consumeFailedTPS")
     require(status["consumeFailedTPS"], "consumeFailedTPS is 0 after a failure")
+
+
+async def _require_offsets(
+    broker: Wire, group: str, topic: str, expected: Mapping[int, int]
+) -> None:
+    """Require that the only member of a group says how far it is in the queues of a topic."""
+    fields = {"topic": topic, "group": group}
+    answer = await broker.ask(RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, fields)
+    if answer.code:
+        raise NotTriable(f"the client does not say how far it is: {answer.code} {answer.remark}")
+    table = json_object(answer).get("consumerTable")
+    [member] = await members(broker, group)
+    offsets = table.get(member) if isinstance(table, dict) else None
+    require(offsets, f"{member} does not say how far it is in {topic}")
+    assert isinstance(offsets, dict)
+    found = by_queue({"offsetTable": offsets})
+    require_equal("how far it is in the queues", (len(offsets), found), (len(expected), expected))
 
 
 async def _status(broker: Wire, group: str, topic: str, rises: str) -> Mapping[str, Any]:
