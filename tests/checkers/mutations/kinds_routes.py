@@ -181,7 +181,7 @@ def route_goes_back(run: Run, rng: Random, site: Site) -> Run | None:
     return draft.finish()
 
 
-@KINDS.mutation("departed_route", "a broker is stopped, and a name server names it 30 s later")
+@KINDS.mutation("departed_route", "a broker is stopped, and a name server names it 200 s later")
 def departed_route(run: Run, rng: Random, site: Site) -> Run | None:
     changes, lives = seen_of(run, "route_table"), seen_of(run, "server_life")
     if not changes or not is_side(run, site):
@@ -200,7 +200,7 @@ def departed_route(run: Run, rng: Random, site: Site) -> Run | None:
     draft = Draft(run)
     end_ns = max(run.end_ns, *(seen.get("time_ns", 0) for seen in run.observations))
     ends = {**newest[node], "time_ns": end_ns, "ended": "terminated"}
-    draft.observations += [ends, {**of, "time_ns": end_ns + 30 * S}]
+    draft.observations += [ends, {**of, "time_ns": end_ns + 200 * S}]
     return draft.finish()
 
 
