@@ -68,6 +68,7 @@ _OBSERVED: dict[str, dict[str, str]] = {
         "topics": "numbers by name",
     },
     "topic_table": {"node": "text", "topics": "numbers by name"},
+    "topic_removal": {"node": "text", "topic": "text"},
     "server_life": {"node": "text", "life": "an integer", "ended": "text or null"},
     "future_stamp": {"node": "text", "ahead_ms": "an integer"},
     "queue_entries": {

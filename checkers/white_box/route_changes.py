@@ -6,8 +6,10 @@ goes back to what the leader had before what the coordinator has already said, f
 still names a server whose process has ended, for longer than two requests take; where the end of its connections may
 not have reached the coordinator, for longer than a silent server may stay (120 s, looked at every 10 s).
 
-The harness writes down every change (`route_table`, `topic_table`, `server_life`). Cannot see: topics that the leader
-does not have (only administrators remove them from routes), and topics of a replica set whose leader is not named.
+The harness writes down every change (`route_table`, `topic_table`, `server_life`), and when its administrator asks a
+coordinator to remove a topic (`topic_removal`): the leaders that still have it remove it next. Cannot see: topics that
+the leader does not have (only administrators remove them from routes), and topics of a replica set whose leader is not
+named.
 
 Source: RouteInfoManager.registerBroker, onChannelDestroy and unregisterBroker of Apache RocketMQ 4.9.
 """
@@ -54,6 +56,7 @@ class Changes:
         self._routes: dict[str, dict[tuple[str, int], list[Seen]]] = {}  # replica set -> process
         self._tables: dict[str, list[Seen]] = {}  # of a leader
         self._lives: dict[str, list[Seen]] = {}  # of a server
+        self._removals: dict[tuple[str, str], list[int]] = {}  # coordinator and topic -> when
         for seen in ordered:
             match seen["kind"]:
                 case "route_table":
@@ -61,6 +64,9 @@ class Changes:
                     of_set.setdefault((seen["node"], seen["life"]), []).append(seen)
                 case "topic_table":
                     self._tables.setdefault(seen["node"], []).append(seen)
+                case "topic_removal":
+                    of_topic = self._removals.setdefault((seen["node"], seen["topic"]), [])
+                    of_topic.append(int(seen["time_ns"]))
                 case "server_life":
                     self._lives.setdefault(seen["node"], []).append(seen)
 
@@ -104,6 +110,10 @@ class Changes:
             if seen["ended"] is not None:
                 yield span, seen["ended"]
 
+    def removals(self, node: str, topic: str) -> Sequence[int]:
+        """When an administrator asked the coordinator to remove the topic from the routes of all replica sets."""
+        return self._removals.get((node, topic), ())
+
     def tables(self, node: str) -> list[tuple[Span, Mapping[str, list[int]]]]:
         """What a leader registers; what it said last counts until it says something else."""
         mine = self._tables.get(node, [])
@@ -129,7 +139,7 @@ def drifts(context: Context, changes: Changes) -> Iterator[Finding]:
             named = [one for one in said if one.addresses.get("0") == nodes[0]]
             for topic in topics:
                 wrongs = (
-                    *_gone_back(named, known[topic], topic),
+                    *_gone_back(context, named, known[topic], topic, changes.removals(node, topic)),
                     *_too_late(context, named, known[topic], topic, excused),
                 )
                 for at_ns, words in sorted(wrongs, key=itemgetter(0))[:1]:
@@ -157,7 +167,11 @@ def lag_ns(context: Context) -> int:
 
 
 def _gone_back(
-    said: Sequence[Said], known: Sequence[Known], topic: str
+    context: Context,
+    said: Sequence[Said],
+    known: Sequence[Known],
+    topic: str,
+    removals: Sequence[int],
 ) -> Iterator[tuple[int, str]]:
     """Changes to what the leader had before what was said already, or long ago, or never."""
     newest_ns = -1  # since when the leader has the newest that was said
@@ -170,7 +184,11 @@ def _gone_back(
         past = [of for of in known if of.span.start_ns <= at_ns]
         since_ns = max((of.span.start_ns for of in past if of.queues == queues), default=None)
         differs = bool(past) and past[-1].queues not in (None, queues)
-        if not is_first and differs and (since_ns is None or since_ns < newest_ns):
+        is_removed = queues is None and any(
+            removed_ns <= at_ns <= removed_ns + lag_ns(context) for removed_ns in removals
+        )
+        is_back = differs and (since_ns is None or since_ns < newest_ns)
+        if not is_first and is_back and not is_removed:
             what = "never had" if since_ns is None else "had before"
             has = _words(past[-1].queues)
             yield at_ns, f"says {_words(queues)}, which the leader {what}; it has {has}"

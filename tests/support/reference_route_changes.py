@@ -68,8 +68,13 @@ def _drifts(
     tables = [of for of in _of(observations, "topic_table") if of["node"] == leader]
     for topic in sorted({topic for of in tables for topic in of["topics"]}):
         has = [_table(tables, topic, second) for second in range(len(said))]
+        removed = [
+            of["time_ns"] // NS_PER_S
+            for of in _of(observations, "topic_removal")
+            if (of["node"], of["topic"]) == (server, topic)
+        ]
         seconds = [
-            *_backs(said, has, topic, leader),
+            *_backs(said, has, topic, leader, removed),
             *_lates(said, has, topic, leader, faults, server),
         ]
         if seconds:
@@ -100,6 +105,7 @@ def _backs(
     has: Sequence[tuple[Any, int] | None],
     topic: str,
     leader: str,
+    removed: Sequence[int],
 ) -> Iterator[int]:
     newest, before = -1, None
     for second, of in enumerate(said):
@@ -111,7 +117,8 @@ def _backs(
         now = has[second]
         changed = before is not None and before["topics"].get(topic) != value
         unlike = now is not None and now[0] is not None and now[0] != value
-        if changed and unlike and (since is None or since < newest):
+        asked = value is None and any(0 <= second - at <= HEARD_S for at in removed)
+        if changed and unlike and (since is None or since < newest) and not asked:
             yield second
             return
         if changed or before is None:

@@ -48,6 +48,9 @@ def route_change_history(seed: int) -> Changed:
                 addresses = random.choice(NAMED[broker])
                 said = {"broker_name": broker, "addresses": addresses, "topics": _topics(random)}
                 seen.append(_seen(second, "route_table", node=server, life=life, **said))
+    for server in SERVERS:
+        for second in _seconds(random, random.choice([0, 1, 3])):
+            seen.append(_seen(second, "topic_removal", node=server, topic=random.choice("tu")))
     seen.append(_seen(END_S, "events"))
     return Changed(
         faults=tuple(_fault(random) for _ in range(random.choice([0, 0, 1, 3]))),

@@ -162,6 +162,9 @@ class SideTopic:
         ):
             return {}
         for server in self._environment.topology.coordinators:
+            # For all brokers: one that is asked later to delete the topic still has it.
+            observe = self._environment.recorder.observe_state
+            observe("topic_removal", node=server, topic=self.topic)
             await self._ask(server, order(RequestCode.DELETE_TOPIC_IN_NAMESRV, ext))
         return await self._stands(name, self.group) if await self._make(name) else {}
 

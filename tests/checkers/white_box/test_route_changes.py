@@ -46,6 +46,10 @@ def life(at_s: float, node: str, ended: str | None = None, number: int = 1) -> d
     return seen(at_s, "server_life", node=node, life=number, ended=ended)
 
 
+def removal(at_s: float, node: str = "ns-1", topic: str = "t") -> dict[str, Any]:
+    return seen(at_s, "topic_removal", node=node, topic=topic)
+
+
 ALIVE = tuple(life(0, node) for node in ("ns-1", "n0", "n1"))
 END = seen(300, "events")
 
@@ -83,6 +87,18 @@ def found(*observations: dict[str, Any], faults: tuple[FaultFacts, ...] = ()) ->
         ((table(0, OLD), route(0, OLD), table(50, NEW), route(50.1, NEW), route(52, READS), route(52.01, NEW)),
          "says 4 read queues, 4 write queues, permission 4, which the leader never had"),
         ((table(0, OLD), route(0, OLD), route(52, None), route(52.01, OLD)), "says no such topic, which"),
+        # an administrator removes the topic at the name server, and then on the leader
+        ((table(0, OLD), route(0, OLD), removal(50), route(50.1, None), table(52, None)), ""),
+        ((table(0, OLD), route(0, OLD), removal(50), route(50.1, None), route(52, OLD), table(53, None)), ""),
+        ((table(0, OLD), route(0, OLD), removal(50), route(57, None), route(57.1, OLD)), "says no such topic, which"),
+        ((table(0, OLD), route(0, OLD), removal(50), route(49.9, None), route(52, OLD)), "says no such topic, which"),
+        ((table(0, OLD), route(0, OLD), removal(50, topic="u"), route(50.1, None), route(52, OLD)),
+         "says no such topic, which"),
+        ((table(0, OLD), route(0, OLD), removal(50, node="ns-2"), route(50.1, None), route(52, OLD)),
+         "says no such topic, which"),
+        ((table(0, OLD), route(0, OLD), removal(50), route(50.1, None)), "for 249.900s not what the leader has: no"),
+        ((table(0, OLD), route(0, OLD), table(30, NEW), route(31, NEW), removal(50), route(50.1, OLD), table(52, None)),
+         "says 4 read queues, 4 write queues, permission 6, which the leader had before"),
         # the leader went back itself
         ((table(0, OLD), route(0, OLD), table(50, NEW), route(50.1, NEW), table(80, OLD), route(81, OLD)), ""),
         # a topic was deleted on the leader, and made anew; the route may keep it
