@@ -123,8 +123,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.again:
         try_again(trials, options.count)
         return 0
-    chosen = sample(system_folder(), trials.seed, options.count)
     known = {trial.name: trial for trial in trials.trials}
+    chosen = sample(system_folder(), trials.seed, options.count, known)
     if options.sample:
         found = [one for one in chosen if one.name in known and known[one.name].found_by]
         random = Random(f"mutants/{options.rotation}")
@@ -148,7 +148,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def try_again(trials: Trials, count: int) -> None:
     """Run MORE_HUNTS of the survivors of which no digest differs, and keep the results."""
-    mutations = {one.name: one for one in sample(system_folder(), trials.seed, count)}
+    known = [one.name for one in trials.trials]
+    mutations = {one.name: one for one in sample(system_folder(), trials.seed, count, known)}
     left = [one for one in trials.trials if not one.found_by and not one.differs]
     left = [one for one in left if one.hunts < EQUIVALENT_SEEDS and one.name in mutations]
     clean = clean_digests(0, MORE_HUNTS, conforms=False) if left else []

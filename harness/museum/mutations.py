@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import difflib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -67,16 +67,19 @@ class Mutation:
         return "".join(lines)
 
 
-def sample(system: Path, seed: int, count: int) -> list[Mutation]:
+def sample(system: Path, seed: int, count: int, first: Collection[str] = ()) -> list[Mutation]:
     """Draw mutations by the seed: kinds take turns, and the mutations of a kind come in the order of a hash.
 
-    A change of the system changes the sample only by the mutations of the changed lines.
+    A change of the system changes the sample only by the mutations of the changed lines. The names in `first` precede
+    the others of their kind.
     """
     by_kind: dict[str, list[Mutation]] = {}
     for mutation in mutations(system):
         by_kind.setdefault(mutation.kind, []).append(mutation)
     for candidates in by_kind.values():
-        candidates.sort(key=lambda one: sha256(f"{seed}/{one.name}".encode()).digest())
+        candidates.sort(
+            key=lambda one: (one.name in first, sha256(f"{seed}/{one.name}".encode()).digest())
+        )
     drawn: list[Mutation] = []
     while len(drawn) < count and any(by_kind.values()):
         for kind in sorted(by_kind):

@@ -79,6 +79,16 @@ def test_a_change_elsewhere_leaves_the_names_and_their_order(tmp_path: Path) -> 
     ]
 
 
+def test_what_was_tried_before_comes_first(tmp_path: Path) -> None:
+    (tmp_path / "m.py").write_text(SOURCE)
+    drawn = [one.name for one in sample(tmp_path, 1, 100)]
+    kinds = len({name.split(" at ")[0] for name in drawn})
+    last = drawn[-1]
+    assert last not in drawn[:kinds]
+    assert last in [one.name for one in sample(tmp_path, 1, kinds, {last})]
+    assert sorted(drawn) == sorted(one.name for one in sample(tmp_path, 1, 100, {last}))
+
+
 def test_equal_lines_have_names_of_their_own() -> None:
     names = [one.name for one in mutations_of("m.py", "x = 1\nx = 1\n")]
     assert names == ["m.py: constant at 4 of x = 1", "m.py: constant at 4 of x = 1 (number 2)"]
