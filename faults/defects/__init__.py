@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 import tomllib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ __all__ = [
     "TIERS",
     "Defect",
     "DefectError",
+    "Museum",
     "copy_system",
     "defect_named",
     "plant",
@@ -75,22 +77,42 @@ class Defect:
     store_crashes: int = 0
 
 
-def _load() -> dict[str, Defect]:
-    found = {}
-    for path in sorted(HERE.glob("*.toml")):
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-        said: dict[str, Any] = {
-            key: tuple(value) if isinstance(value, list) else value for key, value in table.items()
-        }
-        diff = path.with_suffix(SUFFIX).read_bytes()
-        try:
-            found[path.stem] = Defect(name=path.stem, diff=diff, **said)
-        except TypeError as error:  # a key that there is not, or one that is missing
-            raise DefectError(f"{path.name} does not describe a defect: {error}") from error
-    return found
+class Museum(Mapping[str, Defect]):
+    """The defects of a folder, in the order of their names. A file is read when its defect is asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self._paths = {path.stem: path for path in sorted(folder.glob("*.toml"))}
+        self._read: dict[str, Defect] = {}
+
+    def __getitem__(self, name: str) -> Defect:
+        """Raises DefectError if the file does not describe a defect."""
+        if name not in self._read:
+            self._read[name] = _read(self._paths[name])
+        return self._read[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._paths
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._paths)
+
+    def __len__(self) -> int:
+        return len(self._paths)
 
 
-DEFECTS: dict[str, Defect] = _load()
+def _read(path: Path) -> Defect:
+    table = tomllib.loads(path.read_text(encoding="utf-8"))
+    said: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in table.items()
+    }
+    diff = path.with_suffix(SUFFIX).read_bytes()
+    try:
+        return Defect(name=path.stem, diff=diff, **said)
+    except TypeError as error:  # a key that there is not, or one that is missing
+        raise DefectError(f"{path.name} does not describe a defect: {error}") from error
+
+
+DEFECTS = Museum(HERE)
 
 
 def defect_named(name: str) -> Defect:

@@ -17,7 +17,7 @@ from staticfire.faults.defects import (
     TIERS,
     Defect,
     DefectError,
-    _load,
+    Museum,
     defect_named,
     plant,
 )
@@ -123,14 +123,13 @@ def test_an_unknown_defect_is_refused_with_those_there_are() -> None:
 @pytest.mark.parametrize(
     ("key", "wrong"), [('title = "t"\nconforms = []', "conforms"), ("", "title")]
 )
-def test_a_file_with_a_wrong_key_is_named(
-    key: str, wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_with_a_wrong_key_is_named(key: str, wrong: str, tmp_path: Path) -> None:
     (tmp_path / "odd.toml").write_text(key)
     (tmp_path / "odd.diff").touch()
-    monkeypatch.setattr("staticfire.faults.defects.HERE", tmp_path)
+    museum = Museum(tmp_path)
+    assert list(museum) == ["odd"]
     with pytest.raises(DefectError, match=rf"odd\.toml does not describe a defect: .*'{wrong}'"):
-        _load()
+        museum["odd"]
 
 
 def test_a_diff_is_planted_by_its_path(tmp_path: Path) -> None:
