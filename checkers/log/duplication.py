@@ -34,7 +34,7 @@ from staticfire.checkers.engine.kernel import Context, Kernel, finding_at
 from staticfire.checkers.engine.position_index import number_runs
 from staticfire.checkers.guarantees.promises import NS_PER_S, Judgement, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally, seconds
-from staticfire.checkers.log.moved_copies import Copy, Kept, second_move
+from staticfire.checkers.log.moved_copies import Copy, Kept, kept_messages
 from staticfire.checkers.model.columns import (
     UNKNOWN,
     Columns,
@@ -211,13 +211,13 @@ def _judge_moves(
 ) -> tuple[str, bool]:
     """What a broker kept back at first it may store more than once, when it dies before it writes down that it did.
 
-    All copies of such a broker count as one; each attempt may have gone to another broker.
+    What counts is how many messages the brokers must have kept back: each attempt may have left one.
     """
     attempts, outcome = int(sends.tries[row]), Outcome(int(sends.outcome[row]))
     count, words = 0, ""
     for broker, copies in sorted(stored.items()):
-        window = second_move(context, broker, copies, kept) if len(copies) > 1 else None
-        count += len(copies) if window is None else 1
+        messages, window = kept_messages(context, broker, copies, kept)
+        count += messages
         words = words if window is None else f"; {window.words}"
     if words and count <= max(attempts, 1):
         return f"{sum(map(len, stored.values()))} copies of what was kept back{words}", True

@@ -2,7 +2,7 @@
 
 A broker moves such a message to its topic, and writes down later that it has. If it dies in between, it moves the
 message once more when it is back. So each copy after the first needs a death of its broker (`moved_twice` of
-excuse_table.py)
+excuse_table.py). Each attempt of a send may be a message of its own, moved beside the others. The death must have been
 
 * no longer after the copy before than the broker takes to write its progress down. While a copy cannot become safe
   (`progress_held`), there is nothing to write down, and this time does not count; and
@@ -24,7 +24,6 @@ Source: ScheduleMessageService.persist (flushDelayOffsetInterval), Transactional
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
 from staticfire.checkers.engine.kernel import Context
@@ -54,11 +53,20 @@ class Kept(NamedTuple):
     is_delayed: bool
 
 
-def second_move(context: Context, broker: str, copies: Iterable[Copy], kept: Kept) -> Window | None:
-    """The first of the deaths that explain all copies of a broker but the first; None if one of them has none."""
+def kept_messages(
+    context: Context, broker: str, copies: Iterable[Copy], kept: Kept
+) -> tuple[int, Window | None]:
+    """How many messages the broker must have kept back to have moved all these copies, and a death if one had to be.
+
+    Of n messages, two of any n + 1 copies are of the same one, so a death lies between the first and the last of them.
+    """
     times = sorted(_stored(context, broker, copy, kept.since_ns) for copy in copies)
-    found = [_death_between(context, broker, one, other, kept) for one, other in pairwise(times)]
-    return found[0] if found and all(found) else None
+    for count in range(1, len(times)):
+        pairs = zip(times, times[count:], strict=False)
+        found = [_death_between(context, broker, one, other, kept) for one, other in pairs]
+        if all(found):
+            return count, found[0]
+    return len(times), None
 
 
 def _stored(context: Context, broker: str, copy: Copy, since_ns: int) -> Span:

@@ -20,12 +20,15 @@ def duplicates(
     kept: dict[str, Any],
     *copies_s: float | tuple[float, float],
     faults: tuple[FaultFacts, ...] = (),
+    attempts: int = 1,
     **known: Any,
 ) -> list[str]:
     """The anomalies of a message with these copies: when each was stored and first given, or only given."""
-    story = Story().op(1.0, "invoke", "send", {"key": "a", "topic": "t", "attempts": 1, **kept})
+    story = Story().op(
+        1.0, "invoke", "send", {"key": "a", "topic": "t", "attempts": attempts, **kept}
+    )
     sent = {"broker": "b", "queue": 0, "queue_offset": -1, "stored_at": 0}
-    story.op(1.1, "ok", "send", {"key": "a", "topic": "t", "attempts": 1, **kept, **sent})
+    story.op(1.1, "ok", "send", {"key": "a", "topic": "t", "attempts": attempts, **kept, **sent})
     for offset, copy in enumerate(copies_s):
         stored_s, given_s = copy if isinstance(copy, tuple) else (None, copy)
         stored_ms = None if stored_s is None else EPOCH_MS + int(stored_s * 1000)
@@ -101,6 +104,26 @@ def test_a_transaction_is_committed_again_when_producers_are_asked_again(
     copies_s = ((2.0, 2.1), (again_s, again_s + 0.1))
     known = {"check_after_s": asked_s, "check_every_s": 5.0, "producers": ("p1",)}
     assert duplicates(HALF, *copies_s, faults=(kill(5, 12), *faults), **known) == found
+
+
+@pytest.mark.parametrize(
+    ("attempts", "copies_s", "deaths", "found"),
+    [
+        # two attempts were stored, and each death lets the broker move both again
+        (2, (2.0, 2.01, 12.1, 12.11, 30.1, 30.11), (kill(5, 12), kill(20, 30)), FINE),
+        (3, (2.0, 2.01, 12.1, 12.11, 30.1, 30.11), (kill(5, 12), kill(20, 30)), FINE),
+        (2, (2.0, 2.01, 12.1, 12.11, 30.1, 30.11, 30.12), (kill(5, 12), kill(20, 30)), WRONG),
+        (1, (2.0, 2.01, 12.1, 12.11), (kill(5, 12),), WRONG),
+        (2, (2.0, 2.01, 12.1, 12.11), (), WRONG),
+        (2, (2.0, 2.01, 12.1, 12.11, 12.5), (kill(5, 12),), WRONG),
+    ],
+)
+def test_each_attempt_may_be_a_message_of_its_own(
+    attempts: int, copies_s: tuple[float, ...], deaths: tuple[FaultFacts, ...], found: list[str]
+) -> None:
+    stored_and_given = [(at_s, at_s + 0.005) for at_s in copies_s]
+
+    assert duplicates(DELAYED, *stored_and_given, faults=deaths, attempts=attempts) == found
 
 
 def test_a_wrong_clock_says_nothing_of_when_a_copy_was_stored() -> None:
