@@ -7,8 +7,9 @@ still names a server whose process has ended, for longer than two requests take;
 not have reached the coordinator, for longer than a silent server may stay (120 s, looked at every 10 s).
 
 The harness writes down every change (`route_table`, `topic_table`, `server_life`), and when its administrator asks a
-coordinator to remove a topic (`topic_removal`): the leaders that still have it remove it next. Cannot see: topics that
-the leader does not have (only administrators remove them from routes), and topics of a replica set whose leader is not
+coordinator to remove a topic (`topic_removal`): it removes it from the routes of all replica sets, also of those whose
+leaders remove it next or have made it anew, and these register it with their next change. Cannot see: topics that the
+leader does not have (only administrators remove them from routes), and topics of a replica set whose leader is not
 named.
 
 Source: RouteInfoManager.registerBroker, onChannelDestroy and unregisterBroker of Apache RocketMQ 4.9.
@@ -17,13 +18,14 @@ Source: RouteInfoManager.registerBroker, onChannelDestroy and unregisterBroker o
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 from staticfire.checkers.engine.kernel import Context
 from staticfire.checkers.guarantees.promises import NS_PER_S, judge
 from staticfire.checkers.guarantees.verdict import Finding, seconds
-from staticfire.checkers.model.intervals import Span, shared, without
+from staticfire.checkers.model.intervals import Span, joined, shared, without
 
 EXPIRY_SLACK_S = 15.0  # a look every 10 s, of a coordinator that may be slow
 ROUNDS = 1.5  # where servers register in rounds, one that failed is made good by the next one
@@ -138,9 +140,10 @@ def drifts(context: Context, changes: Changes) -> Iterator[Finding]:
             excused = context.excuses.spans("route_drift", None, (node, nodes[0]))
             named = [one for one in said if one.addresses.get("0") == nodes[0]]
             for topic in topics:
+                unknown = _until_registered(changes.removals(node, topic), tables, changes.end_ns)
                 wrongs = (
                     *_gone_back(context, named, known[topic], topic, changes.removals(node, topic)),
-                    *_too_late(context, named, known[topic], topic, excused),
+                    *_too_late(context, named, known[topic], topic, (excused, unknown)),
                 )
                 for at_ns, words in sorted(wrongs, key=itemgetter(0))[:1]:
                     detail = f"{node}: {words}"
@@ -197,23 +200,40 @@ def _gone_back(
         before, is_first = queues, False
 
 
+def _until_registered(
+    removals: Sequence[int], tables: Sequence[tuple[Span, Mapping[str, list[int]]]], end_ns: int
+) -> list[Span]:
+    """When a coordinator may lack a topic that it was asked to remove: until the leader has something to register."""
+    # A leader that starts again with the same topics has the same version, which coordinators know.
+    starts = [span.start_ns for (_, before), (span, now) in pairwise(tables) if now != before]
+    return joined(
+        [
+            Span(at_ns, min((ns for ns in starts if ns > at_ns), default=end_ns))
+            for at_ns in removals
+        ]
+    )
+
+
 def _too_late(
     context: Context,
     said: Sequence[Said],
     known: Sequence[Known],
     topic: str,
-    excused: Sequence[Span],
+    excused: tuple[Sequence[Span], Sequence[Span]],
 ) -> Iterator[tuple[int, str]]:
+    """`excused`: when nothing wrong counts, and when a missing topic does not."""
     wrong = [
         span
         for one in said
         for of in known
         if of.queues not in (None, one.topics.get(topic))
-        for span in shared([one.span], [of.span])
+        for span in without(
+            shared([one.span], [of.span]), excused[1] if topic not in one.topics else ()
+        )
     ]
     bound_ns = lag_ns(context)
     for span in without(wrong, ()):
-        length_ns = sum(piece.length_ns for piece in without([span], excused))
+        length_ns = sum(piece.length_ns for piece in without([span], excused[0]))
         if length_ns > bound_ns:
             first = next(one for one in said if one.span.end_ns > span.start_ns)
             last = next(of for of in reversed(known) if of.span.start_ns < span.end_ns)

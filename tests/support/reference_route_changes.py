@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from staticfire.checkers.guarantees.facts import FaultFacts
@@ -73,9 +74,18 @@ def _drifts(
             for of in _of(observations, "topic_removal")
             if (of["node"], of["topic"]) == (server, topic)
         ]
+        lacking = {
+            second
+            for at in removed
+            for second in range(at, len(said))
+            if not any(
+                at < new["time_ns"] // NS_PER_S <= second and new["topics"] != old["topics"]
+                for old, new in pairwise(tables)
+            )
+        }
         seconds = [
             *_backs(said, has, topic, leader, removed),
-            *_lates(said, has, topic, leader, faults, server),
+            *_lates(said, has, topic, leader, faults, server, lacking),
         ]
         if seconds:
             yield min(seconds), topic
@@ -133,6 +143,7 @@ def _lates(
     leader: str,
     faults: Sequence[FaultFacts],
     server: str,
+    lacking: Collection[int],
 ) -> Iterator[int]:
     start, counted = 0, 0
     for second in range(len(said) + 1):
@@ -143,6 +154,7 @@ def _lates(
             and now is not None
             and now[0] is not None
             and of["topics"].get(topic) != now[0]
+            and not (of["topics"].get(topic) is None and second in lacking)
         ):
             counted += not any(_strikes(one, {server, leader}, second, HEARD_S) for one in faults)
             continue
