@@ -107,6 +107,7 @@ class _Kept(NamedTuple):
     since_ns: Ints  # from when the broker kept it
     due_ns: Ints
     known_ns: Ints  # from when it was due for all that clients know
+    latest_ns: Ints  # when it was due if its broker took it just before it answered
 
     def where(self, rows: Mask) -> _Kept:
         return _Kept(*(column[rows] for column in self))
@@ -122,10 +123,12 @@ def check_late_deliveries(columns: Columns, context: Context) -> Verdict:
         came_late, moved_late = _is_late(columns, kept), _moved_late(columns, context, kept)
         late += int(np.count_nonzero(came_late))
         for number in np.flatnonzero(came_late | moved_late).tolist():
-            one = [int(column[number]) for column in kept]
-            finding = _judge(columns, context, hindered, *one) if came_late[number] else None
+            row, *times_ns, latest_ns = [int(column[number]) for column in kept]
+            finding = (
+                _judge(columns, context, hindered, row, *times_ns) if came_late[number] else None
+            )
             if finding is None and moved_late[number]:
-                finding = _moved_late_finding(columns, context, *one)
+                finding = _moved_late_finding(columns, context, row, latest_ns)
             if finding is not None:
                 findings.append(finding)
     verdict = observed_verdict("late_deliveries", findings, {"late": late}, None)
@@ -222,7 +225,7 @@ def _delayed(columns: Columns) -> tuple[Ints, _Kept]:
     answered = np.isin(sends.outcome, (Outcome.OK, Outcome.WEAK)) & (sends.tries == 1)
     delayed = np.flatnonzero((sends.due_ns != UNKNOWN) & answered & (sends.log != UNKNOWN))
     if not len(delayed):
-        return delayed, _Kept(delayed, delayed, delayed, delayed)
+        return delayed, _Kept(*[delayed] * 5)
     delayed = delayed[np.argsort(sends.message[delayed], kind="stable")]
     messages = sends.message[delayed]
     rows = np.flatnonzero(is_among(deliveries.message, messages))
@@ -231,7 +234,8 @@ def _delayed(columns: Columns) -> tuple[Ints, _Kept]:
     rows, sent = _firsts(deliveries, rows[there], sent[there])
     due_ns = sends.due_ns[sent]
     known_ns = np.maximum(due_ns, sends.time_ns[sent])
-    return delayed, _Kept(rows, sends.invoke_ns[sent], due_ns, known_ns)
+    latest_ns = due_ns + sends.time_ns[sent] - sends.invoke_ns[sent]
+    return delayed, _Kept(rows, sends.invoke_ns[sent], due_ns, known_ns, latest_ns)
 
 
 def _is_late(columns: Columns, kept: _Kept) -> Mask:
@@ -248,7 +252,7 @@ def _moved_late(columns: Columns, context: Context, kept: _Kept) -> Mask:
     stored_ms = given.stored_ms[kept.given]
     stored_ns = on_run_clock(stored_ms, epoch_ms)
     streams = columns.names.stream_of_log[given.log[kept.given]]
-    found = (stored_ms != UNKNOWN) & (stored_ns - kept.known_ns > _moved_late_ns(context))
+    found = (stored_ms != UNKNOWN) & (stored_ns - kept.latest_ns > _moved_late_ns(context))
     found &= given.invoke_ns[kept.given] < brokers_stepped_ns(columns, context)[streams]
     for number in np.flatnonzero(found).tolist():
         broker = columns.names.streams[streams[number]]
@@ -264,13 +268,11 @@ def _moved_late_ns(context: Context) -> int:
     return bound_ns + int(2 * facts.timings.flush_wait_s * NS_PER_S)
 
 
-def _moved_late_finding(
-    columns: Columns, context: Context, row: int, _since_ns: int, _due_ns: int, known_ns: int
-) -> Finding:
+def _moved_late_finding(columns: Columns, context: Context, row: int, latest_ns: int) -> Finding:
     epoch_ms = context.facts.wall_epoch_ms
     assert epoch_ms is not None
     stored_s = (int(columns.deliveries.stored_ms[row]) - epoch_ms) / 1000
-    by_s = stored_s - known_ns / NS_PER_S
+    by_s = stored_s - latest_ns / NS_PER_S
     return finding_at(
         columns,
         columns.deliveries,
@@ -300,7 +302,7 @@ def _find_retries(columns: Columns, context: Context) -> _Kept:
     if levels_ms and sent_back:
         rows = np.flatnonzero(is_retry[deliveries.topic] & (deliveries.tries > 0))
     rows = rows[np.argsort(deliveries.invoke_index[rows], kind="stable")]
-    found: list[tuple[int, int, int, int]] = []
+    found: list[tuple[int, ...]] = []
     had: set[tuple[int, ...]] = set()
     for row in rows.tolist():
         tries, group = int(deliveries.tries[row]), int(deliveries.group[row])
@@ -318,8 +320,8 @@ def _find_retries(columns: Columns, context: Context) -> _Kept:
             since_ns = reports[0].time_ns
             level_ms = levels_ms[min(FIRST_LEVEL + tries - 1, len(levels_ms)) - 1]
             due_ns = since_ns + level_ms * NS_PER_MS
-            found.append((row, since_ns, due_ns, due_ns))
-    table = np.array(found, np.int64).reshape(-1, 4)
+            found.append((row, since_ns, due_ns, due_ns, due_ns))
+    table = np.array(found, np.int64).reshape(-1, 5)
     return _Kept(*table.T)
 
 

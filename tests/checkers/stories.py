@@ -55,9 +55,10 @@ class Story:
         *,
         queue: int = 0,
         process: int = 0,
+        took_s: float = 0.01,
         **more: Any,
     ) -> Story:
-        """A send that begins at `at_s` and ends 10 ms later; kept back when it is delayed or a transaction."""
+        """A send that begins at `at_s` and ends `took_s` later; kept back when it is delayed or a transaction."""
         value: dict[str, Any] = {"key": key, "topic": TOPIC, "size": 100, "attempts": 1, **more}
         self.op(at_s, "invoke", "send", value, process=process)
         kept_back = "delay_ms" in more or "transaction" in more
@@ -65,7 +66,7 @@ class Story:
         place["queue_offset"] = -1 if kept_back else self.next_offset(TOPIC, queue)
         ended = value if end == "fail" else {**value, **place}
         error = None if end == "ok" else "so it ended"
-        return self.op(at_s + 0.01, end, "send", ended, process=process, error=error)
+        return self.op(at_s + took_s, end, "send", ended, process=process, error=error)
 
     def place_next(self, offset: int, *, queue: int = 0) -> None:
         """The queue was cut: the next message comes to lie there."""

@@ -110,12 +110,12 @@ def moved_late(ops: Sequence[Op], levels_ms: Sequence[int], epoch_ms: int) -> Fo
     found: Found = Counter()
     had: set[tuple[Any, ...]] = set()
     for send, given in _delayed_ones(ops):
-        known_ns = max(_due_ns(ops, send), ended_ns(ops, send))
+        latest_ns = _due_ns(ops, send) + ended_ns(ops, send) - began_ns(ops, send)
         first = (given.key, given.group) not in had and given.queue == send.queue
         had.add((given.key, given.group))
         if first and send.outcome in ("ok", "weak") and send.attempts == 1:
             found["late_delivery", given.key, given.group] += _is_moved_late(
-                ops, given, known_ns, epoch_ms
+                ops, given, latest_ns, epoch_ms
             )
     for given, due_ns in _kept_retries(ops, levels_ms):
         found["late_delivery", given.key, given.group] += _is_moved_late(

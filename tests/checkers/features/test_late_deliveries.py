@@ -188,8 +188,10 @@ EPOCH_MS = 1_700_000_000_000
 SET = {BROKER: (NODE, "s0")}
 
 
-def moved(stored_s: float, at_s: float = 9.0, *, level: int | None = None) -> Story:
-    """As `retried`, or a delayed message of 5 s that was sent from 1 s to 1.01 s; with a store time."""
+def moved(
+    stored_s: float, at_s: float = 9.0, *, level: int | None = None, took_s: float = 0.01
+) -> Story:
+    """As `retried`, or a delayed message of 5 s that was sent at 1 s; with a store time."""
     topic, tries = (RETRY_TOPIC, 1) if level is None else (TOPIC, 0)
     story = reporting()
     if level is None:
@@ -197,7 +199,7 @@ def moved(stored_s: float, at_s: float = 9.0, *, level: int | None = None) -> St
         place = {"group": GROUP, "topic": TOPIC, "broker": BROKER, "queue": 0, "copied": False}
         story.op(1.5, "ok", "send_back", {**place, "messages": [["a", 0, 0]]}, process=100)
     else:
-        story.send(1.0, "a", delay_level=level, delay_ms=5000)
+        story.send(1.0, "a", took_s=took_s, delay_level=level, delay_ms=5000)
     contents = [None, None, None, None, EPOCH_MS + round(1000 * stored_s), None, None]
     messages = [["a", 0, 0, True, tries, contents]]
     given = {"group": GROUP, "topic": topic, "broker": BROKER, "queue": 0, "messages": messages}
@@ -222,6 +224,8 @@ def moved_late(story: Story, *faults: FaultFacts, **known: Any) -> set[str]:
         (moved(6.5, at_s=1.6), set()),
         (moved(6.4, level=2), set()),  # due at 6 s, answered at 1.01 s
         (moved(6.6, level=2), LATE),
+        (moved(7.4, level=2, took_s=1.0), set()),  # the broker may have taken it at 2 s
+        (moved(7.6, level=2, took_s=1.0), LATE),
     ],
 )
 def test_a_broker_that_nothing_hinders_moves_what_is_due(story: Story, expected: set[str]) -> None:
