@@ -69,7 +69,7 @@ def _leaked(anomaly: str, after: Mapping[str, object]) -> ScenarioInjection:
         seen = {"node": node, "acknowledged": 0, **_HELD, "tables": {"heldPulls": 0}}
         scenario.observe(0, "resources", **seen, when="begin")
         scenario.observe(3, "resources", **{**seen, **after}, when="end")
-        scenario.expect_of_run(anomaly)
+        scenario.expect_of_run(anomaly, broker=scenario.broker)
 
     return inject
 

@@ -35,6 +35,15 @@ def test_which_clauses_the_cpp_library_keeps(
     back = found.pop("RMQ-RTY-08")  # it goes on behind what it cannot send back
     assert back.outcome is Outcome.FAILED
     assert "although nothing was consumed" in back.reason
+    times = found.pop("RMQ-SND-14")  # its unique keys do not count from the month's begin
+    assert times.outcome is Outcome.FAILED
+    assert "ms since its month began" in times.reason
+    status = found.pop("RMQ-ADM-10")
+    assert status.outcome is Outcome.FAILED
+    assert "has no status of it" in status.reason
+    asked = found.pop("RMQ-TXN-14")
+    assert asked.outcome is Outcome.NOT_RUN
+    assert "--slow runs it" in asked.reason
     batches = found.pop("RMQ-LIM-05")
     assert batches.outcome is Outcome.NOT_RUN
     assert "batches" in batches.reason
