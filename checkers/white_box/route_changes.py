@@ -137,7 +137,8 @@ def drifts(context: Context, changes: Changes) -> Iterator[Finding]:
         topics = sorted({topic for _, table in tables for topic in table})
         known = {topic: _known(tables, topic) for topic in topics}
         for node, said in changes.said(broker):
-            excused = context.excuses.spans("route_drift", None, (node, nodes[0]))
+            down = [span for span, _ in changes.down(nodes[0])]  # it registers when it is back
+            excused = joined([*context.excuses.spans("route_drift", None, (node, nodes[0])), *down])
             named = [one for one in said if one.addresses.get("0") == nodes[0]]
             for topic in topics:
                 unknown = _until_registered(changes.removals(node, topic), tables, changes.end_ns)

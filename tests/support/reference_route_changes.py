@@ -74,6 +74,12 @@ def _drifts(
             for of in _of(observations, "topic_removal")
             if (of["node"], of["topic"]) == (server, topic)
         ]
+        lives = [of for of in _of(observations, "server_life") if of["node"] == leader]
+        down = {
+            second
+            for second in range(len(said))
+            if (life := _last(lives, second)) is not None and life["ended"] is not None
+        }
         lacking = {
             second
             for at in removed
@@ -85,7 +91,7 @@ def _drifts(
         }
         seconds = [
             *_backs(said, has, topic, leader, removed),
-            *_lates(said, has, topic, leader, faults, server, lacking),
+            *_lates(said, has, topic, leader, faults, server, lacking, down),
         ]
         if seconds:
             yield min(seconds), topic
@@ -144,6 +150,7 @@ def _lates(
     faults: Sequence[FaultFacts],
     server: str,
     lacking: Collection[int],
+    down: Collection[int],
 ) -> Iterator[int]:
     start, counted = 0, 0
     for second in range(len(said) + 1):
@@ -156,7 +163,8 @@ def _lates(
             and of["topics"].get(topic) != now[0]
             and not (of["topics"].get(topic) is None and second in lacking)
         ):
-            counted += not any(_strikes(one, {server, leader}, second, HEARD_S) for one in faults)
+            struck = any(_strikes(one, {server, leader}, second, HEARD_S) for one in faults)
+            counted += not struck and second not in down
             continue
         if counted > HEARD_S:
             yield start

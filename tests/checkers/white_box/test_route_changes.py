@@ -127,6 +127,23 @@ def test_a_route_says_of_a_topic_what_the_master_says(
     assert all((of.topic, of.broker) == ("t", "b") for of in findings)
 
 
+@pytest.mark.parametrize(
+    ("back", "drifts"),
+    [
+        ((), 0),
+        ((life(90, "n0", None, 2), route(93, NEW)), 0),
+        ((life(90, "n0", None, 2), route(95, NEW)), 1),  # 2 s before it ended, 5 s since it is back
+    ],
+)
+def test_a_master_that_has_ended_registers_when_it_is_back(
+    back: tuple[dict[str, Any], ...], drifts: int
+) -> None:
+    ended = life(52, "n0", "killed")
+    findings = found(table(0, OLD), route(0, OLD), table(50, NEW), ended, *back)
+
+    assert sum(of.anomaly == "route_drift" for of in findings) == drifts
+
+
 AWAY = (table(0, OLD), route(0, OLD))
 MASTER_ONLY = {"0": "n0"}
 
