@@ -18,6 +18,7 @@ from staticfire.checkers.op_kinds.values import ConsumeReport
 from staticfire.faults.kinds.clock_skew import ClockSkew
 from staticfire.harness.campaign.campaign import EVEN_STRATEGIES, Campaign
 from staticfire.harness.clients.consumer_kinds import CHOOSING
+from staticfire.harness.compiled import compiled_parts
 from staticfire.harness.generators.illegal_sends import refused_topics
 from staticfire.harness.recording.nemesis import FaultRecord
 from staticfire.harness.results.fault_facts import (
@@ -41,6 +42,7 @@ FORCING = frozenset(
         "rocketmq.broker.diskSpaceWarningLevelRatio",
     }
 )
+SIMULATION_PART = "simulation"  # of a compiled build
 POOL_PROPERTY = "transientStorePoolEnable"
 
 
@@ -63,7 +65,9 @@ def run_facts(campaign: Campaign, records: Sequence[FaultRecord], ops: Sequence[
         disks_observed=campaign.environment == "simulation",
         routes_observed=campaign.environment == "simulation",
         topic_routes_observed=campaign.environment == "simulation",
-        route_changes_observed=campaign.environment == "simulation",
+        # The observer finds servers among the local variables of coroutines, which compiled ones do not show.
+        route_changes_observed=campaign.environment == "simulation"
+        and SIMULATION_PART not in compiled_parts(),
         resources_observed=_measures_resources(campaign),
         topics_everywhere=not campaign.auto_topic,
         files_observed=not campaign.is_external,
