@@ -102,7 +102,7 @@ def test_a_transaction_is_committed_again_when_producers_are_asked_again(
     asked_s: float, again_s: float, faults: tuple[FaultFacts, ...], found: list[str]
 ) -> None:
     copies_s = ((2.0, 2.1), (again_s, again_s + 0.1))
-    known = {"check_after_s": asked_s, "check_every_s": 5.0, "producers": ("p1",)}
+    known: dict[str, Any] = {"check_after_s": asked_s, "check_every_s": 5.0, "producers": ("p1",)}
     assert duplicates(HALF, *copies_s, faults=(kill(5, 12), *faults), **known) == found
 
 
@@ -147,7 +147,7 @@ def test_a_wrong_clock_says_nothing_of_when_a_copy_was_stored() -> None:
 def test_a_broker_that_died_may_have_had_a_half_twice(
     copies_s: tuple[Any, ...], struck: FaultFacts, found: list[str]
 ) -> None:
-    known = {"check_after_s": 6.0, "check_every_s": 5.0, "producers": ("p1",)}
+    known: dict[str, Any] = {"check_after_s": 6.0, "check_every_s": 5.0, "producers": ("p1",)}
     assert duplicates(HALF, *copies_s, faults=(struck,), **known) == found
 
 
