@@ -22,7 +22,7 @@ from staticfire.harness.campaign.campaign import (
     with_current_names,
 )
 from staticfire.harness.campaign.options import OPTIONS
-from staticfire.harness.draws.limits import check_campaign
+from staticfire.harness.draws.limits import check_campaign, check_new_campaign
 from staticfire.harness.systems.errors import SystemRefused
 from staticfire.harness.systems.registry import system_named, system_of
 from staticfire.harness.systems.system import Draw
@@ -151,10 +151,11 @@ _DRAWS: dict[str, Draw] = {
 }
 
 
-def draw_campaign(seed: int, given: Mapping[str, Any]) -> Campaign:
+def draw_campaign(seed: int, given: Mapping[str, Any], *, is_recorded: bool = False) -> Campaign:
     """Draw every option that is not in `given` from the seed; then the fault plan unless given.
 
-    Of an option that is given as `OneOf` the seed picks a value.
+    Of an option that is given as `OneOf` the seed picks a value. With `is_recorded` it is the campaign of a run, which
+    an earlier version with wider bounds may have made.
 
     Raises CampaignError for an unknown option or a value that is not allowed.
     """
@@ -191,6 +192,8 @@ def draw_campaign(seed: int, given: Mapping[str, Any]) -> Campaign:
     plan = drawn.pop("plan", None)
     campaign = Campaign(**{**drawn, "seed": seed, "plan": plan or ()})
     check_campaign(campaign)
+    if not is_recorded:
+        check_new_campaign(campaign)
     if campaign.quiet_s and "quiet_s" not in given:
         campaign = replace(campaign, faults=_one_kind(campaign))
     return campaign if plan is not None else replace(campaign, plan=_draw_plan(campaign))

@@ -17,6 +17,19 @@ from staticfire.harness.systems.registry import system_of
 
 FAULTS_MAX = 1000  # kinds; one may be named again to be drawn more often
 BATCH_MAX = 1000  # messages
+# Of a link in a new campaign: what clients wait for answers is longer than the slowest round trip.
+LATENCY_MS_MAX = 70
+RECORDED_LATENCY_MS_MAX = 1000  # runs of earlier versions may have more
+
+
+def check_new_campaign(campaign: Campaign) -> None:
+    """Check what recorded runs may have and new ones may not. Raises CampaignError."""
+    require(
+        campaign.latency_ms[1] <= LATENCY_MS_MAX,
+        "latency_ms",
+        campaign.latency_ms,
+        OPTIONS["latency_ms"].allowed,
+    )
 
 
 def check_campaign(campaign: Campaign) -> None:
@@ -82,4 +95,9 @@ def _check_load(c: Campaign) -> None:
         OPTIONS["batch_messages"].allowed,
     )
     low_ms, high_ms = c.latency_ms
-    require(0 < low_ms <= high_ms <= 70, "latency_ms", c.latency_ms, OPTIONS["latency_ms"].allowed)
+    require(
+        0 < low_ms <= high_ms <= RECORDED_LATENCY_MS_MAX,
+        "latency_ms",
+        c.latency_ms,
+        OPTIONS["latency_ms"].allowed,
+    )

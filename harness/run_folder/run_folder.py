@@ -216,7 +216,7 @@ class RunFolder:
                     raise RunFolderError(
                         f"{path} lacks {field.name}: it is not the campaign of a run"
                     )
-            return draw_campaign(options.pop("seed"), options)
+            return draw_campaign(options.pop("seed"), options, is_recorded=True)
         except OSError as error:
             raise RunFolderError(f"{path} cannot be read: {error.strerror}") from error
         except UnicodeDecodeError as error:

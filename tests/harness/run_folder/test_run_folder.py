@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from staticfire.harness.campaign.campaign import CampaignError
 from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.run_folder.run_folder import RecordFile, RunFolder, RunFolderError
 
@@ -49,6 +50,16 @@ def test_a_run_of_an_earlier_version_did_not_have_what_came_later(tmp_path: Path
     (path / "campaign.toml").write_text("".join(kept))
     earlier = replace(CAMPAIGN, quiet_s=0.0, large_share=0.0)
     assert RunFolder(path).read_campaign() == earlier
+
+
+def test_a_run_of_an_earlier_version_may_have_a_latency_that_a_new_one_may_not(
+    tmp_path: Path,
+) -> None:
+    campaign = replace(CAMPAIGN, latency_ms=(300.0, 300.0))
+    assert RunFolder.create(tmp_path, campaign, "now").read_campaign() == campaign
+    with pytest.raises(CampaignError, match=r"latency_ms is .*; allowed: above 0, up to 70"):
+        draw_campaign(1, {"latency_ms": (1.0, 70.1)})
+    assert draw_campaign(1, {"latency_ms": (1.0, 70.0)}).latency_ms == (1.0, 70.0)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.3, 0.5, 0.7])
