@@ -10,8 +10,8 @@ sent in one attempt. Of a retry that is judged only where each delivery before i
 broker, as the consumer reports (`send_back`): a client that sends a copy of its own makes a new born time.
 **store_time_changed**: the record at one position (queue, queue offset, physical offset) was given out with another
 store time before. **origin_changed**: a retry or a dead letter names no original (ORIGIN_MESSAGE_ID), or one that is
-not where the message was delivered from, or does not say which topic the message was sent to (RETRY_TOPIC, which its
-listener is told); or a delivery from the message's own topic names one.
+not where the message was delivered from, or does not say which topic the message was sent to (RETRY_TOPIC, which the
+client passes to the listener as the message's topic); or a delivery from the message's own topic names one.
 
 Bodies are compared by `provenance`, with the key; here only their size, because a shorter body may prove itself, too.
 

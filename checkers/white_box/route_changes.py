@@ -23,6 +23,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from staticfire.checkers.engine.kernel import Context
+from staticfire.checkers.engine.observed import NOT_OBSERVED
 from staticfire.checkers.guarantees.promises import NS_PER_S, judge
 from staticfire.checkers.guarantees.verdict import Finding, seconds
 from staticfire.checkers.model.intervals import Span, joined, shared, without
@@ -72,9 +73,16 @@ class Changes:
                 case "server_life":
                     self._lives.setdefault(seen["node"], []).append(seen)
 
-    @property
-    def is_complete(self) -> bool:
-        return bool(self._routes and self._tables and self._lives)
+    def unobserved(self, context: Context) -> str | None:
+        """The reason that the run cannot be judged by them; None: each coordinator and leader was observed."""
+        facts = context.facts
+        leaders = {nodes[0] for nodes in facts.replica_sets.values() if nodes}
+        answered = {node for of_set in self._routes.values() for node, _ in of_set}
+        seen = (answered | self._tables.keys()) & self._lives.keys()
+        unseen = sorted({*leaders, *facts.coordinators} - seen)
+        if unseen:
+            return f"{NOT_OBSERVED}: route changes of {', '.join(unseen)}"
+        return None if answered and leaders else NOT_OBSERVED
 
     @property
     def count(self) -> int:
@@ -148,7 +156,7 @@ def drifts(context: Context, changes: Changes) -> Iterator[Finding]:
                 )
                 for at_ns, words in sorted(wrongs, key=itemgetter(0))[:1]:
                     detail = f"{node}: {words}"
-                    yield _finding(context, "route_drift", at_ns, broker, detail, topic)
+                    yield route_finding(context, "route_drift", at_ns, broker, detail, topic)
 
 
 def _known(tables: Sequence[tuple[Span, Mapping[str, list[int]]]], topic: str) -> list[Known]:
@@ -260,7 +268,9 @@ def departures(context: Context, changes: Changes) -> Iterator[Finding]:
                     if length_ns > bound_s * NS_PER_S:
                         how = f"for {seconds(length_ns)} after its process ended ({ended})"
                         detail = f"{server}: {node} named it {how}"
-                        yield _finding(context, "departed_route", span.start_ns, broker, detail)
+                        yield route_finding(
+                            context, "departed_route", span.start_ns, broker, detail
+                        )
                         break
 
 
@@ -283,11 +293,11 @@ def _words(queues: Queues) -> str:
     return f"{read} read queues, {write} write queues, permission {permission}"
 
 
-def _finding(
+def route_finding(
     context: Context,
     anomaly: str,
     time_ns: int,
-    broker: str,
+    broker: str | None,
     detail: str,
     topic: str | None = None,
 ) -> Finding:

@@ -34,7 +34,7 @@ def check_route_contents(_columns: Columns, context: Context) -> Verdict:
         changes = Changes(context.observations)
         findings += drifts(context, changes)
         counts["route_changes"] = changes.count
-        missing = missing if changes.is_complete else NOT_OBSERVED
+        missing = changes.unobserved(context) or missing
     return observed_verdict("route_contents", findings, counts, missing)
 
 

@@ -29,12 +29,12 @@ from staticfire.checkers.engine.observed import NOT_OBSERVED, observed_verdict
 from staticfire.checkers.guarantees.excuses import began_ns
 from staticfire.checkers.guarantees.facts import RunFacts
 from staticfire.checkers.guarantees.fault_effects import FORGETS, STALLS, STOPS
-from staticfire.checkers.guarantees.promises import FOREVER_NS, NS_PER_S, judge
+from staticfire.checkers.guarantees.promises import FOREVER_NS, NS_PER_S
 from staticfire.checkers.guarantees.verdict import Finding, Verdict, seconds
 from staticfire.checkers.model.columns import Columns, Ints, Outcome
 from staticfire.checkers.model.intervals import Span, joined, without
 from staticfire.checkers.model.timeline import Opened
-from staticfire.checkers.white_box.route_changes import Changes, departures
+from staticfire.checkers.white_box.route_changes import Changes, departures, route_finding
 
 GHOST_SLACK_S = 30.0  # a look every 10 s, and the time between two questions
 MISSES = 1.5  # brokers register at regular intervals, and the same
@@ -61,7 +61,7 @@ def check_routes(_columns: Columns, context: Context) -> Verdict:
     if context.facts.route_changes_observed:
         changes = Changes(context.observations)
         findings += departures(context, changes)
-        missing = missing if changes.is_complete else NOT_OBSERVED
+        missing = changes.unobserved(context) or missing
     return observed_verdict("routes", findings, counts, missing)
 
 
@@ -100,7 +100,9 @@ def _wrong(context: Context, node: str, answers: Sequence[Seen]) -> Iterator[Fin
                 if not right and (broker, number, replica) not in reported:
                     reported.add((broker, number, replica))
                     detail = f"{node} says that {replica} is number {number} of {broker}"
-                    yield _finding(context, "wrong_route", int(seen["time_ns"]), broker, detail)
+                    yield route_finding(
+                        context, "wrong_route", int(seen["time_ns"]), broker, detail
+                    )
 
 
 def _is_ghost(seen: Seen, broker: str, replica: str) -> bool:
@@ -142,21 +144,8 @@ def _too_long(
         length_ns = sum(piece.length_ns for piece in without([span], excused))
         if length_ns > bound_s * NS_PER_S:
             detail = f"{replica}: {node} {what} for {seconds(length_ns)}"
-            yield _finding(context, anomaly, span.start_ns, None, detail)
+            yield route_finding(context, anomaly, span.start_ns, None, detail)
             return
-
-
-def _finding(
-    context: Context, anomaly: str, time_ns: int, broker: str | None, detail: str
-) -> Finding:
-    return Finding(
-        anomaly=anomaly,
-        judgement=judge(context.facts.mode, anomaly),
-        op_index=-1,
-        time_ns=time_ns,
-        detail=detail,
-        broker=broker,
-    )
 
 
 def check_switches(columns: Columns, context: Context) -> Verdict:
@@ -222,7 +211,7 @@ def _needs_switch(facts: RunFacts, servers: set[str], at_ns: int) -> bool:
 
 def _slow(context: Context, opened: Opened, took_ns: int) -> Finding:
     detail = f"{opened.node} needed {seconds(took_ns)} to its first queue or acknowledgement"
-    return _finding(context, "slow_failover", opened.time_ns, None, detail)
+    return route_finding(context, "slow_failover", opened.time_ns, None, detail)
 
 
 ROUTES = Checker(

@@ -96,7 +96,7 @@ def contents_of(message: Message) -> list[object]:
 
 
 def names_topic(properties: dict[str, str]) -> bool:
-    """Whether a copy says which topic its original was sent to: that is what its listener is told. True of no copy."""
+    """Whether a copy names the topic of its original, which the client passes to the listener. True of no copy."""
     if ORIGIN_ID not in properties:
         return True
     topic = properties.get(RETRY_TOPIC, "")

@@ -203,11 +203,28 @@ def test_faults_that_keep_servers_from_hearing_each_other_give_time(
     assert [of.anomaly for of in found(*observations, faults=(struck,))] == anomalies
 
 
-@pytest.mark.parametrize("kind", ["route_table", "topic_table", "server_life"])
-def test_what_was_not_written_down_is_unknown(kind: str) -> None:
-    left = [of for of in (*ALIVE, *AWAY) if of["kind"] != kind]
+SECOND_SET = {**PAIR, "c": ("n2", "n3")}
+CHANGES = "not observed: route changes of"
 
-    assert {of.valid for of in verdicts(*left)} == {"unknown"}
+
+@pytest.mark.parametrize(
+    ("left_out", "known", "reason"),
+    [
+        ("", {}, "not observed"),  # what the name servers answered, which these runs do not have
+        ("server_life", {}, f"{CHANGES} n0, ns-1"),
+        ("route_table", {}, f"{CHANGES} ns-1"),
+        ("topic_table", {}, f"{CHANGES} n0"),
+        ("", {"coordinators": ("ns-1", "ns-2")}, f"{CHANGES} ns-2"),
+        ("", {"replica_sets": SECOND_SET}, f"{CHANGES} n2"),
+    ],
+)
+def test_a_server_of_which_nothing_was_written_down_is_named(
+    left_out: str, known: dict[str, Any], reason: str
+) -> None:
+    left = [of for of in (*ALIVE, *AWAY) if of["kind"] != left_out]
+    judged = verdicts(*left, **{"coordinators": ("ns-1",), **known})
+
+    assert {(of.valid, of.reason) for of in judged} == {("unknown", reason)}
 
 
 def test_in_rounds_a_registration_that_failed_waits_for_the_next_one() -> None:

@@ -30,5 +30,5 @@ def test_a_copy_names_its_original_and_the_topic_that_it_was_sent_to() -> None:
 def test_a_copy_that_does_not_say_which_topic_it_was_sent_to_names_none(
     topic: dict[str, str],
 ) -> None:
-    """Its listener is told that topic: it was called with a message of the retry topic."""
+    """The client passed a message of the retry topic to the listener."""
     assert origin(ORIGIN_MESSAGE_ID=AT_500, **topic) == NO_MESSAGE_ID
