@@ -89,12 +89,12 @@ async def _groups(broker: Wire) -> Mapping[str, Any]:
 async def options(bench: Bench) -> None:
     broker = await bench.broker()
     name = "waitTimeMillsInSendQueue"
-    before = await _option(broker, name)
+    before = await option_of(broker, name)
     require(before is not None, f"the options do not have {name}")
     try:
         changed = await broker.ask(RequestCode.UPDATE_BROKER_CONFIG, body=f"{name}=777\n".encode())
         require_equal("the code for a change", changed.code, 0)
-        require_equal(name, await _option(broker, name), "777")
+        require_equal(name, await option_of(broker, name), "777")
     finally:
         await broker.obtain(RequestCode.UPDATE_BROKER_CONFIG, body=f"{name}={before}\n".encode())
     facts = json_object(await broker.ask(RequestCode.GET_BROKER_RUNTIME_INFO)).get("table", {})
@@ -115,7 +115,7 @@ async def options(bench: Bench) -> None:
 
 async def _shortest(broker: Wire, name: str) -> None:
     """Require that an option for a time can be 1 ms; a broker that has no such option is left alone."""
-    before = await _option(broker, name)
+    before = await option_of(broker, name)
     if before is None:
         return
     try:
@@ -123,10 +123,11 @@ async def _shortest(broker: Wire, name: str) -> None:
         require_equal(f"the code for {name}=1 ({changed.remark})", changed.code, 0)
     finally:
         await broker.obtain(RequestCode.UPDATE_BROKER_CONFIG, body=f"{name}={before}\n".encode())
-    require_equal(f"{name} when it was changed back", await _option(broker, name), before)
+    require_equal(f"{name} when it was changed back", await option_of(broker, name), before)
 
 
-async def _option(broker: Wire, name: str) -> str | None:
+async def option_of(broker: Wire, name: str) -> str | None:
+    """Return the value of an option as the broker says it; None if it has no such option."""
     answer = await broker.ask(RequestCode.GET_BROKER_CONFIG)
     require_equal("the code for the options", answer.code, 0)
     version = json_in(answer.ext_fields.get("version", "").encode())
