@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import ast
+import re
 import sys
-from collections.abc import Iterator
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
-FOLDERS = ("system_under_test", "faults", "checkers", "spark_analysis", "harness")
+from tests.support.sources import FOLDERS, ROOT, facts_of, modules
 
 # Folder -> (our folders it may import, third-party packages it may import)
 MAY_IMPORT: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
@@ -41,29 +40,10 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ),
 }
 
+BARE = re.compile(rf"^\s*(from|import)\s+({'|'.join(FOLDERS)})\b", re.MULTILINE)
+
 # Packages that may import one package more, with all folders inside.
 MAY_IMPORT_TOO = {"faults/proxy": "staticfire.system_under_test.protocol"}
-
-
-def modules(folder: str) -> list[Path]:
-    return sorted((ROOT / folder).rglob("*.py"))
-
-
-def imports(path: Path) -> Iterator[str]:
-    """Dotted names of everything a module imports, at its top or inside a function."""
-    yield from _imports_of(ast.parse(path.read_text(encoding="utf-8")), path)
-
-
-def _imports_of(tree: ast.Module, path: Path) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: relative import"
-            if node.module == "staticfire":
-                yield from (f"staticfire.{alias.name}" for alias in node.names)
-            else:
-                yield node.module or ""
 
 
 def is_allowed(path: Path, name: str) -> bool:
@@ -84,7 +64,7 @@ def test_imports_follow_the_table(folder: str) -> None:
     wrong = [
         f"{path.relative_to(ROOT)} imports {name}"
         for path in modules(folder)
-        for name in imports(path)
+        for name in facts_of(path).imports
         if not is_allowed(path.relative_to(ROOT), name)
     ]
     assert wrong == []
@@ -110,24 +90,14 @@ def module_name(path: Path) -> str:
     return ".".join(("staticfire", *(parts[:-1] if parts[-1] == "__init__" else parts)))
 
 
-def imports_at_run_time(path: Path) -> Iterator[str]:
-    """What a module imports, without what only a type checker reads."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    tree.body = [
-        node
-        for node in tree.body
-        if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
-    ]
-    yield from _imports_of(tree, path)
-
-
 def import_graph() -> dict[str, list[str]]:
-    """Edges between our modules; imports inside functions count, too."""
+    """Edges between our modules: imports inside functions count, those that only a type checker reads do not."""
     names = {module_name(path): path for folder in FOLDERS for path in modules(folder)}
     graph: dict[str, list[str]] = {}
     for name, path in names.items():
-        found = {t for t in imports_at_run_time(path) if t in names and t != name}
-        graph[name] = sorted(found)
+        facts = facts_of(path)
+        at_run_time = Counter(facts.imports) - Counter(facts.type_imports)
+        graph[name] = sorted(one for one in at_run_time if one in names and one != name)
     return graph
 
 
@@ -157,7 +127,8 @@ def test_no_other_top_level_name() -> None:
         f"{path.relative_to(ROOT)} imports {name}"
         for folder in tested
         for path in modules(folder)
-        for name in imports(path)
+        if BARE.search(path.read_text(encoding="utf-8"))  # without the cost of a syntax tree
+        for name in facts_of(path).imports
         if name.partition(".")[0] in FOLDERS
     ]
     assert bare == []
@@ -195,7 +166,7 @@ def test_every_module_says_what_it_is_for() -> None:
         str(path.relative_to(ROOT))
         for folder in FOLDERS
         for path in modules(folder)
-        if not ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+        if "" not in dict(facts_of(path).docstrings)
     ]
     assert silent == []
 

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from tests.test_architecture import ROOT, modules
+from tests.support.sources import ROOT, modules
 
 ROCKETMQ = re.compile(
     r"name[-_ ]?server|slave|master|rocketmq|apache|commit[-_ ]?log|consume[-_ ]?queue|broker_?role|half[-_ ]?message",

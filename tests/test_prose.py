@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import re
-from functools import cache
 
 import pytest
 
-from tests.test_architecture import ROOT, modules
+from tests.support.sources import ROOT, facts_of, modules
 
 TOPS = ("system_under_test", "faults", "checkers", "spark_analysis", "harness")
 NOUN_CLAUSE = re.compile(r"(What|Which|How|Whether|When|Who|Whose|Where|Why)\b")
@@ -18,19 +16,13 @@ FRAGMENT = re.compile(
 WITHOUT_ACTOR = re.compile(r"\b(nobody|whoever|somebody|anybody)\b", re.IGNORECASE)
 
 
-@cache
-def docstrings(top: str) -> tuple[tuple[str, str, str], ...]:
+def docstrings(top: str) -> list[tuple[str, str, str]]:
     """Module, name inside of it (empty: the module itself) and docstring of all that have one."""
-    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    found: list[tuple[str, str, str]] = []
-    for path in modules(top):
-        nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        found += [
-            (str(path.relative_to(ROOT)), getattr(node, "name", ""), text)
-            for node in nodes
-            if isinstance(node, kinds) and (text := ast.get_docstring(node))
-        ]
-    return tuple(found)
+    return [
+        (str(path.relative_to(ROOT)), name, text)
+        for path in modules(top)
+        for name, text in facts_of(path).docstrings
+    ]
 
 
 @pytest.mark.parametrize("top", TOPS)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_architecture import ROOT, imports, modules
+from tests.support.sources import ROOT, facts_of, modules
 
 MODULES_MAX = 20  # directly in a folder, beside its __init__.py
 
@@ -175,7 +175,9 @@ def folders_below(top: str) -> list[str]:
 @pytest.mark.parametrize("folder", ROOMS)
 def test_rooms_import_only_rooms_before_them(folder: str) -> None:
     wrong = [
-        line for path in modules(folder) for line in wrong_imports(folder, path, imports(path))
+        line
+        for path in modules(folder)
+        for line in wrong_imports(folder, path, facts_of(path).imports)
     ]
     assert wrong == []
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_architecture import ROOT, modules
+from tests.support.sources import ROOT, modules
 
 TOPS = ("checkers", "faults", "harness", "spark_analysis", "system_under_test")
 

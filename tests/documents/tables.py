@@ -31,6 +31,7 @@ PARSED = {
     "make museum": HOURS,
     "make mutants": HOURS,
     "python -m staticfire.harness.museum.mutants --count 300": HOURS,
+    "python -m staticfire.harness.museum.mutants --again": HOURS,
     "staticfire analyze --master spark://10.0.0.1:7077 --out /shared/analysis /shared/runs": SPARK_CLUSTER,
     "staticfire analyze --master spark://10.0.0.1:7077 --rows /shared/runs.parquet /shared/runs": SPARK_CLUSTER,
     "staticfire hunt --master spark://10.0.0.1:7077 --seeds 0-9999 --out monday.parquet": SPARK_CLUSTER,
