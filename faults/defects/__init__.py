@@ -7,6 +7,7 @@ applies the diff, and the run imports the copy.
 from __future__ import annotations
 
 import shutil
+import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -149,7 +150,14 @@ def plant(defect: Defect, system: Path, folder: Path) -> Path:
 
 
 def copy_system(system: Path, folder: Path) -> Path:
-    """Copy the package at `system` into `folder`; return the copy."""
+    """Copy the package at `system` into `folder`, with what this interpreter has compiled; return the copy."""
     copy = folder / SYSTEM
-    shutil.copytree(system, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(system, copy, ignore=_of_other_interpreters)
     return copy
+
+
+def _of_other_interpreters(folder: str, names: list[str]) -> list[str]:
+    """Of a folder of compiled modules, those of other interpreters, and those that are still being written."""
+    if Path(folder).name != "__pycache__":
+        return []
+    return [name for name in names if not name.endswith(f".{sys.implementation.cache_tag}.pyc")]

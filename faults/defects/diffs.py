@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from importlib.util import cache_from_source
 from pathlib import Path
 
 from staticfire.faults.errors import FaultError
@@ -44,6 +45,7 @@ def plain_diff(diff: str) -> str:
 def apply_diff(diff: str, folder: Path) -> None:
     """Apply the diff to the copy of the system in `folder`, hunks also where their lines have moved to.
 
+    The compiled form of a changed file is removed: the interpreter compares sizes and whole seconds only.
     Raises DiffError; nothing has changed then.
     """
     files = list(_files_of(plain_diff(diff)))
@@ -52,6 +54,7 @@ def apply_diff(diff: str, folder: Path) -> None:
     changed = {file.name: _patched(file, folder) for file in files}
     for name, text in changed.items():
         (folder / name).write_text(text, encoding="utf-8")
+        Path(cache_from_source(str(folder / name))).unlink(missing_ok=True)
 
 
 def _patched(file: _FileDiff, folder: Path) -> str:

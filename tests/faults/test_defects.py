@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import ast
+import py_compile
+import re
+import shutil
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -44,25 +48,42 @@ def test_every_description_has_a_diff_and_every_diff_a_description() -> None:
     assert sorted(path.stem for path in HERE.glob("*.diff")) == sorted(DEFECTS)
 
 
+def named_files(diff: str, folder: Path) -> Path:
+    """The files of the system that a diff names, copied into `folder`; returns the copy of the package."""
+    for name in re.findall(rf"^--- a/({SYSTEM}/\S+)", diff, re.MULTILINE):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, folder / name)
+    return folder / SYSTEM
+
+
 @each_defect
-def test_a_defect_changes_a_few_lines_of_the_system(defect: Defect, tmp_path: Path) -> None:
-    planted = plant(defect, ROOT / SYSTEM, tmp_path)
-    changed = [
-        path
-        for path in sorted(planted.rglob("*.py"))
-        if path.read_bytes() != (ROOT / SYSTEM / path.relative_to(planted)).read_bytes()
-    ]
-    assert changed
-    for path in changed:
-        ast.parse(path.read_text(encoding="utf-8"))
+def test_a_defect_changes_a_few_lines_of_the_system_and_applies_once(
+    defect: Defect, tmp_path: Path
+) -> None:
+    sound = named_files(defect.diff.decode(), tmp_path / "sound")
+    planted = plant(defect, sound, tmp_path / "once")
+    for path in sound.rglob("*.py"):
+        changed = planted / path.relative_to(sound)
+        assert changed.read_bytes() != path.read_bytes()
+        ast.parse(changed.read_text(encoding="utf-8"))
     assert 0 < len(changed_lines(defect.diff.decode())) <= LINES_MAX
-
-
-@each_defect
-def test_a_defect_can_be_planted_once_only(defect: Defect, tmp_path: Path) -> None:
-    planted = plant(defect, ROOT / SYSTEM, tmp_path / "once")
     with pytest.raises(DefectError, match=f"{defect.name} does not apply"):
         plant(defect, planted, tmp_path / "twice")
+
+
+def test_compiled_modules_are_copied_but_for_that_of_the_changed_file(tmp_path: Path) -> None:
+    system = tmp_path / SYSTEM
+    system.mkdir()
+    for name in ("sound", "wrong"):
+        (system / f"{name}.py").write_text("MODE = 1\n")
+        py_compile.compile(str(system / f"{name}.py"), doraise=True)
+    (system / "__pycache__" / "sound.of-another-interpreter.pyc").touch()
+    diff = f"--- a/{SYSTEM}/wrong.py\n+++ b/{SYSTEM}/wrong.py\n@@ -1 +1 @@\n-MODE = 1\n+MODE = 2\n"
+    copy = plant(Defect(name="d", diff=diff.encode(), title="t"), system, tmp_path / "copy")
+    assert (copy / "wrong.py").read_text() == "MODE = 2\n"
+    assert [path.name for path in copy.rglob("*.pyc")] == [
+        f"sound.{sys.implementation.cache_tag}.pyc"
+    ]
 
 
 @each_defect
