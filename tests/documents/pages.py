@@ -75,12 +75,15 @@ def tokens(page: str) -> tuple[Token, ...]:
     return tuple(MarkdownIt("commonmark").enable("table").parse(text))
 
 
-def fences(page: str) -> list[Fence]:
-    return [
+@cache
+def fences(page: str) -> tuple[Fence, ...]:
+    """The fences of a page; for them the page is parsed without its tables and what stands inside of lines."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return tuple(
         Fence(page, (token.map or [0])[0] + 2, token.info.strip(), token.content)
-        for token in tokens(page)
+        for token in MarkdownIt("commonmark").disable("inline").parse(text)
         if token.type == "fence"
-    ]
+    )
 
 
 def commands(page: str) -> list[Command]:
