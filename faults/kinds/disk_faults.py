@@ -126,7 +126,8 @@ class SlowDisk(DiskFault):
     params = ({"factor": Number("how many times as long; 1e6 stalls", 1, 10**6)},)
     simulated = (
         "what must reach the disk takes many times as long, and what is left of an fsync in "
-        "flight, too; one in six stalls until it heals"
+        "flight, too; one in six stalls until it heals; the fault ends when the last call has ended "
+        "that it held up"
     )
     on_machines = "cgroup throttle; one write a second in place of a stall"
     proof = "time added"

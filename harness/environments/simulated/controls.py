@@ -11,6 +11,7 @@ from staticfire.harness.recording.stored_logs import StoredLogs
 from staticfire.harness.simulation.hosts.process import SimProcess
 from staticfire.harness.simulation.network.link import Link
 
+HELD_CALLS_CHECK_S = 0.1
 FILL_STEPS = 50  # of a disk that fills up slowly
 
 
@@ -205,7 +206,16 @@ class SimulatedDisks:
         victim.host.disk.destroy()
 
     async def heal(self, node: str) -> None:
-        self._nodes[node].host.disk.heal()
+        """End the faults of the disk, and return when no call is left that it held up while it was slow.
+
+        A real disk that is fast again serves at once what waits for it. Here a call of the loop's own thread, or of a
+        job that also writes, has its end from the start.
+        """
+        disk = self._nodes[node].host.disk
+        was_slow = disk.is_slow
+        disk.heal()
+        while was_slow and disk.calls.out_of_reach_until_ns() > self._environment.now_ns():
+            await asyncio.sleep(HELD_CALLS_CHECK_S)
 
     async def counters(self, node: str) -> dict[str, int]:
         counters = self._nodes[node].host.disk.counters

@@ -62,6 +62,7 @@ class CallsInFlight:
         self._caller = caller
         self._calls: dict[Call, _Awaited] = {}
         self._replays: dict[Call, list[bool]] = {}  # whether each of its next syncs fails
+        self._loop_until_ns = 0  # when the last sync of the loop's own thread ends
 
     @property
     def has_replays(self) -> bool:
@@ -71,6 +72,7 @@ class CallsInFlight:
         """Drop all jobs: their process has ended."""
         self._calls.clear()
         self._replays.clear()
+        self._loop_until_ns = 0
 
     def can_be_held(self) -> bool:
         """Whether the running code is a job that has done nothing but sync so far."""
@@ -87,9 +89,11 @@ class CallsInFlight:
             self._awaited(call, 0).has_changed = True
 
     def synced(self, target: SyncTarget, begin_ns: int, end_ns: int, now_ns: int) -> None:
-        """Note that the running job, if there is one, syncs `target`."""
+        """Note that the running job, or else the loop's own thread, syncs `target`."""
         call = self._caller()
-        if call is not None:
+        if call is None:
+            self._loop_until_ns = max(self._loop_until_ns, end_ns)
+        else:
             self._awaited(call, now_ns).syncs.append(AwaitedSync(target, begin_ns, end_ns))
 
     def _awaited(self, call: Call, now_ns: int) -> _Awaited:
@@ -155,6 +159,12 @@ class CallsInFlight:
             call.put_off(added_ns)
             longest_ns = max(longest_ns, added_ns)
         return longest_ns
+
+    def out_of_reach_until_ns(self) -> int:
+        """When the last sync ends that no fault can change any more; a time in the past if there is none."""
+        jobs = (awaited for awaited in self._calls.values() if awaited.has_changed)
+        ends_ns = (awaited.syncs[-1].end_ns for awaited in jobs if awaited.syncs)
+        return max(self._loop_until_ns, *ends_ns, 0)
 
     def _reachable(self) -> Iterator[tuple[Call, _Awaited]]:
         for call, awaited in self._calls.items():

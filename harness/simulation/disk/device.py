@@ -117,6 +117,11 @@ class DiskDevice:
         self._free_at_ns = stretched(self._free_at_ns, ratio, now_ns)
         self._slow_factor = factor
 
+    @property
+    def is_slow(self) -> bool:
+        """Whether `slow` has made it slower than it is."""
+        return self._slow_factor > 1.0
+
     def cut_at(self, operation: int) -> None:
         """Cut the power inside the `operation`-th changing call from now (1 is the next one)."""
         if operation < 1:

@@ -7,7 +7,13 @@ import errno
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
+from types import SimpleNamespace
+from typing import cast
 
+import pytest
+
+from staticfire.harness.environments.simulated.controls import SimulatedDisks
+from staticfire.harness.environments.simulated.environment import SimulationEnvironment
 from staticfire.harness.simulation import DiskOptions, Host, World
 from staticfire.harness.simulation.scheduling.timing import FREE
 from staticfire.system_under_test.runtime.env import Env, File, Storage
@@ -171,10 +177,6 @@ def test_a_job_that_ignores_the_error_goes_on_behind_it() -> None:
 
 
 def test_a_job_that_also_writes_ends_as_it_would_and_the_next_sync_fails() -> None:
-    def saving(file: File) -> None:
-        file.pwrite(b"n", 0)
-        file.fsync()
-
     async def scenario(scene: Scene) -> None:
         scene.begin(partial(saving, scene.files[0]))
         await asyncio.sleep(0.004)
@@ -248,6 +250,46 @@ def test_an_error_in_a_stall_comes_when_the_stall_is_over() -> None:
         await asyncio.sleep(0.02)
 
     assert Scene(1).play(scenario).ended == [(2_010, errno.EIO)]
+
+
+def saving(file: File) -> None:
+    file.pwrite(b"n", 0)
+    file.fsync()
+
+
+@pytest.mark.parametrize(
+    ("job", "healed_ms"), [(saving, 1_000), (File.fsync, 100)], ids=["also writes", "syncs only"]
+)
+def test_a_slow_disk_is_healed_when_its_last_call_has_ended(
+    job: Callable[[File], None], healed_ms: int
+) -> None:
+    healed: list[int] = []
+
+    async def scenario(scene: Scene) -> None:
+        scene.disk.slow(100)
+        scene.begin(partial(job, scene.files[0]))
+        await asyncio.sleep(0.1)
+        nodes = {"node": SimpleNamespace(host=scene.host)}
+        environment = SimpleNamespace(nodes=nodes, now_ns=lambda: scene.world.now_ns)
+        await SimulatedDisks(cast(SimulationEnvironment, environment), None).heal("node")
+        healed.append(scene.now_ms - scene.begin_ms)
+
+    Scene(1).play(scenario)
+    assert healed == [healed_ms]
+
+
+def test_a_killed_process_waits_for_no_call() -> None:
+    async def scenario(scene: Scene) -> None:
+        assert scene.host.process is not None
+        scene.disk.slow(100)
+        scene.begin(partial(saving, scene.files[0]))
+        await asyncio.sleep(0.1)
+        assert scene.disk.calls.out_of_reach_until_ns() == scene.world.now_ns + 900 * MS
+        scene.host.process.kill()
+        await asyncio.sleep(0.001)
+        assert scene.disk.calls.out_of_reach_until_ns() == 0
+
+    Scene(1).play(scenario)
 
 
 def test_a_killed_process_hears_nothing_of_its_fsync() -> None:
