@@ -35,12 +35,17 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """Collect without the garbage collector: all that is made stays, and it would be looked through again and again."""
+    """Collect without the garbage collector. What is made stays, and the collector passes it over from then on."""
     gc.disable()
     try:
         return (yield)
     finally:
         gc.enable()
+        gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    gc.unfreeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

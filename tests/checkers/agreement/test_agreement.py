@@ -103,6 +103,7 @@ def test_one_wrong_in_a_valid_run_is_unknown(run: Run, kind: str, words: str) ->
     assert check_run(planted.ops, planted.observations, planted.facts).valid is not True
 
 
+@pytest.mark.slow
 def test_a_restart_without_a_recovery(run_with_kills: Run) -> None:
     (mutation,) = kinds_named(("restart_unobserved",))
     planted = mutation.plant(run_with_kills, Random(1), "fault")

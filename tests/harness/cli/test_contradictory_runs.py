@@ -182,6 +182,7 @@ def test_analyze_refuses_facts_that_promise_something_else(
     assert refused(said, "flush", "campaign.toml")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "damage",
     [

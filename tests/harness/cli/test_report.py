@@ -65,6 +65,7 @@ def test_forms_of_a_recorded_run_agree_with_its_exit_status(
     assert markdown.splitlines()[0].endswith(document["word"])
 
 
+@pytest.mark.slow
 def test_analyze_says_the_same_of_each_run(
     run_folder: Path, staticfire: Staticfire, tmp_path: Path
 ) -> None:

@@ -90,6 +90,7 @@ class Recorded:
         monkeypatch.setattr(ClientPort, "emit", emitted)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_what_our_clients_say_fits_and_is_taken(
     workload: str, schema: Validator, monkeypatch: pytest.MonkeyPatch
