@@ -161,7 +161,7 @@ class CallsInFlight:
         return longest_ns
 
     def out_of_reach_until_ns(self) -> int:
-        """Return when the last sync ends that no fault can change any more, in ns; a time in the past if there is none."""
+        """Return when the last sync ends that no fault can change any more, in ns; 0 or a time that is over: none."""
         jobs = (awaited for awaited in self._calls.values() if awaited.has_changed)
         ends_ns = (awaited.syncs[-1].end_ns for awaited in jobs if awaited.syncs)
         return max(self._loop_until_ns, *ends_ns, 0)
