@@ -12,6 +12,10 @@ in that place or before it.
 
 Starting points count as consumed: a group that begins at the end of a queue commits what it never read.
 The kernel takes the first commit of a queue without any delivery for such a start.
+
+Of a broadcasting group each member is asked for itself: its commits are those of its own file. A message that its
+listener failed for is passed over then, as ConsumeMessageConcurrentlyService of Apache RocketMQ does: it is not sent
+back.
 """
 
 from __future__ import annotations
@@ -133,7 +137,10 @@ def _judge_commits(
     Of `columns` only the names are looked at.
     """
     # A group that has consumed nothing begins where it says.
-    next_offset = np.maximum(reached, commits.offset[0] if reached[0] == 0 else 0)
+    next_offset = reached.copy()
+    for rows in _readers(columns, context, commits):
+        begin = int(commits.offset[rows[0]]) if reached[rows[0]] == 0 else 0
+        next_offset[rows] = np.maximum(reached[rows], begin)
     ahead = np.flatnonzero(commits.offset > next_offset)
     if len(ahead) and columns.names.groups[int(commits.group[0])] in context.facts.wanted_tags:
         # They skip what the group wants: a filter leaves out the rest.
@@ -182,16 +189,44 @@ def _given_anew(acked: MessageEvents) -> Mask:
     return given
 
 
+def _is_broadcast(columns: Columns, context: Context, commits: Commits) -> bool:
+    return columns.names.groups[int(commits.group[0])] in context.facts.broadcasting
+
+
+def _readers(columns: Columns, context: Context, commits: Commits) -> Iterator[Ints]:
+    """The rows of the commits of a stream that count on each other: all, or those of each broadcast member."""
+    if not _is_broadcast(columns, context, commits):
+        yield np.arange(len(commits))
+        return
+    for process in np.unique(commits.process).tolist():
+        yield np.flatnonzero(commits.process == process)
+
+
 def _reached(columns: Columns, context: Context, commits: Commits, stream: int) -> Ints:
-    """One past the highest offset consumed before each commit of a stream, 0 if none; shape (commits,).
+    """One past the highest offset consumed before each commit of a stream, 0 if none; shape (commits,)."""
+    ended = index_of(columns).streams.ended(stream)
+    if not _is_broadcast(columns, context, commits):
+        return _reached_by(columns, context, commits, ended)
+    reached = np.zeros(len(commits), np.int64)
+    process = columns.deliveries.process
+    numbers = np.arange(len(process))[ended]
+    for rows in _readers(columns, context, commits):
+        mine = numbers[process[ended] == commits.process[rows[0]]]
+        reached[rows] = _reached_by(columns, context, commits.where(rows), mine)
+    return reached
+
+
+def _reached_by(columns: Columns, context: Context, commits: Commits, rows: slice | Ints) -> Ints:
+    """The same of some ended deliveries and the commits that count on them.
 
     What a listener failed for may have been sent back, and is passed then; whether it comes again is asked elsewhere.
     """
     deliveries = columns.deliveries
-    rows = index_of(columns).streams.ended(stream)
     passed, at = deliveries.outcome[rows] == Outcome.OK, deliveries.op_index[rows]
     offset = deliveries.queue_offset[rows]
-    if columns.names.groups[int(commits.group[0])] in context.facts.retries_max:
+    if _is_broadcast(columns, context, commits):
+        passed = np.ones(len(at), np.bool_)
+    elif columns.names.groups[int(commits.group[0])] in context.facts.retries_max:
         # Also while the listener is still busy: its client has given it up then.
         order = np.argsort(deliveries.invoke_index[rows], kind="stable")
         passed, at, offset = (

@@ -50,6 +50,29 @@ def test_commits(ops: list[str], anomaly: str | None) -> None:
     assert verdict.valid is (anomaly is None)
 
 
+@pytest.mark.parametrize(
+    ("ops", "anomaly"),
+    [
+        # each member has a file of its own
+        (["1 ok consume a b", "1 ok commit 0:2", "2 ok consume a", "2 ok commit 0:1"], None),
+        (["1 ok consume a b", "2 ok consume a", "2 ok commit 0:2"], "commit_ahead"),
+        (["1 ok consume a b", "2 ok commit 0:1", "2 ok commit 0:2"], "commit_ahead"),
+        (["1 ok consume a b", "2 ok commit 0:2"], None),  # there it begins
+        # what its listener failed for is passed over, and not before it has failed
+        (["1 ok consume a", "1 info consume b", "1 ok commit 0:2"], None),
+        (
+            ["1 ok consume a", "1 invoke consume b", "1 ok commit 0:2", "1 info consume b"],
+            "commit_ahead",
+        ),
+        (["1 ok consume a", "1 info consume b", "1 ok commit 0:3"], "commit_ahead"),
+    ],
+)
+def test_commits_of_broadcast_members(ops: list[str], anomaly: str | None) -> None:
+    verdict = check("offsets", *THREE, *ops, broadcasting=("g",))
+
+    assert [finding.anomaly for finding in verdict.findings] == ([anomaly] if anomaly else [])
+
+
 REWOUND = (*THREE, "1 ok consume a b t=1", "1 ok commit 0:2 t=2", "1 ok commit 0:1 t=9")
 
 
