@@ -25,17 +25,22 @@ T = TypeVar("T")
 
 
 class WorkerPool(ProcessPoolExecutor):
-    """A pool of processes, forked at the first task.
+    """A pool of processes, forked at the first task, or with `prepare` begun anew.
 
     They ignore Ctrl-C and SIGTERM, which the command handles, and end with it. `end`, or an exception that leaves the
     `with` statement, kills them.
     """
 
-    def __init__(self, jobs: int) -> None:
-        """`jobs`: the number of processes."""
+    def __init__(self, jobs: int, prepare: Callable[[], None] | None = None) -> None:
+        """Prepare no process yet.
+
+        Args:
+            jobs: the number of processes.
+            prepare: what each process does before it imports anything else of ours; none is forked then.
+        """
         self._jobs = jobs
-        context = multiprocessing.get_context("fork")
-        super().__init__(jobs, mp_context=context, initializer=_begin)
+        context = multiprocessing.get_context("spawn" if prepare else "fork")
+        super().__init__(jobs, mp_context=context, initializer=_begin, initargs=(prepare,))
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         with _signals_held():
@@ -177,7 +182,9 @@ def _signals_held() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _begin() -> None:
+def _begin(prepare: Callable[[], None] | None = None) -> None:
+    if prepare is not None:
+        prepare()
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)

@@ -40,6 +40,7 @@ class Asked:
 
     no_return: bool = False
     counterfactuals: bool = False
+    code: bool = False
     draws_faults: bool = False
     fills: bool = True  # the curve, too, and not the jump alone
     budget_s: float = BUDGET_S
@@ -47,7 +48,7 @@ class Asked:
 
     @property
     def repeats(self) -> bool:
-        return self.no_return or self.counterfactuals
+        return self.no_return or self.counterfactuals or self.code
 
 
 @click.command(short_help="Explain why a recorded run failed.")
@@ -70,6 +71,11 @@ class Asked:
     help="Repeat the run without each fault, and with each fault earlier and later.",
 )
 @click.option(
+    "--code",
+    is_flag=True,
+    help="Rank the functions of the system that failing runs reach rather than passing ones.",
+)
+@click.option(
     "--draw-faults",
     "draws_faults",
     is_flag=True,
@@ -83,6 +89,7 @@ def explain(
     is_json: bool,
     no_return: bool,
     counterfactuals: bool,
+    code: bool,
     draws_faults: bool,
     budget: float,
     jobs: int,
@@ -96,13 +103,16 @@ def explain(
     --point-of-no-return rewinds a simulated run to many moments and continues it with other random numbers: the
     failure became inevitable where the share that ends with the same anomaly jumps to 1. With --key that message
     itself must be hit. --counterfactuals changes one fault of the plan at a time and names the first difference of
-    the nearest run that passes. With both, each has the whole of --budget.
+    the nearest run that passes. --code repeats the run with other seeds and fewer faults, and ranks the functions of
+    the system under test that runs reach which fail alike, and runs that pass do not. Each of them has the whole of
+    --budget.
 
     \b
     Example:
       staticfire explain runs/20261120-101500-queue-1
       staticfire explain runs/20261120-101500-queue-1 --key p1-100 --json
       staticfire explain runs/20261120-101500-queue-1 --point-of-no-return --budget 60
+      staticfire explain runs/20261120-101500-queue-1 --code
 
     Exit status: 0 explained, 254 bad arguments, 255 harness error.
     """
@@ -111,6 +121,7 @@ def explain(
     asked = Asked(
         no_return=no_return,
         counterfactuals=counterfactuals,
+        code=code,
         draws_faults=draws_faults,
         budget_s=budget,
         jobs=jobs,
@@ -216,6 +227,7 @@ def _parts(
 ) -> Sequence[Part]:
     """Raises BadInput."""
     from staticfire.harness.explain.counterfactuals import counterfactuals_of
+    from staticfire.harness.explain.reached_code import reached_code_of
     from staticfire.harness.explain.recorded_run import NotRepeated
     from staticfire.harness.explain.rewinding import point_of_no_return
 
@@ -248,6 +260,16 @@ def _parts(
                     progress=progress.update,
                 )
             parts.append(other)
+        if asked.code:
+            with working("repeating", unit="runs", forks=True) as progress:
+                code = reached_code_of(
+                    campaign,
+                    explanation.fingerprint,
+                    jobs=asked.jobs,
+                    until=time.monotonic() + asked.budget_s,
+                    progress=progress.update,
+                )
+            parts.append(code)
     except NotRepeated as error:
         raise not_repeated(folder) from error
     return parts

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from staticfire.harness.explain.reached_code import SEEDS
 from tests.harness.cli.conftest import Said, without_checksums
+
+SYSTEM = Path(__file__).parents[3] / "system_under_test"
 
 Staticfire = Callable[..., Said]
 
@@ -65,6 +69,27 @@ def test_the_point_of_no_return_of_a_power_cut_is_the_power_cut(
 
 
 @pytest.mark.slow
+def test_the_code_that_failing_runs_reach_is_ranked(
+    lost: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from staticfire.harness.cli import status_of
+
+    options = ["--code", "--jobs", "2", "--budget", "600", "--json"]
+    assert status_of(["explain", str(lost), *options]) == 0
+    found = json.loads(capfd.readouterr().out)["code"]
+    assert found["is_complete"]
+    assert found["passing"] == 0  # each run acknowledges too early
+    assert min(found["failing"], found["otherwise"]) >= 1
+    assert found["failing"] + found["otherwise"] == 1 + 1 + SEEDS
+    first = found["functions"][0]
+    assert (first["score"], first["failing"], first["others"]) == (1.0, found["failing"], 0)
+    for one in found["functions"]:
+        lines = (SYSTEM / one["module"]).read_text().splitlines()
+        names = {part for line in lines[: one["line"]] for part in re.findall(r"\w+", line)}
+        assert set(one["function"].split(".")) <= names
+
+
+@pytest.mark.slow
 def test_a_broker_is_shown_as_it_was(lost: Path, capfd: pytest.CaptureFixture[str]) -> None:
     from staticfire.harness.cli import status_of
 
@@ -104,7 +129,12 @@ def test_a_look_at_nothing_is_refused(
 
 
 @pytest.mark.parametrize(
-    "command", [("explain", "--point-of-no-return"), ("look", "--at", "1s", "--node", "ns-1")]
+    "command",
+    [
+        ("explain", "--point-of-no-return"),
+        ("explain", "--code"),
+        ("look", "--at", "1s", "--node", "ns-1"),
+    ],
 )
 def test_a_run_that_is_not_simulated_is_not_repeated(
     run_folder: Path, staticfire: Staticfire, command: tuple[str, ...]
