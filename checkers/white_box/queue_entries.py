@@ -1,13 +1,14 @@
-"""Queue entries: every queue is the log in order, without a gap.
+"""Queue entries: every queue has an entry for each of its messages in the log, in the order of the log.
 
-**queue_hole**: a queue of a broker has no entry at an offset between two that it has: a consumer stops there, or skips
-messages that are in the log. **queue_entry_wrong**: an entry leads to no record, or to one of another queue or offset.
-**queue_entry_missing**: the log holds more messages than the queues have entries (half and rolled-back messages have
-none), so consumers see some of them not at all.
+**queue_hole**: a queue of a broker has no entry at an offset between two offsets that have one. A consumer stops there,
+or skips messages that are in the log. **queue_entry_wrong**: an entry leads to no record, or to a record of another
+queue or offset. **queue_entry_missing**: the log holds more messages than the queues have entries, so consumers do not
+see some of them. Half messages and rolled-back messages have no entries and do not count.
 
-The harness reads the files of brokers after the run. Cannot see: entries that were wrong before and rebuilt since,
-whether the topic of a record is that of the queue, and records without an entry once retention has deleted log files.
-'not observed' is unknown, never green.
+The harness reads the files of brokers after the run. If a node was 'not observed', the verdict is unknown.
+
+Cannot see: entries that were wrong and that the broker has rebuilt since; whether the topic of a record is that of its
+queue; records without an entry, once retention has deleted log files.
 
 Source: ReputMessageService and ConsumeQueue of Apache RocketMQ 4.9.
 """
@@ -27,7 +28,7 @@ NOWHERE = (None, None, None)
 
 
 def check_queue_entries(_columns: Columns, context: Context) -> Verdict:
-    """Judge the last look at each broker node."""
+    """Judge the last observation of each broker node."""
     last = {seen["node"]: seen for seen in context.observations if seen["kind"] == "queue_entries"}
     findings = [finding for seen in last.values() for finding in _judge(context, seen)]
     nodes = {node for of_name in context.facts.replica_sets.values() for node in of_name}
@@ -39,7 +40,7 @@ def check_queue_entries(_columns: Columns, context: Context) -> Verdict:
 
 
 def _lost_for_good(context: Context) -> set[str]:
-    """Nodes that are not there to be looked into."""
+    """Return the nodes whose files are gone, so that the harness cannot read them."""
     return {
         node
         for fault in context.facts.faults

@@ -1,12 +1,12 @@
-"""Replicas after the run: the log of a follower is a prefix of its leader's, and queues are the log in order.
+"""Replicas after the run: the log of a follower is a prefix of its leader's log.
 
-**replica_diverged**: the log of a follower differs from its leader's within what both have. **replica_ahead**: a
-follower has more than its leader; then it is no prefix.
+**replica_diverged**: the log of a follower differs from its leader's within the range that both have.
+**replica_ahead**: a follower has more than its leader, so its log is no prefix.
 
-A record that a fault has changed (`FaultFacts.records`) and that was not read again still differs: that excuses this
-one record, and no byte of another.
+A record that a fault has changed (`FaultFacts.records`) and that the leader did not serve again still differs. The
+fault excuses this one record and no other byte.
 
-An observation that was not made is 'not observed': unknown, never green.
+If a replica was 'not observed', the verdict is unknown.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def check_replica_prefix(_columns: Columns, context: Context) -> Verdict:
 
 
 def _comparable(context: Context) -> set[str]:
-    """The replica sets of which two nodes are left when the run ends."""
+    """Return the replica sets of which at least two nodes remain at the end of the run."""
     gone = {
         node
         for fault in context.facts.faults
@@ -62,7 +62,7 @@ def _judge_replica(context: Context, seen: Mapping[str, Any]) -> Iterator[Findin
 
 
 def _unexplained_difference(context: Context, seen: Mapping[str, Any]) -> int | None:
-    """The first offset at which the logs differ, and no fault has changed the record of one of them."""
+    """Return the first offset at which the logs differ although no fault has changed the record there."""
     first: int | None = seen["first_difference"]
     listed = seen.get("differences")
     if first is None:

@@ -1,21 +1,21 @@
-"""Resources of nodes: when load and faults are over and clients are gone, a server holds what it held before them.
+"""Resources of nodes: without load, faults and clients, a server uses no more than it did before them.
 
 **task_leak**, **thread_leak**: a coordinator or broker has more asyncio tasks, or threads, than before the load.
-**socket_leak**: it has more sockets. **file_leak**: it has more surplus descriptors of files: of files that were
-removed, and all but the first of each other file. **memory_leak**: its resident memory has grown by more than
-`MEMORY_SLACK_BYTES` and `MEMORY_PER_MESSAGE_BYTES` for each acknowledged message.
+**socket_leak**: it has more sockets. **file_leak**: it has more surplus file descriptors. Surplus are descriptors of
+removed files, and all but the first descriptor of any other file. **memory_leak**: its resident memory has grown by
+more than `MEMORY_SLACK_BYTES` plus `MEMORY_PER_MESSAGE_BYTES` for each acknowledged message.
 
-**table_leak**: a table in a broker's memory has more entries (`TABLE_SLACK`): pulls that are held, locks of queues,
-members of groups, half messages that are over, pairs of topic and group with offsets. Without clients, each of the
-first ones belongs to a client that is gone, and a broker forgets it in 120 s at most.
+**table_leak**: a table in a broker's memory has grown by more than `TABLE_SLACK`. The tables are held pulls, queue
+locks, group members, finished half messages, and pairs of topic and group with offsets. After the clients have ended,
+each entry of the first three belongs to a client that is gone, and a broker must forget it within 120 s.
 
-The harness measures before it starts the clients, and when it has ended them after the run; until the two agree it
-looks again, for longer than a server keeps a silent connection (120 s). So no fault excuses a difference: what it left
-behind must be gone by then. The slack is what a server may do for itself at any moment, and does not grow with
+The harness measures before it starts the clients. It measures again after it has ended them, and repeats that until the
+two measurements agree, for longer than a server keeps a silent connection (120 s). So no fault excuses a difference:
+its effects must be over by then. The slack covers what a server may do for itself at any moment; it does not grow with
 messages, faults or connections.
 
-Cannot see: tables of coordinators, half messages that are still open, what a node held that ended during the run, files
-of which each is open once, and, in the simulation, memory and threads; on real machines, tasks.
+Cannot see: tables of coordinators; half messages that are still open; resources of a node that ended during the run;
+leaked files that are open only once; memory and threads in the simulation; tasks on real machines.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ Seen = Mapping[str, Any]  # an observation: counts, each None if it could not be
 
 
 def growth(begin: Seen, end: Seen) -> Iterator[tuple[str, str]]:
-    """What has grown by more than it may: the anomaly, and a sentence."""
+    """Yield the resources that have grown by more than they may, each as an anomaly with a sentence."""
     for anomaly, (name, slack) in SLACK.items():
         before, after = begin[name], end[name]
         if before is not None and after is not None and after > before + slack:
@@ -74,7 +74,7 @@ def growth(begin: Seen, end: Seen) -> Iterator[tuple[str, str]]:
 
 
 def _grown_tables(begin: Mapping[str, int], end: Mapping[str, int]) -> Iterator[tuple[str, str]]:
-    """One sentence for all tables of a broker."""
+    """Yield one sentence for all tables of a broker that have grown."""
     grown = [
         f"{end[name]} {name}, {begin[name]} before the load"
         for name, slack in TABLE_SLACK.items()
@@ -113,7 +113,7 @@ def check_resources(_columns: Columns, context: Context) -> Verdict:
 
 
 def _servers(context: Context) -> set[str]:
-    """Name servers and brokers that are left when the run ends."""
+    """Return the name servers and brokers that remain at the end of the run."""
     facts = context.facts
     gone = {
         node

@@ -1,16 +1,18 @@
-"""Routes during the run: each change of what coordinators say, against the tables of leaders and the ends of servers.
+"""Routes during the run: changes of coordinators' routes, compared with the leaders' tables and the ends of servers.
 
-**route_drift**: while a coordinator names the leader of a replica set, it says of a topic other numbers of queues or
-another permission than the leader has, or that there is no such topic, for longer than a registration takes; or it
-goes back to what the leader had before what the coordinator has already said, for any time. **departed_route**: it
-still names a server whose process has ended, for longer than two requests take; where the end of its connections may
-not have reached the coordinator, for longer than a silent server may stay (120 s, looked at every 10 s).
+**route_drift**: a coordinator's route differs from the table of the leader that it names. It has other numbers of
+queues, another permission, or no entry for the topic, for longer than a registration takes. A route that returns to an
+earlier version of the leader's table, after the coordinator has already published the later one, is a finding at once.
+**departed_route**: a coordinator still names a server whose process has ended, for longer than two requests take. If
+the coordinator may not have noticed the end of the server's connections, the bound is that for silent servers: 120 s,
+which a coordinator checks every 10 s.
 
-The harness writes down every change (`route_table`, `topic_table`, `server_life`), and when its administrator asks a
-coordinator to remove a topic (`topic_removal`): it removes it from the routes of all replica sets, also of those whose
-leaders remove it next or have made it anew, and these register it with their next change. Cannot see: topics that the
-leader does not have (only administrators remove them from routes), and topics of a replica set whose leader is not
-named.
+The harness records every change (`route_table`, `topic_table`, `server_life`), and each request of its administrator to
+a coordinator to remove a topic (`topic_removal`). Such a request removes the topic from the routes of all replica sets,
+even of those whose leaders remove it later or have created it again. Those leaders register it with their next change.
+
+Cannot see: topics that the leader does not have (only administrators remove them from routes); topics of a replica set
+whose leader the coordinator does not name.
 
 Source: RouteInfoManager.registerBroker, onChannelDestroy and unregisterBroker of Apache RocketMQ 4.9.
 """
@@ -36,7 +38,7 @@ Queues = list[int] | None  # read queues, write queues, permission; None: no suc
 
 
 class Said(NamedTuple):
-    """What one process of a coordinator says of a replica set, for a time."""
+    """The route of a replica set in one process of a coordinator, for an interval."""
 
     span: Span
     addresses: Mapping[str, str]
@@ -44,14 +46,14 @@ class Said(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What a leader has of a topic, for a time."""
+    """The entry of a topic in a leader's table, for an interval."""
 
     span: Span
     queues: Queues
 
 
 class Changes:
-    """The observations of a run, in their order."""
+    """The observations of a run, in order."""
 
     def __init__(self, observations: Sequence[Seen]) -> None:
         ordered = sorted(observations, key=lambda seen: int(seen["time_ns"]))
@@ -74,7 +76,7 @@ class Changes:
                     self._lives.setdefault(seen["node"], []).append(seen)
 
     def unobserved(self, context: Context) -> str | None:
-        """The reason that the run cannot be judged by them; None: each coordinator and leader was observed."""
+        """Return why the observations are incomplete; None if each coordinator and leader was observed."""
         facts = context.facts
         leaders = {nodes[0] for nodes in facts.replica_sets.values() if nodes}
         answered = {node for of_set in self._routes.values() for node, _ in of_set}
@@ -86,11 +88,11 @@ class Changes:
 
     @property
     def count(self) -> int:
-        """How often what a coordinator says changed."""
+        """Return the number of changes of coordinators' routes."""
         return sum(len(of) for of_set in self._routes.values() for of in of_set.values())
 
     def said(self, broker: str) -> Iterator[tuple[str, list[Said]]]:
-        """What each process of a coordinator, named by its node, says of a replica set until it ends."""
+        """Yield the routes of a replica set in each process of a coordinator, by node, until the process ends."""
         for (node, life), mine in sorted(self._routes.get(broker, {}).items()):
             over_ns = self._over_ns(node, life)
             spans = (
@@ -114,32 +116,32 @@ class Changes:
         return min(ends, default=self.end_ns)
 
     def down(self, node: str) -> Iterator[tuple[Span, str]]:
-        """When a server did not run after it had, and how its process had ended."""
+        """Yield the intervals after a run of a server in which it was down, and how its process had ended."""
         mine = self._lives.get(node, [])
         for seen, span in zip(mine, _spans(mine, self.end_ns), strict=True):
             if seen["ended"] is not None:
                 yield span, seen["ended"]
 
     def removals(self, node: str, topic: str) -> Sequence[int]:
-        """When an administrator asked the coordinator to remove the topic from the routes of all replica sets."""
+        """Return the times at which an administrator asked the coordinator to remove the topic from all routes."""
         return self._removals.get((node, topic), ())
 
     def tables(self, node: str) -> list[tuple[Span, Mapping[str, list[int]]]]:
-        """What a leader registers; what it said last counts until it says something else."""
+        """Return the tables that a leader registers; each holds until the next one."""
         mine = self._tables.get(node, [])
         spans = _spans(mine, self.end_ns)
         return [(span, seen["topics"]) for seen, span in zip(mine, spans, strict=True)]
 
 
 def _spans(mine: Sequence[Seen], over_ns: int) -> Iterator[Span]:
-    """From each observation to the next one."""
+    """Yield the interval from each observation to the next one."""
     ends = [*(int(seen["time_ns"]) for seen in mine[1:]), over_ns]
     for seen, end_ns in zip(mine, ends, strict=False):
         yield Span(int(seen["time_ns"]), end_ns)
 
 
 def drifts(context: Context, changes: Changes) -> Iterator[Finding]:
-    """One finding for each process of a coordinator and topic of a replica set: the first."""
+    """Yield the first finding for each process of a coordinator and topic of a replica set."""
     for broker, nodes in sorted(context.facts.replica_sets.items()):
         tables = changes.tables(nodes[0]) if nodes else []
         topics = sorted({topic for _, table in tables for topic in table})
@@ -171,7 +173,7 @@ def _known(tables: Sequence[tuple[Span, Mapping[str, list[int]]]], topic: str) -
 
 
 def lag_ns(context: Context) -> int:
-    """How long a registration may take, with one that got no answer; in rounds, until the next one."""
+    """Return the longest time of a registration, one unanswered attempt included; with rounds, until the next round."""
     facts = context.facts
     in_rounds = facts.mode == "faithful"
     usual_s = 2 * facts.timings.request_s
@@ -185,7 +187,7 @@ def _gone_back(
     topic: str,
     removals: Sequence[int],
 ) -> Iterator[tuple[int, str]]:
-    """Changes to what the leader had before what was said already, or long ago, or never."""
+    """Yield changes to a table that the leader had before the published one, or that it never had."""
     newest_ns = -1  # since when the leader has the newest that was said
     before: Queues | None = None
     is_first = True
@@ -212,7 +214,7 @@ def _gone_back(
 def _until_registered(
     removals: Sequence[int], tables: Sequence[tuple[Span, Mapping[str, list[int]]]], end_ns: int
 ) -> list[Span]:
-    """When a coordinator may lack a topic that it was asked to remove: until the leader has something to register."""
+    """Return when a coordinator may lack a topic that it was asked to remove: until the leader next registers."""
     # A leader that starts again with the same topics has the same version, which coordinators know.
     starts = [span.start_ns for (_, before), (span, now) in pairwise(tables) if now != before]
     return joined(
@@ -230,7 +232,7 @@ def _too_late(
     topic: str,
     excused: tuple[Sequence[Span], Sequence[Span]],
 ) -> Iterator[tuple[int, str]]:
-    """`excused`: when nothing wrong counts, and when a missing topic does not."""
+    """Yield wrong routes that lasted too long. `excused`: when no route counts, and when a missing topic does not."""
     wrong = [
         span
         for one in said
@@ -255,7 +257,7 @@ def _too_late(
 
 
 def departures(context: Context, changes: Changes) -> Iterator[Finding]:
-    """One finding for each process of a coordinator, server and end."""
+    """Yield one finding for each process of a coordinator, server and end."""
     for broker, nodes in sorted(context.facts.replica_sets.items()):
         ends = [(server, down, ended) for server in nodes for down, ended in changes.down(server)]
         for node, said in changes.said(broker) if ends else ():
@@ -275,7 +277,7 @@ def departures(context: Context, changes: Changes) -> Iterator[Finding]:
 
 
 def _stay_s(context: Context, node: str, server: str, ended_ns: int, ended: str) -> float:
-    """How long a coordinator may name a server that has ended."""
+    """Return how long a coordinator may name a server that has ended."""
     timings = context.facts.timings
     heard_s = 2 * timings.request_s
     silent_s = timings.channel_expiry_s + EXPIRY_SLACK_S

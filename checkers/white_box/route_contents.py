@@ -1,11 +1,13 @@
-"""Contents of routes: after the drain, coordinators say of each topic what the table of its leader says.
+"""Contents of routes: after the drain, the route of each topic at each coordinator equals the table of its leader.
 
-**route_mismatch**: the number of read or write queues, or the permission, of a topic on a broker differs between a name
-server and the broker's leader. Clients would send to queues that are not there, or never read some that are.
+**route_mismatch**: the number of read or write queues, or the permission, of a topic on a broker differs between a
+coordinator and the broker's leader. Clients would send to queues that do not exist, or never read some that do.
 
-The harness asks when all faults have healed, and again until the two agree, for longer than brokers take to register
-again (`registerNameServerPeriod`). So no fault excuses a difference. Cannot see: a coordinator or a leader that does
-not answer, and topics that no workload uses. What differed before is **route_drift** (`route_changes.py`).
+The harness compares them when all faults are healed, and repeats that until they agree, for longer than brokers take to
+register again (`registerNameServerPeriod`). So no fault excuses a difference. **route_drift** (`route_changes.py`)
+judges differences during the run.
+
+Cannot see: a coordinator or a leader that does not answer; topics that no workload uses.
 
 Source: RouteInfoManager.registerBroker and TopicConfigManager of Apache RocketMQ 4.9.
 """
@@ -24,7 +26,7 @@ from staticfire.checkers.white_box.route_changes import Changes, drifts
 
 
 def check_route_contents(_columns: Columns, context: Context) -> Verdict:
-    """Judge what each coordinator said of each topic and leader."""
+    """Compare the route of each topic at each coordinator with the leader's table."""
     seen = [of for of in context.observations if of["kind"] == "topic_route"]
     findings = [_finding(context, of) for of in seen if of.get("route") != of.get("master")]
     counts = {"routes_compared": len(seen)}

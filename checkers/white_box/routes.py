@@ -1,18 +1,20 @@
-"""Route truth: what coordinators answer, against who lives; and how fast clients turn to another coordinator.
+"""Routes against live servers: coordinators name the live brokers, and clients fail over to another coordinator fast.
 
-**wrong_route**: a coordinator names an address that no node of this replica set has, or has under another number (0
-is the leader). **stale_route**: it names a broker that has been dead for longer than a silent one may stay (120 s
-without a heartbeat, looked at every 10 s); times in which a fault struck this coordinator do not count.
-**missing_route**: it does not name a broker that lives, for longer than brokers take to register again (every 30 s),
-not counting the time in which the two could not hear each other; where a broker makes a topic with its first message,
-from when a coordinator first named the broker. **departed_route**: it names a server that has ended
-(`route_changes.py`). **slow_failover**: a client that started while some coordinator was broken and another one was
-not, and nothing else was, took too long to its first queue or acknowledgement.
+**wrong_route**: a coordinator names an address that no node of this replica set has, or that a node has under another
+number (0 is the leader). **stale_route**: it names a broker that has been dead for longer than a coordinator keeps a
+silent broker (120 s without a heartbeat, checked every 10 s). Time in which a fault struck this coordinator does not
+count. **missing_route**: it does not name a live broker, for longer than brokers take to register again (every 30 s).
+Time in which the two could not communicate does not count. If a broker creates a topic with its first message, the time
+begins when a coordinator first named the broker. **departed_route**: it names a server that has ended
+(`route_changes.py`). **slow_failover**: a client took too long to its first queue or acknowledgement. It had started
+while some coordinators were broken, at least one worked, and nothing else was broken.
 
-The harness asks every coordinator every few seconds, and writes down answers that changed, with the brokers that ran
-at that moment. Cannot see: what lasts less than that, a coordinator that does not answer (no answer is no lie), and
-clients that had learned their route before a coordinator broke, because they need none; a broker that made the topic
-itself and never told another node.
+The harness asks every coordinator every few seconds, and records answers that changed, with the brokers that ran at
+that moment.
+
+Cannot see: wrong routes that last less than that; a coordinator that does not answer (no answer is no wrong answer);
+clients that had learned their route before a coordinator broke, because they need none; a topic that a broker created
+by itself, if no coordinator ever learned of it.
 
 Source: RouteInfoManager of Apache RocketMQ 4.9 (scanNotActiveBroker); bugs of stale routes after a restart.
 """
@@ -66,7 +68,7 @@ def check_routes(_columns: Columns, context: Context) -> Verdict:
 
 
 def _known_since(context: Context, answers: Mapping[str, Sequence[Seen]]) -> dict[str, int]:
-    """From when each broker has the topic, as far as is known."""
+    """Return for each broker the time since which it has the topic, if known."""
     if context.facts.topics_everywhere:
         return dict.fromkeys(context.facts.replica_sets, 0)
     first: dict[str, int] = {}
@@ -119,7 +121,7 @@ def _names(seen: Seen, broker: str, replica: str) -> bool:
 
 
 def _while(answers: Sequence[Seen], holds: Any) -> list[Span]:
-    """The time in which something held: from an answer to the next one; the last answer counts for nothing."""
+    """Return the intervals in which a condition held: from an answer to the next. The last answer has no interval."""
     times = [int(seen["time_ns"]) for seen in answers]
     pairs = zip(answers, times, times[1:], strict=False)
     return joined(Span(at_ns, next_ns) for seen, at_ns, next_ns in pairs if holds(seen))
@@ -133,7 +135,7 @@ def _too_long(
     spans: Sequence[Span],
     not_asked: Sequence[Span],
 ) -> Iterator[Finding]:
-    """The first of the spans that is too long, without the time in which a fault excuses it."""
+    """Yield the first interval that is too long, without the time in which a fault excuses it."""
     timings, is_ghost = context.facts.timings, anomaly == "stale_route"
     bound_s = timings.channel_expiry_s + GHOST_SLACK_S if is_ghost else timings.register_s * MISSES
     what = "named it, although it was dead," if is_ghost else "did not name it"
@@ -149,7 +151,7 @@ def _too_long(
 
 
 def check_switches(columns: Columns, context: Context) -> Verdict:
-    """Measure clients that started while some coordinators were broken and others were not."""
+    """Judge clients that started while some coordinators were broken and others were not."""
     servers = {seen["node"] for seen in context.observations if seen["kind"] == "route"}
     first = _first_success(columns, context)
     switches = [
@@ -168,7 +170,7 @@ def check_switches(columns: Columns, context: Context) -> Verdict:
 
 
 def _first_success(columns: Columns, context: Context) -> dict[int, int]:
-    """When each process first had a queue, or an acknowledgement."""
+    """Return the time at which each process first had a queue or an acknowledgement."""
     acked = columns.sends.where(_first_acks(columns))
     first = dict(zip(acked.process.tolist(), acked.time_ns.tolist(), strict=True))
     for changes in context.timeline.ownership.values():
@@ -180,7 +182,7 @@ def _first_success(columns: Columns, context: Context) -> dict[int, int]:
 
 
 def _first_acks(columns: Columns) -> Ints:
-    """The row of the first acknowledgement of each process."""
+    """Return the row of the first acknowledgement of each process."""
     sends = columns.sends
     rows = np.flatnonzero(sends.outcome == Outcome.OK)
     rows = rows[np.argsort(sends.time_ns[rows], kind="stable")]
@@ -188,12 +190,12 @@ def _first_acks(columns: Columns) -> Ints:
 
 
 def first_acknowledged_rows(columns: Columns, _context: Context) -> Columns:
-    """The first acknowledgement of each process: all that is read here of messages."""
+    """Select the first acknowledgement of each process, the only rows of messages that this checker reads."""
     return sends_only(columns, _first_acks(columns))
 
 
 def _needs_switch(facts: RunFacts, servers: set[str], at_ns: int) -> bool:
-    """Whether only coordinators were broken then, some of them, and one had been well for a while."""
+    """Whether only coordinators were broken at that time, some of them, and another one had been well for a while."""
     broken: set[str] = set()
     settled_ns = int(facts.timings.register_s * NS_PER_S)
     brokers = {node for nodes in facts.replica_sets.values() for node in nodes}

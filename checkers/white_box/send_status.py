@@ -1,26 +1,30 @@
-"""Send statuses must be true: SEND_OK and the weaker ones, held against the copies that the harness saw at that moment.
+"""Send statuses are true: SEND_OK and the weaker ones match the copies that the harness observed at that moment.
 
 **acked_not_durable**: when SEND_OK reached the producer, fewer nodes held the message safely than the profile promises,
-even if every node that could not be observed held it; the leader that acknowledged is always one of these nodes.
-**spurious_weak_status**: a weaker status (FLUSH_DISK_TIMEOUT, FLUSH_SLAVE_TIMEOUT, SLAVE_NOT_AVAILABLE) although as
-many nodes held the message as SEND_OK promises, and no fault was near that makes its broker give this status
-(excuse_table.py, a question of its own for each status). Near one the last copy may have come just after the broker had
-given up waiting; then it is informational. So it is where followers may have been haSlaveFallbehindMax behind when the
-message was stored, and came up with it before the answer arrived (follower_lag.py).
+even if every unobserved node held it. The leader that acknowledged must be one of these nodes.
+**spurious_weak_status**: the broker gave a weaker status (FLUSH_DISK_TIMEOUT, FLUSH_SLAVE_TIMEOUT, SLAVE_NOT_AVAILABLE)
+although as many nodes held the message as SEND_OK promises, and no fault was near that makes the broker give this
+status (excuse_table.py has a row for each status). Near such a fault the last copy may have come just after the broker
+had given up, so the finding is informational. It is also informational if followers may have been haSlaveFallbehindMax
+behind when the message was stored, and had copied it before the answer arrived (follower_lag.py).
 
-A fault explains no status any more once a send that began after it was answered with SEND_OK. It explains no time-out
-that came too early, and none while others were answered: a broker answers in the order of its log, so what was stored
-before a message with SEND_OK is as safe as that by then, and nothing that had waited for the whole time-out can be
-answered with it after that. Nor is a status of followers ever right where the profile makes no send wait for one.
+Some statuses are wrong even near a fault:
 
-An observation that was not made is 'not observed': unknown, never green. So is an acknowledgement that is true only if
-a node held it that could not be looked into (`acks_unclear`); one whose disk was destroyed before the send began held
-nothing. A copy that a fault destroyed while the acknowledgement was on its way is another matter: the harness looked,
-and what is missing is what the fault took, as with a loss that the profile allows after it. Such acknowledgements are
-excused (`acks_excused`) and the others decide; where none is proven, the answer is unknown.
+* Once the broker has answered SEND_OK to a send that began after the fault, the fault explains no later status.
+* A fault explains no time-out that came too early.
+* It explains no time-out while the broker answered other sends. A broker answers in the order of its log, so
+  everything stored before a message with SEND_OK is as safe as that message. Nothing that had waited for the whole
+  time-out may be answered with it after that.
+* A status about followers is always wrong where the profile makes no send wait for a follower.
 
-Cannot see: copies that came and went before the status arrived, and what a real disk holds (only the simulation can
-look into one).
+If a node was 'not observed', the verdict is unknown. It is also unknown if an acknowledgement is true only if an
+unobservable node held the message (`acks_unclear`). A node whose disk was destroyed before the send began held nothing.
+If a fault destroyed a copy while the acknowledgement was on its way, the harness did observe the node, and the fault
+excuses the missing copy as it would excuse a loss. The checker counts such acknowledgements (`acks_excused`) and judges
+by the others; if none of those is proven, the verdict is unknown.
+
+Cannot see: copies that came and went before the status arrived; the contents of a real disk (only the simulation can
+observe one).
 
 Source: PutMessageStatus and SendStatus of Apache RocketMQ 4.9; openchaos counts weak statuses as success.
 """
@@ -82,7 +86,7 @@ FOLLOWER_DISK_COUNTS: Mapping[Mode, bool] = {"hardened": True, "faithful": False
 
 
 class _Copies:
-    """How many copies are promised, by replica set; most observations say the same, so answers are kept."""
+    """The number of promised copies by replica set, cached because most observations are alike."""
 
     __slots__ = ("_answers", "_facts")
 
@@ -169,7 +173,7 @@ def tally_durable_before_ack(columns: Columns, context: Context) -> Tally:
 
 
 def _gone(facts: RunFacts) -> Mapping[str, int]:
-    """Nodes whose disks were destroyed for good, and the last moment at which each can have held anything."""
+    """Return the nodes whose disks were destroyed for good, each with the last time at which it may have held data."""
     gone: dict[str, int] = {}
     for fault in facts.faults:
         if fault.permanent and fault.bitten_ns is not None:
@@ -222,10 +226,11 @@ def check_weak_statuses(columns: Columns, context: Context) -> Verdict:
 
 
 def weak_rows(columns: Columns, context: Context) -> Columns:
-    """Sends with a weaker status, and of each queue the acknowledgements that prove most.
+    """Select sends with a weaker status, and of each queue the acknowledgements that prove most.
 
-    These are the first one, before each weaker one that whose send began last, the first whose send began after each
-    fault was over, and as few as show the same as all of what had waited for a time-out.
+    For each queue these are the first acknowledgement; before each weaker status the acknowledged send that began last;
+    after each fault the first acknowledged send that began after it was over; and, of the acknowledgements that refute
+    time-outs, as few as refute the same ones as all of them.
     """
     sends = columns.sends
     placed = np.flatnonzero((sends.outcome == Outcome.OK) & (sends.log != UNKNOWN))
@@ -247,7 +252,7 @@ def weak_rows(columns: Columns, context: Context) -> Columns:
 
 
 def _over_times(context: Context) -> Ints:
-    """From when on SEND_OK for a new send shows that a fault explains no weaker status, ascending."""
+    """Return the times since which SEND_OK for a new send shows that a fault explains no weaker status, ascending."""
     windows = (
         _windows(context, name, status) for name in context.facts.replica_sets for status in WEAKER
     )
@@ -255,7 +260,7 @@ def _over_times(context: Context) -> Ints:
 
 
 def _where_highest(values: Ints) -> Ints:
-    """For each position that of the highest value up to it, shape (values,)."""
+    """Return for each position that of the highest value up to it, shape (values,)."""
     is_highest = values == np.maximum.accumulate(values)
     found: Ints = np.maximum.accumulate(np.where(is_highest, np.arange(len(values)), 0))
     return found
@@ -264,7 +269,7 @@ def _where_highest(values: Ints) -> Ints:
 def sends_seen(
     columns: Columns, context: Context, rows: Ints
 ) -> Iterator[tuple[str, int, Mapping[str, Any]]]:
-    """What was seen of some sends: replica set, row, observation."""
+    """Yield the observations of some sends: replica set, row, observation."""
     observations, messages = sightings(columns, context)
     sends = columns.sends
     rows = rows[is_among(sends.message[rows], np.unique(messages))]
@@ -280,7 +285,7 @@ def sends_seen(
 
 
 def sightings(columns: Columns, context: Context) -> tuple[list[Mapping[str, Any]], Ints]:
-    """The observations of acknowledged messages, and the ids of these, made once."""
+    """Return the observations of acknowledged messages, and their ids. Cached."""
     known = columns.cache.get("sightings")
     if known is None:
         ids = MessageIds(columns.names.other_keys)
@@ -292,7 +297,7 @@ def sightings(columns: Columns, context: Context) -> tuple[list[Mapping[str, Any
 
 
 def _robbed(columns: Columns, context: Context, rows: Ints) -> dict[int, frozenset[str]]:
-    """By row: the nodes that a fault may have cost the message while its acknowledgement was on the way."""
+    """Return by row the nodes whose copy a fault may have destroyed while the acknowledgement was on its way."""
     sends, names = columns.sends, columns.names
     broker = names.stream_of_log[sends.log[rows]]
     since_ns, until_ns = sends.invoke_ns[rows], sends.time_ns[rows]
@@ -343,7 +348,7 @@ def _safe(columns: Columns, context: Context, row: int, status: str, *, is_behin
 
 
 def _needs_no_followers(context: Context, status: str) -> bool:
-    """Whether a status is of followers, and no send waits for one."""
+    """Whether the status is about followers although no send waits for one."""
     return status in OF_FOLLOWERS and context.facts.replication != "sync"
 
 
@@ -360,7 +365,7 @@ def _blames_followers(columns: Columns, context: Context, row: int, status: str)
 
 
 def _explained(columns: Columns, context: Context, row: int, status: str) -> Window | None:
-    """The fault that explains a weak status; none that had healed when a send began that was answered with SEND_OK."""
+    """Return the fault that explains a weak status; no fault that healed before a send began that got SEND_OK."""
     sends, broker = columns.sends, _broker(columns, row)
     invoke_ns, time_ns = int(sends.invoke_ns[row]), int(sends.time_ns[row])
     served_ns = _served(columns, row)
@@ -393,7 +398,7 @@ def _wait_ns(context: Context, status: str) -> int:
 
 
 def _refuted(columns: Columns, context: Context, broker: str, status: str) -> list[Span]:
-    """When a broker can have answered nothing that had waited so long: it answered what was stored later as safe."""
+    """Return when no time-out of this length is possible: the broker answered a later stored send with SEND_OK."""
     name = f"refuted {status} of {broker}"
     known = columns.cache.get(name)
     if known is None:
@@ -410,14 +415,14 @@ def _refuted(columns: Columns, context: Context, broker: str, status: str) -> li
 def _answered_within(
     columns: Columns, context: Context, status: str, rows: Ints
 ) -> tuple[Ints, Ints, Ints]:
-    """Those of some rows of SEND_OK that took less than a time-out, and of each from when to when they refute it."""
+    """Return the rows of SEND_OK that took less than a time-out, and for each the interval in which it refutes one."""
     sends, wait_ns = columns.sends, _wait_ns(context, status)
     rows = rows[sends.time_ns[rows] - sends.invoke_ns[rows] < wait_ns]
     return rows, sends.time_ns[rows] + 1, sends.invoke_ns[rows] + wait_ns + 1
 
 
 def _over_ns(fault: FaultFacts) -> int:
-    """From when on SEND_OK for a new send shows that a fault keeps no follower from following."""
+    """Return the time since which SEND_OK for a new send shows that a fault keeps no follower from following."""
     strikes_once = fault.strikes_when not in (IN_TURN, AGAIN) and set(fault.effects) <= AT_ONCE_ONLY
     over_ns = fault.bitten_ns if strikes_once else fault.healed_ns
     return FOREVER_NS if over_ns is None else over_ns
@@ -426,13 +431,13 @@ def _over_ns(fault: FaultFacts) -> int:
 def _excused_by(
     columns: Columns, context: Context, status: str
 ) -> Callable[[str, LogKey], list[Span]]:
-    """When faults explain a weak status, by group and queue; all queues of a broker have the same answer."""
+    """Return when faults explain a weak status, by group and queue; all queues of a broker have the same answer."""
     of_broker = cache(partial(_excused, columns, context, status))
     return lambda _group, queue: of_broker(queue.stream)
 
 
 def _excused(columns: Columns, context: Context, status: str, broker: str) -> list[Span]:
-    """When faults explain a weak status of a broker, after no longer than the time-out if it is one."""
+    """Return the intervals in which faults explain a weak status of a broker; a time-out may come that much later."""
     _, latest_ns = _acknowledged(columns).get(broker, (NEVER, NEVER))
     at_once: list[Span] = []
     spans: list[Span] = []
@@ -451,20 +456,20 @@ def _broker(columns: Columns, row: int) -> str:
 
 
 def _served(columns: Columns, row: int) -> int | None:
-    """When the latest send began that the same broker had answered with SEND_OK before this one; None: none."""
+    """Return the begin of the latest send that the same broker had answered with SEND_OK before this one, or None."""
     sends, (ended, latest_ns) = columns.sends, _acknowledged(columns)[_broker(columns, row)]
     before = int(np.searchsorted(ended, sends.invoke_index[row]))
     return int(latest_ns[before - 1]) if before else None
 
 
 def _is_first_of_broker(columns: Columns, row: int) -> bool:
-    """Whether the broker of a send answered others with SEND_OK later, and none before this one began."""
+    """Whether the broker answered others with SEND_OK later, and none before this send began."""
     ended, _ = _acknowledged(columns)[_broker(columns, row)]
     return len(ended) > 0 and _served(columns, row) is None
 
 
 def _acknowledged(columns: Columns) -> dict[str, tuple[Ints, Ints]]:
-    """By broker: the ops at which SEND_OK arrived, ascending, and when the latest of these sends began by then."""
+    """Return by broker the ops at which SEND_OK arrived, ascending, and the latest begin of these sends so far."""
     known = columns.cache.get("acknowledged by broker")
     if known is None:
         sends, names = columns.sends, columns.names
