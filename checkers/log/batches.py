@@ -1,17 +1,17 @@
-"""Batches: the messages of one request lie side by side in one queue, in the order of the request.
+"""Batches: the messages of one request are neighbours in one queue, in the order of the request.
 
-**torn_batch**: two messages of an acknowledged request lie in its order, and not as far apart as in it: something else
-lies between them, or one was left out. Or two messages of a request of unknown outcome were delivered from positions
-that no storing of it explains: each attempt stores the request as a whole, or the beginning of it where a crash cuts
-the log, and a later attempt begins above what an earlier one has stored. The latter is allowed for several attempts
-where the log may have lost its end meanwhile, so that positions were used again.
+**torn_batch**: two messages of an acknowledged request are in its order, but not as far apart as in the request:
+another message lies between them, or one is missing. Or the positions of two delivered messages, of a request with
+unknown outcome, fit no way of storing it. Each attempt stores the request as a whole, or only its beginning if a crash
+cuts the log, and a later attempt begins above what an earlier one has stored. Positions of several attempts are allowed
+if the log may have lost its end meanwhile, so that the broker used positions again.
 
-The messages of one request are the sends of one process that began at one time and were under way together, because a
-process has one request under way at a time. Their distance in it is that of their keys, which is also that of their
-invocations unless one op sent them all.
+A request is the sends of one process that began at one time and were in flight together, because a process has one
+request in flight at a time. The distance of two messages in a request is that of their keys. It must equal that of
+their invocations, unless one op sent them all.
 
-Cannot see: that the first or the last messages of a request of unknown outcome are missing; a hole within it; requests
-whose keys do not ascend one by one, or whose invocations do not follow one another.
+Cannot see: missing first or last messages of a request with unknown outcome; a hole within such a request; requests
+whose keys do not ascend one by one, or whose invocations are not consecutive.
 
 Source: CommitLog.putMessages of Apache RocketMQ 4.9, which numbers and appends a batch under one lock.
 """
@@ -33,7 +33,7 @@ ANOMALY = "torn_batch"
 
 
 def batch_rows(columns: Columns, _context: Context) -> Columns:
-    """Messages of requests with something wrong, of those of unknown outcome, and of those that a chunk may cut."""
+    """Select the messages of requests that are wrong, have an unknown outcome, or may be cut by a chunk."""
     acked = _acked(columns.sends)
     lower, upper = _torn_pairs(columns.sends, acked)
     ends = acked[:0] if columns.chunk is None else _ends_of_processes(columns.sends, acked)
@@ -42,7 +42,7 @@ def batch_rows(columns: Columns, _context: Context) -> Columns:
 
 
 def batch_deliveries(columns: Columns, context: Context, gathered: Columns) -> Columns:
-    """The same messages, and the deliveries of those of unknown outcome; `gathered` are those of all queues."""
+    """Select these messages and the deliveries of those with unknown outcome; `gathered` has those of all queues."""
     sends = gathered.sends
     unknown = np.unique(sends.message[_of_unknown_batches(sends)])
     theirs = is_among(columns.deliveries.message, unknown)
@@ -50,7 +50,7 @@ def batch_deliveries(columns: Columns, context: Context, gathered: Columns) -> C
 
 
 def check_batches(columns: Columns, context: Context) -> Verdict:
-    """Judge acknowledged requests by their answers, those of unknown outcome by what was delivered of them."""
+    """Judge acknowledged requests by their answers, and those with unknown outcome by their deliveries."""
     tally = Tally.of([*_acked_apart(columns, context), *_unknown_apart(columns, context)])
     return Verdict(
         checker="batches",
@@ -61,7 +61,7 @@ def check_batches(columns: Columns, context: Context) -> Verdict:
 
 
 def _acked(sends: MessageEvents) -> Ints:
-    """Rows of what was answered with a position; of each queue request by request, in the order of the request."""
+    """Return rows that were answered with a position; for each queue by request and in its order."""
     placed = (sends.outcome <= Outcome.WEAK) & (sends.log != UNKNOWN) & (sends.queue_offset >= 0)
     return _by_request(sends, np.flatnonzero(placed))
 
@@ -73,7 +73,7 @@ def _by_request(sends: MessageEvents, rows: Ints) -> Ints:
 
 
 def _together(sends: MessageEvents, lower: Ints, upper: Ints) -> Mask:
-    """Which pairs of rows are of one request to one queue, and known to be as far apart as `_apart` says."""
+    """Whether pairs of rows are of one request to one queue, at the distance that `_apart` returns."""
     begun, ended = sends.invoke_index, sends.op_index
     never_ended = ended[lower] == begun[lower]
     together = never_ended | (begun[upper] < ended[lower])
@@ -85,12 +85,12 @@ def _together(sends: MessageEvents, lower: Ints, upper: Ints) -> Mask:
 
 
 def _apart(sends: MessageEvents, lower: Ints, upper: Ints) -> Ints:
-    """How far apart pairs of rows are in their request."""
+    """Return the distance of pairs of rows in their request."""
     return sends.message[upper] - sends.message[lower]
 
 
 def _torn_pairs(sends: MessageEvents, acked: Ints) -> tuple[Ints, Ints]:
-    """Neighbours in their requests that lie further up, and not where they belong."""
+    """Return neighbours in their requests of which the later one lies above the earlier one, at another distance."""
     lower, upper = acked[:-1], acked[1:]
     up = sends.queue_offset[upper] - sends.queue_offset[lower]
     torn = _together(sends, lower, upper) & (up > 0) & (up != _apart(sends, lower, upper))
@@ -99,7 +99,7 @@ def _torn_pairs(sends: MessageEvents, acked: Ints) -> tuple[Ints, Ints]:
 
 
 def _ends_of_processes(sends: MessageEvents, acked: Ints) -> Ints:
-    """The lowest and the highest message of each process: their requests may go on in another chunk."""
+    """Return the lowest and the highest message of each process: their requests may continue in another chunk."""
     rows = acked[np.lexsort((sends.queue_offset[acked], sends.process[acked]))]
     process = sends.process[rows]
     first = np.diff(process, prepend=-2) != 0
@@ -109,7 +109,7 @@ def _ends_of_processes(sends: MessageEvents, acked: Ints) -> Ints:
 
 
 def _of_unknown_batches(sends: MessageEvents) -> Ints:
-    """Rows of requests of several messages whose outcome is unknown; request by request, in its order."""
+    """Return rows of requests with several messages and unknown outcome, request by request, in order."""
     rows = _by_request(sends, np.flatnonzero(sends.outcome == Outcome.UNKNOWN))
     pairs = _together(sends, rows[:-1], rows[1:])
     several = np.zeros(len(rows), np.bool_)
@@ -136,7 +136,7 @@ def _acked_apart(columns: Columns, context: Context) -> Iterator[Finding]:
 
 
 def _unknown_apart(columns: Columns, context: Context) -> Iterator[Finding]:
-    """One finding for each request and queue that holds what no attempts can have stored."""
+    """Yield one finding for each request and queue whose positions no attempts can have produced."""
     sends = columns.sends
     rows = _of_unknown_batches(sends)
     cuts = 1 + np.flatnonzero(~_together(sends, rows[:-1], rows[1:]))

@@ -1,11 +1,11 @@
-"""Causality: nothing is delivered before it is sent.
+"""Causality: no message is delivered before it is sent.
 
-**delivered_before_send**: a listener was called with a message whose send had not begun. Judged by the order of the
-history, which no clock can falsify: the harness writes a send down before it asks a client for it, and a client that
-sends by itself waits until the harness has written it down; so whatever a send causes comes later.
+**delivered_before_send**: a listener was called with a message whose send had not begun. The order of the history
+decides, which no clock can falsify: the harness records a send before it asks a client for it, and a client that sends
+by itself waits until the harness has recorded the send. So every consequence of a send comes later in the history.
 
-Cannot see: a message that no producer sent (`phantom`), and a body that is not intact, because it proves nothing about
-its key.
+Cannot see: a message that no producer sent (`phantom`); a body that is not intact, because it proves nothing about its
+key.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def tally_causality(columns: Columns, context: Context) -> Tally:
 
 
 def _early(columns: Columns, context: Context) -> Iterator[Finding]:
-    """The first early delivery of each message."""
+    """Yield the first early delivery of each message."""
     sends, deliveries = columns.sends, columns.deliveries
     order = np.argsort(sends.message, kind="stable")
     sent = sends.message[order]
@@ -56,7 +56,7 @@ def _early(columns: Columns, context: Context) -> Iterator[Finding]:
 
 
 def early_candidates(columns: Columns, _context: Context, cleared: Mask) -> Ints:
-    """Cleared messages that were delivered, where they were sent to, before their send began."""
+    """Select cleared messages that were delivered from their own topic before their send began."""
     sends, deliveries, index = columns.sends, columns.deliveries, index_of(columns)
     rows = np.flatnonzero(cleared & index.placed)
     began = np.full(index.size, NEVER, np.int64)

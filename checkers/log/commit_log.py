@@ -1,12 +1,12 @@
-"""Holes in a commit log: a power loss may cost a suffix of the log, never something out of its middle.
+"""Holes in a commit log: a power loss may cost a suffix of the log, but nothing from its middle.
 
-**log_hole**: an acknowledged copy that no consumer got from its broker, excused as part of a lost suffix,
-although the log reached beyond it: a recovery observation says so, or a message that was acknowledged
-before the fault, further up in the log, has survived. That one has survived for certain when the drained
-queue goes on past its offset and the offset holds no other message.
+**log_hole**: an acknowledged copy that no consumer received from its broker, excused as part of a lost suffix, although
+the log reached beyond it. A recovery observation proves that, or a message further up in the log that was acknowledged
+before the fault and survived. A message certainly survived if the drained queue continues past its offset and the
+offset holds no other message.
 
-Works on copies: a retried send may have reached its readers from another broker, and yet this broker
-must not have lost what it acknowledged. Only copies with a known physical offset can be judged.
+The kernel judges copies. If a producer retried a send, readers may have received it from another broker, but this
+broker must not have lost what it acknowledged. Only copies with a known physical offset can be judged.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def tally_log_holes(columns: Columns, context: Context) -> Tally:
 
 
 def _delivered_from_broker(columns: Columns, acked: MessageEvents) -> Mask:
-    """Which copies a consumer got from the broker that acknowledged them, shape (acked,)."""
+    """Whether a consumer received each copy from the broker that acknowledged it, shape (acked,)."""
     brokers = columns.names.stream_of_log
     size = len(columns.names.streams)
     read = columns.deliveries.where(columns.deliveries.message != UNKNOWN)
@@ -54,7 +54,7 @@ def _delivered_from_broker(columns: Columns, acked: MessageEvents) -> Mask:
 
 
 def _passed(columns: Columns, context: Context, acked: MessageEvents) -> Mask:
-    """Which copies some group that wants them has read past, shape (acked,)."""
+    """Whether a group that wants the copy has read past it, shape (acked,)."""
     passed = np.zeros(len(acked), np.bool_)
     for group in context.facts.groups:
         passed |= context.wants(columns, acked, group) & context.resolved(columns, acked, group)
@@ -92,7 +92,7 @@ class _Log:
                 )
 
     def _reached_beyond(self, physical_offset: int, rule: LossRule) -> str | None:
-        """Say what proves that the log kept what lies above `physical_offset`."""
+        """Say what proves that the log kept bytes above `physical_offset`."""
         recovered = self._recovered_end(rule.hits)
         if recovered is not None:
             above = recovered > physical_offset
@@ -103,10 +103,10 @@ class _Log:
         return f"key {survivor}, further up and acknowledged before the fault, has survived"
 
     def _recovered_end(self, hits: tuple[DamageEvent, ...]) -> int | None:
-        """Where the log of the best damaged replica ended in this episode, if observed.
+        """Return where the log of the best damaged replica ended in this episode, if observed.
 
-        A node may recover more than once; what counts is the shortest log it ever had, since later ones hold new
-        messages in place of what was lost.
+        A node may recover more than once. The shortest log that it ever had counts, since later ones hold new messages
+        in place of the lost ones.
         """
         nodes = {hit.node for hit in hits} & set(self._context.promises.holders(self._broker))
         first_ns = min(hit.start_ns for hit in hits)
@@ -135,7 +135,7 @@ class _Log:
         return self._columns.names.key(int(survived.message[last]))
 
     def _is_last_at_its_position(self) -> Mask:
-        """Which copies share their (queue, offset) with no other message, shape (acked,)."""
+        """Whether copies share their (queue, offset) with no other message, shape (acked,)."""
         columns = self._columns
         positions = placements_of(
             columns, np.arange(len(columns.sends)), np.arange(len(columns.deliveries))
@@ -152,7 +152,7 @@ class _Log:
 
 
 def _furthest_before(copies: MessageEvents, fault_ns: int) -> int | None:
-    """The row of the copy furthest up in the log of those acknowledged before a time; the first such op."""
+    """Return the row of the copy furthest up in the log among those acknowledged before a time."""
     rows = np.flatnonzero(copies.time_ns < fault_ns)
     if not len(rows):
         return None
@@ -162,7 +162,7 @@ def _furthest_before(copies: MessageEvents, fault_ns: int) -> int | None:
 
 
 def possible_survivors(columns: Columns, context: Context, cleared: Mask) -> Ints:
-    """Messages that may prove a hole elsewhere in their log: the furthest up in each queue before each fault."""
+    """Select messages that may prove a hole elsewhere in their log: the last in each queue before each fault."""
     sends = columns.sends
     if not context.promises.any_suffix_excused():
         return np.zeros(0, np.int64)
@@ -181,7 +181,7 @@ def possible_survivors(columns: Columns, context: Context, cleared: Mask) -> Int
 
 
 def _below_the_end(columns: Columns, context: Context, sends: MessageEvents) -> Mask:
-    """Which of some placed sends lie below the end of their queue after a complete drain."""
+    """Whether sends with a position lie below the end of their queue after a complete drain."""
     names = columns.names
     ends = np.zeros(len(names.logs) + 1, np.int64)  # the last: no queue
     for drain in context.timeline.drains.values():

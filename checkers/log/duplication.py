@@ -1,16 +1,16 @@
-"""Duplication: a group got a message more than once. At-least-once allows it, but not without a reason.
+"""Duplication: a group received a message more than once. At-least-once allows that only for a reason.
 
-An extra delivery is either another *copy* (another position in a log: the message was stored again) or a
-*redelivery* of the same position. A copy is explained by an ambiguous, weakly acknowledged or retried send,
-up to the number of attempts. Where a client does not report that number, copies make the answer unknown.
-A redelivery is explained by a listener that did not finish, by the retry count, by a change of owner (members
-say what they own), or by two owners at once for as long as a rebalance may take. Members that do not say what they
-own may have lost a queue and got it back when another member of their group came or went, for as long as a rebalance
-takes. An owner goes back by itself only where excuse_table.py says why.
-What a broker keeps back at first it may move twice: moved_copies.py.
+An extra delivery is another *copy* (another position in a log: the broker stored the message again) or a *redelivery*
+of the same position. An ambiguous, weakly acknowledged or retried send explains copies, up to the number of its
+attempts. If a client does not report that number, copies make the verdict unknown. A redelivery is explained by a
+listener that did not finish, by the retry count, by a change of owner (members report the queues that they own), or by
+two owners at once for as long as a rebalance may take. A member that does not report its queues may have lost a queue
+and regained it when another member of its group came or went, for as long as a rebalance takes. An owner goes back by
+itself only where excuse_table.py explains it. moved_copies.py explains second copies of delayed messages and
+transactions.
 
-**duplicate_unexplained** is a violation; **duplicate** (explained) is allowed and only counted. An owner
-that starts again below an offset that was surely committed (committed.py) is never explained.
+**duplicate_unexplained** is a violation; **duplicate** (explained) is allowed and only counted. Nothing explains an
+owner that starts again below an offset that was surely committed (committed.py).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ UNREPORTED = "whose client does not say how often it tried"
 
 
 class Given(NamedTuple):
-    """A delivery of what was delivered more than once."""
+    """A delivery of a message that was delivered more than once."""
 
     row: int
     topic: int
@@ -89,7 +89,7 @@ def tally_duplication(columns: Columns, context: Context) -> Tally:
 
 
 def _unreported(findings: Sequence[Finding]) -> dict[str, int]:
-    """How many messages have copies that only the missing number of attempts excuses."""
+    """Count messages whose copies only the unreported number of attempts excuses."""
     count = sum(
         finding.judgement is Judgement.ALLOWED and UNREPORTED in finding.detail
         for finding in findings
@@ -104,7 +104,7 @@ def _attempts_unknown(tally: Tally, _context: Context) -> str | None:
 
 
 def _readers(columns: Columns, context: Context, deliveries: MessageEvents) -> tuple[int, Ints]:
-    """How many readers there are, and which one got each delivery: a group, or a member of one that broadcasts."""
+    """Return the number of readers and the reader of each delivery: a group, or a member of one that broadcasts."""
     groups = len(columns.names.groups)
     if not context.facts.broadcasting:
         return groups, deliveries.group
@@ -118,9 +118,9 @@ def _readers(columns: Columns, context: Context, deliveries: MessageEvents) -> t
 
 
 def _repeated(columns: Columns, context: Context, deliveries: MessageEvents) -> tuple[Ints, Ints]:
-    """Rows of what one reader got of one message, in delivery order, when that is more than one row.
+    """Return rows of each reader's deliveries of one message, in delivery order, if there are several.
 
-    The second array tells where among them each such pair starts, and the end.
+    The second array holds the index at which each such pair starts, and the end.
     """
     readers, reader = _readers(columns, context, deliveries)
     _, (message,) = dense_numbers(deliveries.message)
@@ -136,7 +136,7 @@ def _repeated(columns: Columns, context: Context, deliveries: MessageEvents) -> 
 
 
 def first_sends(columns: Columns, messages: Ints) -> Ints:
-    """The row of the first send of each message, UNKNOWN if there is none, shape (messages,)."""
+    """Return the row of the first send of each message, UNKNOWN if there is none, shape (messages,)."""
     distinct, first = np.unique(columns.sends.message, return_index=True)
     if not len(distinct):
         return np.full(len(messages), UNKNOWN, np.int64)
@@ -167,7 +167,7 @@ def _judge_repeats(
 def _copies(
     columns: Columns, context: Context, repeats: Sequence[Given], sent: int
 ) -> Iterator[tuple[str, bool]]:
-    """Judge how often the message was stored, if that is more than once."""
+    """Judge the copies of a message that was stored more than once."""
     internal = columns.names.internal_topic
     positions = {of.position for of in repeats if not internal[of.topic]}
     if len(positions) < 2:
@@ -190,7 +190,7 @@ def _copies(
 
 
 def _stored(columns: Columns, repeats: Sequence[Given]) -> dict[str, list[Copy]]:
-    """The copies of a message in topics of the load, by broker."""
+    """Return the copies of a message in topics of the load, by broker."""
     names, found = columns.names, dict[tuple[int, int], Copy]()
     for of in repeats:
         if not names.internal_topic[of.topic]:
@@ -209,9 +209,9 @@ def _judge_moves(
     stored: Mapping[str, Sequence[Copy]],
     kept: Kept,
 ) -> tuple[str, bool]:
-    """What a broker kept back at first it may store more than once, when it dies before it writes down that it did.
+    """Judge copies of a delayed or half message: a broker that dies before it records the move may move it twice.
 
-    What counts is how many messages the brokers must have kept back: each attempt may have left one.
+    The bound is the number of messages that the brokers must have kept, because each attempt may have left one.
     """
     attempts, outcome = int(sends.tries[row]), Outcome(int(sends.outcome[row]))
     count, words = 0, ""
@@ -281,7 +281,7 @@ def _judge_redelivery(
 
 
 def _may_have_rebalanced(context: Context, group: str, before: Given, again: Given) -> bool:
-    """Whether another member of the group opened or ended so late that its queues were shared out after `before`."""
+    """Whether another member of the group opened or ended so late that the group rebalanced after `before`."""
     others = {
         (opened.process, opened.time_ns)
         for opened in context.timeline.subscriptions
@@ -298,7 +298,7 @@ def _may_have_rebalanced(context: Context, group: str, before: Given, again: Giv
 def _judge_same_owner(
     columns: Columns, context: Context, queue: LogKey, before: Given, again: Given
 ) -> tuple[str, bool]:
-    """Nothing is given twice to one owner of a queue, unless the position where it pulls was set back."""
+    """Judge a repeated delivery to one owner: it is wrong unless the owner's position in the queue was set back."""
     nodes, group = (context.timeline.nodes.get(again.process),), columns.names.groups[again.group]
     anomaly = set_back(
         columns, context, group, again.position, before.invoke_ns, "duplicate_unexplained"
@@ -313,7 +313,7 @@ def _judge_same_owner(
 def _judge_overlap(
     context: Context, pair: tuple[str, LogKey], gain: Ownership, before: Given, again: Given
 ) -> tuple[str, bool]:
-    """Two members had the queue at once: while `double_ownership` allows it, each may be given what the other had."""
+    """Judge two owners at once: while `double_ownership` allows it, each may get the other's messages."""
     first = context.timeline.gained_before(*pair, before.process, before.invoke_index)
     if first is None:
         return f"process {before.process} never had the queue", False

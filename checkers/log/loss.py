@@ -1,21 +1,23 @@
-"""Loss: an acknowledged message that no consumer got, or a stored one that one consumer group never got.
+"""Loss: an acknowledged message that no consumer received, or a stored one that one group never received.
 
-**lost**: acknowledged with SEND_OK, and no delivery to any group, although some group has passed the
-place where it was stored. **unseen**: delivered to some group, yet never consumed by this group, although
-the group has passed it. A listener that failed or died has not consumed.
+**lost**: the message was acknowledged with SEND_OK, and no group received it, although some group has passed its
+position. **unseen**: some group received it, but this group never consumed it, although it has passed its position. A
+listener that failed or died has not consumed the message.
 
-A send with another outcome than SEND_OK is never lost: weak ones may vanish, unknown ones that show up
-are *recovered*. A group whose members choose their positions themselves (`RunFacts.assigned`) leaves nothing unseen.
-Once a consumer was given its message it is proven to be stored, and every group is to
-consume it (`checkers/derived/proven.py`). What the kernel cannot see: a message that is delivered from another copy
-of a retried send (`log_hole` looks at copies), and messages above the committed offset of an undrained queue;
-those are *pending*, and the verdict is unknown. So it is of a message whose retries were used up at a broker whose dead
-letters the harness could not read to their end (`try_read`): it may be one of them.
+A send with another outcome than SEND_OK is never lost: after a weak status the message may vanish, and one with unknown
+outcome that appears is *recovered*. A group whose members choose their positions themselves (`RunFacts.assigned`)
+leaves nothing unseen. Once any consumer has received a message it is proven to be stored, and every group must consume
+it (`checkers/derived/proven.py`).
+
+Cannot see: a loss that another copy of a retried send hides (`log_hole` judges copies); messages above the committed
+offset of an undrained queue. These are *pending*, and the verdict is unknown. It is also unknown for a message whose
+retries were used up at a broker whose dead letters the harness could not read to their end (`try_read`): it may be one
+of them.
 
 A finding names the replicas that hold the message after the run and, in faithful mode, the behaviour of RocketMQ 4.9
-that explains the loss (checkers/guarantees/promises.py). Not every explanation is an excuse. A message that a broker
-took back for a retry, and that never came again, was lost with a tail of its log only while the copy was not yet
-flushed (checkers/guarantees/unflushed.py).
+that explains the loss (checkers/guarantees/promises.py). Not every explanation is an excuse. If a broker took a message
+back for a retry and lost it with a tail of its log, the loss is excused only while the copy was unflushed
+(checkers/guarantees/unflushed.py).
 """
 
 from __future__ import annotations
@@ -92,14 +94,14 @@ def tally_loss(columns: Columns, context: Context) -> Tally:
 
 
 def _flags(size: int, messages: Ints) -> Mask:
-    """Which messages occur in `messages`, shape (size,)."""
+    """Whether each message occurs in `messages`, shape (size,)."""
     flags = np.zeros(size + 1, np.bool_)
     flags[messages] = True  # UNKNOWN is -1: the spare last place
     return flags[:-1]
 
 
 def _consumed(columns: Columns, group: str, *, gets_once: bool) -> Mask:
-    """Which deliveries this group has consumed; of a broadcasting one, which it was given: what fails is dropped."""
+    """Whether this group has consumed each delivery. A broadcasting group drops failed ones, so all count."""
     groups, deliveries = columns.names.groups, columns.deliveries
     group_id = groups.index(group) if group in groups else UNKNOWN
     given: Mask = deliveries.group == group_id
@@ -107,7 +109,7 @@ def _consumed(columns: Columns, group: str, *, gets_once: bool) -> Mask:
 
 
 def _used_up_unread(columns: Columns, context: Context, group: str) -> Ints:
-    """Deliveries that used up the retries of this group, on brokers whose dead letters were not read to their end."""
+    """Select deliveries that used up this group's retries at brokers whose dead letters were not read to their end."""
     brokers = [
         tried.broker
         for tried in context.timeline.tried_reads
@@ -206,10 +208,10 @@ def _finding(
 
 
 def _copy_rule(columns: Columns, context: Context, message: int, group: str) -> LossRule | None:
-    """What the copies may suffer that brokers made when the group's listener failed for a message the last time.
+    """Return what may happen to the copies that brokers made when the group's listener last failed for a message.
 
-    The group has passed the message because of them. None: no broker is known to have made one, or a client made one,
-    of which no report says where it is.
+    Because of these copies the group has passed the message. None: no broker is known to have made one, or a client
+    made one whose position it did not report.
     """
     deliveries, names = columns.deliveries, columns.names
     sent_back = context.timeline.sent_back.get(names.key(message) or "", ())

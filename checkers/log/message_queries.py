@@ -1,24 +1,23 @@
-"""Queries by key, id and time must find the messages that a queue holds.
+"""Queries by key, id and time find the messages that a queue holds.
 
-**not_found_by_id**: an acknowledged message is in its queue after the drain, and its id leads to nothing.
-**not_found_by_key**: its key does not find it, although the broker keeps an index. Whether it is in its queue at all is
-the question of `loss`.
-**wrong_time_search**: a broker was asked which offset of a queue belongs to a time, the store time of a message that
-is there (SEARCH_OFFSET_BY_TIMESTAMP), and its answer is not the first message with that store time. Allowed where a
-clock of the broker was wrong, because then store times do not ascend; faithful brokers may answer with any of several.
+**not_found_by_id**: an acknowledged message is in its queue after the drain, but a query by its id does not find it.
+**not_found_by_key**: a query by its key does not find it, although the broker keeps an index. `loss` judges whether it
+is in its queue at all. **wrong_time_search**: a broker was asked for the offset of a store time
+(SEARCH_OFFSET_BY_TIMESTAMP) that a message of the queue has, and its answer is not the first message with that time.
+Allowed where a clock of the broker was wrong, because store times then do not ascend. A faithful broker may answer with
+any of several messages of that time.
 
-**torn_answer**: an answer of a broker held a record that is none: its sizes do not add up, or it ends too early. A
+**torn_answer**: an answer of a broker held an invalid record: its sizes are inconsistent, or it ends too early. A
 broker must not serve such a record, whether it or its disk damaged it.
 
-**refused_read**: a message is in its queue, and a broker answers again and again that it has failed (SYSTEM_ERROR) when
-it is asked for this place, or for the offset of its store time. A group that comes to this place stays there. A broker
-that fails to read the place of a message that is missing from the queue is no finding here: `loss` judges whether the
-message may be missing.
+**refused_read**: a message is in its queue, and the broker fails again and again (SYSTEM_ERROR) when it is asked for
+its offset, or for the offset of its store time. A group that reaches this offset stays there. It is no finding if the
+message is missing from the queue: `loss` judges whether it may be missing.
 
-Look-ups that hold fewer messages than were asked for leave the answer unknown, and so does a broker that answers no
-search by time, or refuses it with another code.
+The verdict is unknown if answers to queries hold fewer messages than asked for, or if a broker does not answer searches
+by time or refuses them with another code.
 
-Cannot see: searches for times at which nothing was stored, and of other messages than two of each queue.
+Cannot see: searches for times at which no message was stored; searches for other messages than two of each queue.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ NOT_A_RECORD = "the answer makes no sense: RecordError"
 
 
 def check_look_ups(_columns: Columns, context: Context) -> Verdict:
-    """Judge what brokers found by key and by id."""
+    """Judge the answers of brokers to queries by key and by id."""
     look_ups = context.timeline.look_ups
     findings = [
         finding
@@ -71,7 +70,7 @@ def check_look_ups(_columns: Columns, context: Context) -> Verdict:
 
 
 def _not_asked(context: Context) -> str | None:
-    """Say which brokers were not asked, in a run that asks all of them; None when all were."""
+    """Say which brokers were not asked, in a run that asks all of them; None if all were."""
     facts = context.facts
     asked = {(look_up.topic, look_up.broker) for look_up in context.timeline.look_ups}
     due = ((topic, broker) for topic in facts.topics for broker in sorted(facts.replica_sets))
@@ -82,7 +81,7 @@ def _not_asked(context: Context) -> str | None:
 
 
 def _incomplete(look_ups: Sequence[LookUp]) -> str | None:
-    """Say which look-up lacks an answer to what was asked for; None if none does."""
+    """Say which query lacks an answer; None if none does."""
     for one in look_ups:
         answered = len(one.found) + len(one.torn)
         if one.error is None and one.asked is not None and answered < one.asked:

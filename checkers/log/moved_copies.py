@@ -1,22 +1,22 @@
-"""Second copies of what a broker keeps back at first: delayed messages, and halves of transactions that were committed.
+"""Second copies of messages that a broker first keeps in an internal queue: delayed messages and committed halves.
 
-A broker moves such a message to its topic, and writes down later that it has. If it dies in between, it moves the
-message once more when it is back. So each copy after the first needs a death of its broker (`moved_twice` of
-excuse_table.py). Each attempt of a send may be a message of its own, moved beside the others. The death must have been
+A broker moves such a message to its topic, and records its progress later. If it dies in between, it moves the message
+again after its restart. So each copy after the first needs a death of its broker (`moved_twice` of excuse_table.py).
+Each attempt of a send may be a message of its own, moved in addition to the others. The death must come
 
-* no longer after the copy before than the broker takes to write its progress down. While a copy cannot become safe
-  (`progress_held`), there is nothing to write down, and this time does not count; and
-* no longer before this copy than the broker takes, once it is back, to come to the message again: delayed messages at
-  once, halves when producers are asked about them again. Time in which it cannot is not counted.
+* no later after the previous copy than the broker takes to record its progress. Time in which a copy cannot become safe
+  (`progress_held`) does not count, since the broker has nothing to record then;
+* no earlier before this copy than the broker takes, after its restart, to reach the message again: at once for delayed
+  messages, and with the next check of their producers for halves. Time in which it cannot do so does not count.
 
-A delayed message is moved once, so the death lies between the copies. A half is moved at each look at it, too, to the
-end of its own queue: a broker that died then has it twice, asks about both, and both are committed, one right after the
-other. So the death may be any since the half was sent.
+A delayed message is moved once, so the death lies between the copies. A half is also moved, to the end of its own
+queue, each time the broker checks it. A broker that dies then has the half twice, checks both, and both are committed,
+one right after the other. So that death may lie anywhere since the half was sent.
 
-Between two copies that were seen there may be others that were not, such as one that a power cut took.
+Between two observed copies there may be unobserved ones, such as one that a power cut destroyed.
 
-When a copy was stored is known where deliveries say so and no clock was wrong. If it is not known, it was after the
-message was due and before the copy was first delivered, and the second limit is not asked.
+The time at which a copy was stored is known if deliveries report it and no clock was wrong. Otherwise it lies between
+the time at which the message was due and the first delivery of the copy, and the second condition is not checked.
 
 Source: ScheduleMessageService.persist (flushDelayOffsetInterval), TransactionalMessageServiceImpl.check.
 """
@@ -40,14 +40,14 @@ DELIVERED_AGAIN_S = (
 
 
 class Copy(NamedTuple):
-    """A place where a group found the message."""
+    """A position at which a group received the message."""
 
     given_ns: int  # first
     stored_ms: int  # by the wall clock of the broker; UNKNOWN if deliveries do not say
 
 
 class Kept(NamedTuple):
-    """What is known of the message."""
+    """The known facts about the message."""
 
     since_ns: int  # before that nothing was moved
     is_delayed: bool
@@ -56,7 +56,7 @@ class Kept(NamedTuple):
 def kept_messages(
     context: Context, broker: str, copies: Iterable[Copy], kept: Kept
 ) -> tuple[int, Window | None]:
-    """How many messages the broker must have kept back to have moved all these copies, and a death if one had to be.
+    """Return how many messages the broker must have kept to have moved all these copies, and a death if one is needed.
 
     Of n messages, two of any n + 1 copies are of the same one, so a death lies between the first and the last of them.
     """
@@ -70,7 +70,7 @@ def kept_messages(
 
 
 def _stored(context: Context, broker: str, copy: Copy, since_ns: int) -> Span:
-    """When a copy was stored: the earliest and the latest time."""
+    """Return the earliest and the latest time at which a copy was stored."""
     facts = context.facts
     nodes = facts.replica_sets.get(broker, ())
     wrong = any(CLOCK in one.effects and set(one.targets) & set(nodes) for one in facts.faults)
@@ -109,7 +109,7 @@ def _death_between(
 
 
 def is_alone(context: Context) -> bool:
-    """Whether a copy is safe without a follower. RocketMQ counts what it moves while its progress is being written."""
+    """Whether a copy is safe without a follower. RocketMQ counts moved messages while it records its progress."""
     facts = context.facts
     return facts.replication != "sync" and facts.mode == "hardened"
 
@@ -127,12 +127,12 @@ def _again_s(context: Context, kept: Kept) -> float:
 
 
 def _free_ns(start_ns: int, end_ns: int, held: Sequence[Span]) -> int:
-    """How much of a time counts."""
+    """Return how much of an interval counts."""
     return sum(span.length_ns for span in without([Span(start_ns, end_ns)], held))
 
 
 def _later(start_ns: int, by_ns: int, held: Sequence[Span]) -> int:
-    """When so much time has passed that counts."""
+    """Return the time at which this much counted time has passed."""
     left_ns = by_ns
     for span in without([Span(start_ns, start_ns + by_ns + sum(s.length_ns for s in held))], held):
         if span.length_ns >= left_ns:

@@ -1,21 +1,20 @@
-"""Offset sanity: a group commits offsets of messages that it has consumed, and no others.
+"""Offsets: a group commits the offsets of messages that it has consumed, and no others.
 
-**commit_ahead**: an offset was committed beyond everything that the group had consumed from the queue by then: the
-messages in between are skipped. **commit_rewound**: a commit sets the group's offset back, and no member rightly
-took the queue over at such an offset (rewinds.py). **commit_beyond_end**: at the drain the group's offset is higher
-than the queue is long, so the next messages will be skipped (allowed where the leader's disk, which held the rest, is
-lost for good and a member had come as far). **commit_behind**: the drain says that the lag is 0, and the offset is
-below the end of the queue.
+**commit_ahead**: a group committed an offset beyond everything that it had consumed from the queue by then, so it skips
+the messages in between. **commit_rewound**: a commit sets the group's offset back, and no member rightly took the queue
+over at such an offset (rewinds.py). **commit_beyond_end**: at the drain the group's offset is higher than the end of
+the queue, so the group will skip the next messages. Allowed where the leader's disk, which held the rest, is lost for
+good and a member had reached that offset. **commit_behind**: the drain reports a lag of 0, but the offset is below the
+end of the queue.
 
-A filter leaves out the rest: a group that has one skips only what it wants, and only where no later message came to lie
-in that place or before it.
+For a group with a filter only matching messages can be skipped, and only if no later message was stored at or below
+that offset.
 
-Starting points count as consumed: a group that begins at the end of a queue commits what it never read.
-The kernel takes the first commit of a queue without any delivery for such a start.
+Starting points count as consumed: a group that begins at the end of a queue commits an offset that it never read. The
+kernel takes the first commit of a queue without any delivery for such a start.
 
-Of a broadcasting group each member is asked for itself: its commits are those of its own file. A message that its
-listener failed for is passed over then, as ConsumeMessageConcurrentlyService of Apache RocketMQ does: it is not sent
-back.
+The kernel judges the members of a broadcasting group one by one, because each has a file of offsets. A member passes a
+message over that its listener failed for, as ConsumeMessageConcurrentlyService of Apache RocketMQ does.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ def tally_commits(columns: Columns, context: Context) -> Tally:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Consumption:
-    """What some chunks of a queue tell of all its commits; everything of shape (commits,). Merges in any order."""
+    """What some chunks of a queue contribute to all its commits; arrays of shape (commits,). Merges in any order."""
 
     commits: Commits  # by group
     reached: Ints
@@ -88,7 +87,7 @@ class Consumption:
 
 
 def scan_consumption(columns: Columns, context: Context, chunk: Chunk) -> Consumption:
-    """Look what the groups had consumed of a chunk of a queue before each commit."""
+    """Find what the groups had consumed of a chunk of a queue before each commit."""
     commits = _by_stream(columns, chunk.commits)
     reached, wanted = np.zeros(len(commits), np.int64), np.full(len(commits), NOTHING, np.int64)
     settled = np.full(len(commits), NOWHERE, np.int64)
@@ -102,7 +101,7 @@ def scan_consumption(columns: Columns, context: Context, chunk: Chunk) -> Consum
 
 
 def conclude_commits(state: Consumption, columns: Columns, context: Context) -> Tally:
-    """Judge the commits of a queue when all its chunks are known."""
+    """Judge the commits of a queue once all its chunks are scanned."""
     findings: list[Finding] = []
     for rows, _ in _streams(columns, state.commits):
         mine, wanted = state.commits.where(rows), partial(state.wanted.__getitem__, rows)
@@ -117,7 +116,7 @@ def _by_stream(columns: Columns, commits: Commits) -> Commits:
 
 
 def _streams(columns: Columns, commits: Commits) -> Iterator[tuple[Ints, int]]:
-    """The rows of each stream, and its number; commits are sorted by it."""
+    """Yield the rows of each stream, and its number; commits are sorted by it."""
     ids = stream_ids(columns, commits)
     _, cuts = number_runs(ids)
     for start, end in pairwise(cuts.tolist()):
@@ -132,9 +131,9 @@ def _judge_commits(
     settled: Ints,
     wanted: Callable[[], Ints],
 ) -> Iterator[Finding]:
-    """Judge what one group committed for one queue, against what it had consumed by then.
+    """Judge a group's commits in one queue by what it had consumed before each.
 
-    Of `columns` only the names are looked at.
+    Reads only the names of `columns`.
     """
     # A group that has consumed nothing begins where it says.
     next_offset = reached.copy()
@@ -154,7 +153,7 @@ def _judge_commits(
 
 
 def _wanted_below(columns: Columns, context: Context, commits: Commits) -> Ints:
-    """The highest offset below each commit of a stream at which lies what its group wants, or NOTHING."""
+    """Return for each commit of a stream the highest offset below it of a message that its group wants, or NOTHING."""
     sends, group = columns.sends, columns.names.groups[int(commits.group[0])]
     placed = (sends.outcome == Outcome.OK) & (sends.queue_offset != UNKNOWN)
     here = sends.where(placed & (sends.log == commits.log[0]))
@@ -169,16 +168,16 @@ def _wanted_below(columns: Columns, context: Context, commits: Commits) -> Ints:
 
 
 def _highest_below(offsets: Ints, limits: Ints) -> Ints:
-    """The highest of some offsets below each limit, or NOTHING."""
+    """Return the highest of some offsets below each limit, or NOTHING."""
     ascending = np.sort(offsets)
     found: Ints = np.concatenate(([NOTHING], ascending))[np.searchsorted(ascending, limits)]
     return found
 
 
 def _given_anew(acked: MessageEvents) -> Mask:
-    """Sends of a queue whose places, or places before them, went to later sends: a fault had cut the queue there.
+    """Select sends of a queue whose offsets, or lower ones, later sends got: a fault had cut the queue there.
 
-    Whether they were lost rightly is asked elsewhere; a group may have passed over what came in their places.
+    Another checker judges whether they were lost rightly. A group may have passed over the messages that replaced them.
     """
     if not len(acked):
         return np.zeros(0, np.bool_)
@@ -203,7 +202,7 @@ def _readers(columns: Columns, context: Context, commits: Commits) -> Iterator[I
 
 
 def _reached(columns: Columns, context: Context, commits: Commits, stream: int) -> Ints:
-    """One past the highest offset consumed before each commit of a stream, 0 if none; shape (commits,)."""
+    """Return one past the highest offset consumed before each commit of a stream, 0 if none; shape (commits,)."""
     ended = index_of(columns).streams.ended(stream)
     if not _is_broadcast(columns, context, commits):
         return _reached_by(columns, context, commits, ended)
@@ -217,9 +216,9 @@ def _reached(columns: Columns, context: Context, commits: Commits, stream: int) 
 
 
 def _reached_by(columns: Columns, context: Context, commits: Commits, rows: slice | Ints) -> Ints:
-    """The same of some ended deliveries and the commits that count on them.
+    """Return the same for some ended deliveries and the commits that count on them.
 
-    What a listener failed for may have been sent back, and is passed then; whether it comes again is asked elsewhere.
+    A failed message may have been sent back, and then counts. Another checker judges whether it comes again.
     """
     deliveries = columns.deliveries
     passed, at = deliveries.outcome[rows] == Outcome.OK, deliveries.op_index[rows]
@@ -259,7 +258,7 @@ def _finding(
 
 
 def check_drained_offsets(columns: Columns, context: Context) -> Verdict:
-    """Compare committed offsets with the ends of the queues, when the drain ended."""
+    """Compare committed offsets with the ends of the queues at the end of the drain."""
     drains = sorted(context.timeline.drains.items())
     findings = [
         finding
@@ -280,9 +279,10 @@ def check_drained_offsets(columns: Columns, context: Context) -> Verdict:
 
 
 def _gaps(context: Context) -> Iterator[str]:
-    """What complete drains leave out: queues that a member had, and whose broker serves.
+    """Yield the queues that complete drains leave out although a member owned them and their broker serves.
 
-    Where a broker makes a topic with its first message, others have none of its queues, whatever members believed.
+    If a broker creates a topic with its first message, other brokers have none of its queues, even if members believed
+    so.
     """
     known = sorted({queue for _, queue in context.timeline.ownership})
     if not context.facts.topics_everywhere:
@@ -321,7 +321,7 @@ def _judge_end(
 
 
 def _came_to(columns: Columns, facts: RunFacts, group: str, queue: LogKey) -> int:
-    """How far any member of a group has come in a queue; what a filter leaves out is not known."""
+    """Return how far any member of a group has come in a queue; unknown for messages that a filter excludes."""
     names, deliveries, commits = columns.names, columns.deliveries, columns.commits
     if group in facts.wanted_tags:
         return EVERYWHERE
@@ -337,7 +337,7 @@ def _came_to(columns: Columns, facts: RunFacts, group: str, queue: LogKey) -> in
 
 
 def rows_beyond_ends(columns: Columns, context: Context) -> Columns:
-    """Deliveries and commits of queues that ended before what was committed, where a disk may excuse it."""
+    """Select deliveries and commits of queues that ended before a committed offset, where a disk may excuse it."""
     asked = {
         queue
         for drain in context.timeline.drains.values()
@@ -355,7 +355,7 @@ def rows_beyond_ends(columns: Columns, context: Context) -> Columns:
 
 
 def _lost_for_good(facts: RunFacts, broker: str, until_ns: int) -> bool:
-    """Whether the leader's disk is; one that was only wiped is filled from what the others have."""
+    """Whether the leader's disk is lost for good. A wiped disk is not: the broker refills it from its replicas."""
     return any(
         fault.permanent and fault.fired_ns is not None and fault.fired_ns <= until_ns
         for fault in facts.faults

@@ -1,14 +1,14 @@
-"""Order in a message queue: offsets name one message each, follow real time, and are delivered in turn.
+"""Order in a message queue: an offset names one message, follows real time, and is delivered in turn.
 
-**inconsistent_offsets**: two messages at one (queue, offset). **nonmonotonic_send**: a process's send
-that was acknowledged before its next one began has the higher offset. **realtime_order**: the same
-across processes: appending to one log is linearizable. **out_of_order**: among first deliveries to a
-group, one owner (a process from one time that it gained the queue to the next) gets a lower offset after a higher one;
-so 2, 1, 2 is out of order. An assignment that leaves the queue with its process, or is of another topic or group, ends
-nothing. Redeliveries are the duplication checker's business.
+**inconsistent_offsets**: two messages at one (queue, offset). **nonmonotonic_send**: a send that was acknowledged
+before the next one of its process began has the higher offset. **realtime_order**: the same across processes: appending
+to one log is linearizable. **out_of_order**: among the first deliveries to a group, one owner gets a lower offset after
+a higher one, so 2, 1, 2 is out of order. An owner is a process from the time at which it gained the queue until it
+gains it again. An assignment that leaves the queue with its process, or concerns another topic or group, does not end
+an owner. The checker of duplication judges redeliveries.
 
-After a power loss that may cost a suffix of the log, offsets are used again: then the first two are
-allowed for messages that were exposed to it, if it struck before the later one was stored.
+After a power loss that may cost a suffix of the log, the broker uses offsets again. Then the first two are allowed for
+messages that the power loss may have destroyed, if it struck before the later one was stored.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _inconsistent_offsets(columns: Columns, context: Context) -> Iterator[Findin
 
 
 def _disputed(columns: Columns) -> MessagePositions:
-    """All sightings at positions where more than one message, or something unreadable, was seen."""
+    """Return all sightings at positions at which more than one message, or an unreadable one, was seen."""
     index = index_of(columns)
     disputed = np.zeros(index.size, np.bool_)
     disputed[index.send_position[index.strange_sends]] = True
@@ -80,7 +80,7 @@ def _sighting(columns: Columns, positions: MessagePositions, at: int) -> tuple[M
 def _judge_reuse(
     columns: Columns, context: Context, positions: MessagePositions, pair: tuple[int, int]
 ) -> Judgement:
-    """Whether the log may have lost one of two messages, so that its offset was used again."""
+    """Judge whether the log may have lost one of two messages, so that the broker used its offset again."""
     broker = columns.names.logs[int(positions.queue[pair[0]])].stream
     since_ns = min(_stored_since_ns(columns, positions, at) for at in pair)
     until_ns = max(_stored_by_ns(columns, positions, at) for at in pair)
@@ -102,7 +102,7 @@ def _stored_by_ns(columns: Columns, positions: MessagePositions, at: int) -> int
 def _is_fragile(columns: Columns, positions: MessagePositions, at: int) -> bool:
     """Whether the sighting is only a weak acknowledgement.
 
-    A broker delivers only what is as safe as it will ever be: delivered counts as acknowledged.
+    A delivery counts as an acknowledgement: a broker delivers only messages that are as safe as they will ever be.
     """
     events, row = _sighting(columns, positions, at)
     if events.outcome[row] != Outcome.WEAK:
@@ -135,9 +135,9 @@ def _misordered_sends(columns: Columns, context: Context) -> Iterator[Finding]:
 
 
 def _order_violated(sends: MessageEvents, rows: Ints, offset: Ints) -> tuple[Ints, Ints]:
-    """Sends of one queue, by acknowledgement, whose offset is not above that of one acknowledged before they began.
+    """Select sends, by acknowledgement, whose offset is not above that of one acknowledged before they began.
 
-    The second column holds, for each, the send with the highest such offset.
+    All are of one queue. The second column holds for each the send with the highest such offset.
     """
     highest = np.maximum.accumulate(offset)
     back = 1 + np.flatnonzero(offset[1:] <= highest[:-1])
@@ -167,7 +167,7 @@ def _misordered_send(columns: Columns, context: Context, earlier: int, row: int)
 
 
 def _misordered_deliveries(columns: Columns, context: Context) -> Iterator[Finding]:
-    """Judge what a stream was given for the first time, and below what it had been given before."""
+    """Judge first deliveries of a stream that come after a delivery with a higher offset."""
     streams = index_of(columns).streams
     late = streams.late
     if not len(late):
@@ -186,7 +186,7 @@ def _misordered_deliveries(columns: Columns, context: Context) -> Iterator[Findi
 def _misordered_to_group(
     columns: Columns, context: Context, streams: Streams, firsts: Ints, late: Ints
 ) -> Iterator[Finding]:
-    """Judge the late among the first deliveries of one stream, owner by owner."""
+    """Judge the late ones among the first deliveries of one stream, owner by owner."""
     process = columns.deliveries.process
     owner_of_late = process[streams.row(late)]
     owner_of_first = process[streams.row(firsts)]
@@ -199,7 +199,7 @@ def _misordered_to_group(
 def _judge_owner(
     columns: Columns, context: Context, rows: Ints, candidates: Ints
 ) -> Iterator[Finding]:
-    """Report candidates that come after a higher offset, unless their owner gained the queue anew in between.
+    """Report candidates after a higher offset, unless their owner gained the queue again in between.
 
     `rows` are deliveries to one owner, in the order of calls; `candidates` are indices in it.
     """

@@ -1,8 +1,8 @@
-"""Polls of a queue in chunks: what one chunk cannot know of the owners that it sees, and the answers of the others.
+"""Polls of a queue in chunks: the questions of a chunk about earlier deliveries, and the answers of lower chunks.
 
-Chunks are ranges of offsets, and every group passed each cut point once, for good. So the past of a process that a
-chunk sees for the first time is the last that it was given in lower chunks, and what its group was not given there in
-all, it had not been given by then. All of it is small: a few rows for each process, and messages that were skipped.
+Chunks are ranges of offsets, and every group passed each cut point once, for good. So the history of a process that
+appears first in a chunk is its last delivery in lower chunks. A message that the group did not receive in the lower
+chunks, it had not received by then. Both need little memory: a few rows for each process, and the skipped messages.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from staticfire.checkers.model.columns import Columns, MessageEvents, joined
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Question:
-    """A delivery that is judged when the lower chunks are known, too."""
+    """A delivery that can be judged only with the lower chunks."""
 
     given: MessageEvents  # one row
     begins: bool  # its process had a delivery in this chunk before, and was assigned anew since
@@ -32,7 +32,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PollCutPoint:
-    """What a chunk asks, and what it answers to higher ones."""
+    """The questions of a chunk, and its answers to higher chunks."""
 
     number: int
     questions: tuple[Question, ...]
@@ -66,13 +66,13 @@ class PollsInChunks:
         return PollsInChunks(tally=self.tally.merge(other.tally), cut_points=tuple(cut_points))
 
     def skips(self, columns: Columns, context: Context) -> Iterator[Skip]:
-        """The answers to all questions, which is what was skipped; `cut_points` must be those of all chunks."""
+        """Answer all questions with the skipped messages; `cut_points` must be those of all chunks."""
         for answer in self._answers(columns, context):
             if isinstance(answer, Skip):
                 yield answer
 
     def holes(self, columns: Columns, context: Context) -> Iterator[Hole]:
-        """Deliveries before which nothing that is known was skipped, but a place that its group was never given."""
+        """Yield deliveries before which no known message was skipped, but an offset that the group never received."""
         for answer in self._answers(columns, context):
             if isinstance(answer, Hole):
                 yield answer
@@ -96,7 +96,7 @@ class _Past(NamedTuple):
 
 
 class _Below:
-    """What is known of all chunks below a cut point."""
+    """The known facts of all chunks below a cut point."""
 
     def __init__(self) -> None:
         self._last: dict[tuple[int, int], _Past] = {}  # by group and process

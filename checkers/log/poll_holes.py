@@ -1,4 +1,4 @@
-"""Holes: places of a queue that a reader passed and was never given, whatever lies there."""
+"""Holes: offsets of a queue that a reader passed and never received, whatever message is there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Gaps = Sequence[tuple[int, int]]
 
 
 class Given(NamedTuple):
-    """Which places of a queue, or of a chunk of one, a group was given."""
+    """The offsets of a queue, or of a chunk of one, that a group received."""
 
     lowest: int
     highest: int
@@ -25,7 +25,7 @@ class Given(NamedTuple):
 
 
 class Hole(NamedTuple):
-    """A delivery before which its reader passed places over."""
+    """A delivery before which its reader passed over offsets."""
 
     given: MessageEvents  # one row
     last: int  # the offset that its process was given before
@@ -49,9 +49,9 @@ def has_gap(gaps: Gaps, first: int, end: int) -> bool:
 def first_position(
     columns: Columns, context: Context, given: MessageEvents, first_offset: int
 ) -> int | None:
-    """Return the first place from an offset on that the reader of a delivery must be given; None where it need not.
+    """Return the first offset, from the given one on, that the reader of a delivery must receive, or None.
 
-    Only of queues that were drained it is known what is left in them.
+    Only of drained queues the remaining messages are known.
     """
     names, facts = columns.names, context.facts
     group, topic = names.groups[given.group[0]], names.topics[given.topic[0]]
@@ -65,7 +65,7 @@ def first_position(
 
 
 def judge_hole(columns: Columns, context: Context, hole: Hole) -> Judgement:
-    """Judge a hole by what may have become of the messages that a consumer had seen when it was given the one before.
+    """Judge a hole by what may have happened to messages that a consumer had seen by the previous delivery.
 
     A log that was cut meanwhile, and has grown since, holds other messages there.
     """

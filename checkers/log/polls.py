@@ -1,32 +1,32 @@
-"""Polls: an owner is given the messages of a queue one after the other; it skips none and never goes back.
+"""Polls: an owner receives the messages of a queue one after the other; it skips none and never goes back.
 
-An owner is a process from one time that it gained the queue to the next; an assignment that leaves the queue with its
-process ends nothing. What an owner is given is compared with what it was given before; its first delivery is compared
-with the offset that the group had committed by then.
+An owner is a process from the time at which it gained the queue until it gains it again. An assignment that leaves the
+queue with its process does not end an owner. Each delivery of an owner is compared with its previous one, and its first
+delivery with the offset that the group had committed by then.
 
-**poll_skip**: a stored message between the two, which its group had not been given before, was passed over; at the
-start of an owner: between the committed offset and the first delivery. Stored is what was acknowledged, and what any
-group was given from there, whatever its send came to. Excused as the loss of a message that was acknowledged would be,
-from when it was sent (without acknowledgement: from when it was first delivered), and where retention deleted it.
-A position between two deliveries of one owner that its reader was never given counts, too, whatever lies there: offsets
-of a queue have no holes, and a cut of the log takes its end alone. Excused as the loss of a message that a consumer had
-seen by the earlier of the two, and where a fault changed a record of the broker between the two.
-**nonmonotonic_poll**: the owner was given an offset that is not above the one before, and not because its listener had
-not finished it. Allowed when the group had not committed it; informational where excuse_table.py says why, and the
-owner went on from there, as far as members say what they own: a member whose offset is set back pulls what follows
-again, too.
-**int_poll_skip**, **int_nonmonotonic_poll**: the same within one call, where nothing is a reason to go back.
+**poll_skip**: the owner passed over a stored message between the two that its group had not received before. For the
+first delivery of an owner, "the two" are the committed offset and that delivery. A message counts as stored if it was
+acknowledged, or if any group received it, whatever the outcome of its send. Excused as the loss of an acknowledged
+message would be, from the time of its send (without an acknowledgement: from its first delivery), and where retention
+deleted it. An offset between two deliveries of one owner that its reader never received counts, too, whatever message
+is there: a queue has no holes in its offsets, and a cut of the log takes only its end. Excused as the loss of a message
+that a consumer had seen by the earlier delivery, and where a fault changed a record of the broker between the two.
+**nonmonotonic_poll**: the owner received an offset that is not above the previous one, and not because its listener had
+not finished that one. Allowed if the group had not committed it. Informational where excuse_table.py explains it and
+the owner continued from there, as far as members report their queues: a member whose offset is set back also pulls the
+following messages again. **int_poll_skip**, **int_nonmonotonic_poll**: the same within one call, where no reason to go
+back exists.
 
-Each member of a broadcasting group, or of one whose members choose their positions themselves, reads for itself: what
-the others were given explains nothing. In the latter a poll that did not succeed leaves the position where it was.
+In a broadcasting group, and in one whose members choose their positions themselves, each member reads for itself:
+deliveries to the others explain nothing. In the latter a poll that did not succeed leaves the position unchanged.
 
-What a group with a filter may not want, it may pass over. Before the first member can have asked for something else
-(fault `filter_change`), that is what the first filter does not take.
+A group with a filter may pass over messages that it does not want. Before the first member can have subscribed with
+another filter (fault `filter_change`), those are the messages that the first filter excludes.
 
-Cannot see: other skips of messages that a group wanted under one of two filters; where an owner begins and in queues
-that were not drained, skips of messages that were not acknowledged and that no group was given; those of groups that
-need not see the topic; where a group without any committed offset should have begun; what a member of a broadcasting
-group starts with, as it keeps its offset itself. That a message was skipped for good is the business of `loss`.
+Cannot see: other skips of messages that a group wanted under one of two filters; skips, at the start of an owner and in
+queues that were not drained, of messages that were not acknowledged and that no group received; skips of groups that
+need not read the topic; where a group without any committed offset should have begun; where a member of a broadcasting
+group starts, since it keeps its offset itself. `loss` judges whether a message was skipped for good.
 
 Source: Jepsen (redpanda, workload/queue.clj: poll-skip, nonmonotonic-poll and their int- forms), which excuses all
 groups; here commits and assignments are known.
@@ -80,7 +80,7 @@ def tally_polls(columns: Columns, context: Context) -> Tally:
 
 
 def scan_polls(columns: Columns, context: Context, chunk: Chunk) -> PollsInChunks:
-    """Judge the deliveries of a chunk of a queue, and ask of those whose owner may have a past in a lower chunk."""
+    """Judge the deliveries of a chunk of a queue, and ask about those whose owner may have read lower chunks."""
     polls = _Polls(replace(columns, commits=chunk.commits, cache=columns.cache), context)
     findings: list[Finding] = []
     questions: list[Question] = []
@@ -122,7 +122,7 @@ class _Polls:
         self._gaps_of: dict[tuple[int, int], Gaps] = {}
 
     def out_of_step(self) -> Iterator[tuple[int, int]]:
-        """Positions that do not follow the one before by one, and the one that the same process had before."""
+        """Yield positions that are not one above the previous one, and the previous one of the same process."""
         deliveries, streams = self._columns.deliveries, self._streams
         if not len(deliveries):
             return
@@ -147,7 +147,7 @@ class _Polls:
         return group
 
     def _last_of_same(self, starts: Ints, process: Ints) -> Ints:
-        """For each run of one process in one stream: where the process's run before that ended, or NONE_BEFORE."""
+        """Return for each run of one process in a stream the end of that process's previous run, or NONE_BEFORE."""
         ends = np.append(starts[1:], len(process)) - 1
         order = np.lexsort((starts, process[starts], self._streams.number[starts]))
         by_owner = starts[order]
@@ -178,7 +178,7 @@ class _Polls:
         yield from skips or self._passed_over(at, before, inside)
 
     def reads_below(self, at: int, before: int, chunk: Chunk) -> bool:
-        """Whether what is to be said of a delivery may depend on offsets below the chunk."""
+        """Whether the judgement of a delivery may depend on offsets below the chunk."""
         if before == NONE_BEFORE:
             return True
         row = self._row(at)
@@ -199,14 +199,14 @@ class _Polls:
         )
 
     def _lowest_asked_for(self, chunk: Chunk, group: int) -> int:
-        """No question about a group goes below this offset: the lowest that it was given, or has committed."""
+        """Return the lowest offset that a question about a group may concern: its lowest received or committed one."""
         commits = self._columns.commits
         mine = commits.offset[(commits.log == chunk.queue) & (commits.group == group)]
         lowest = chunk.given[group][0]
         return min(lowest, int(mine.min())) if len(mine) else lowest
 
     def last_rows(self) -> Mapping[int, MessageEvents]:
-        """By group: the last delivery to each process, in the order of calls. Of one queue."""
+        """Return by group the last delivery to each process, in the order of calls. For one queue."""
         deliveries, streams = self._columns.deliveries, self._streams
         found = {}
         for start, stop in pairwise(streams.starts.tolist()):
@@ -217,7 +217,7 @@ class _Polls:
         return found
 
     def unread(self, chunk: Chunk) -> Mapping[int, MessageEvents]:
-        """By group: stored messages that it wants and was never given, as far as questions may go."""
+        """Return by group the stored messages that it wants and never received, as far as questions may reach."""
         return {
             group: self._stored.events(found)
             for group in chunk.given
@@ -242,7 +242,7 @@ class _Polls:
         return at if rows is None else int(rows[at])
 
     def _same_term(self, row: int, earlier: int) -> bool:
-        """Whether the process did not gain the queue anew between two of its deliveries."""
+        """Whether the process did not gain the queue again between two of its deliveries."""
         deliveries, names = self._columns.deliveries, self._columns.names
         return not self._context.timeline.gained_between(
             names.groups[deliveries.group[row]],
@@ -253,7 +253,7 @@ class _Polls:
         )
 
     def _committed(self, row: int) -> int | None:
-        """The offset that the group had committed when this row's listener was called."""
+        """Return the offset that the group had committed when this row's listener was called."""
         deliveries, commits = self._columns.deliveries, self._columns.commits
         queue, group = int(deliveries.log[row]), int(deliveries.group[row])
         rows = self._commit_rows.get((queue, group))
@@ -268,7 +268,7 @@ class _Polls:
 
     @cached_property
     def _commit_rows(self) -> dict[tuple[int, int], Ints]:
-        """Rows of commits by queue and group, in the order of ops."""
+        """Return rows of commits by queue and group, in the order of ops."""
         commits = self._columns.commits
         order = np.lexsort((commits.op_index, commits.group, commits.log))
         _, starts = number_runs(stream_ids(self._columns, commits)[order])
@@ -278,14 +278,14 @@ class _Polls:
     def _skipped(
         self, at: int, first_offset: int, what: str, inside: bool = False
     ) -> Iterator[Finding]:
-        """Report stored messages from `first_offset` on, below this delivery, that the reader did not have."""
+        """Report stored messages from `first_offset` on, below this delivery, that the reader did not receive."""
         skipped = self.not_given(at, first_offset)
         if len(skipped):
             given = self._columns.deliveries.where(slice(row := self._row(at), row + 1))
             yield skip_finding(self._columns, self._context, given, skipped, what, inside)
 
     def _passed_over(self, at: int, before: int, inside: bool) -> Iterator[Finding]:
-        """Report positions between two deliveries of an owner that its reader was never given."""
+        """Report offsets between two deliveries of an owner that its reader never received."""
         deliveries, row, earlier = self._columns.deliveries, self._row(at), self._row(before)
         last = int(deliveries.queue_offset[earlier])
         if not has_gap(self._gaps(at), last + 1, int(deliveries.queue_offset[row])):
@@ -302,7 +302,7 @@ class _Polls:
             yield hole_finding(self._columns, self._context, hole)
 
     def _gaps(self, at: int) -> Gaps:
-        """The gaps in what the reader of a delivery was given, early or late."""
+        """Return the gaps in the offsets that the reader of a delivery received, early or late."""
         stream = int(self._streams.number[at])
         reader = int(self._columns.deliveries.process[self._row(at)])
         if self._group_of(at) not in self._context.facts.broadcasting:
@@ -314,7 +314,7 @@ class _Polls:
         return self._gaps_of[stream, reader]
 
     def given(self) -> Mapping[int, Given]:
-        """By group: which positions of the queue it was given. Of one queue."""
+        """Return by group the offsets of the queue that it received. For one queue."""
         deliveries, streams = self._columns.deliveries, self._streams
         found = {}
         for start, stop in pairwise(streams.starts.tolist()):
@@ -326,7 +326,7 @@ class _Polls:
         return found
 
     def not_given(self, at: int, first_offset: int) -> MessageEvents:
-        """Stored messages from an offset on, below a delivery, that its reader wants and did not have by then."""
+        """Return stored messages from an offset on, below a delivery, that its reader wants and had not received."""
         found = self._stored.due(self._row(at), first_offset)
         if len(found):
             found = found[~self._given_before(at, found)]
@@ -337,7 +337,7 @@ class _Polls:
         return self._columns.deliveries.where(slice(0))
 
     def _given_before(self, at: int, found: Ints) -> Mask:
-        """Which of some stored messages the reader had been given, from where they are stored, before a delivery."""
+        """Whether the reader had received each of some stored messages, from its position, before a delivery."""
         position = self._stored.position[found]
         if position[0] > self._streams.highest[at]:
             return np.zeros(len(found), np.bool_)
@@ -347,7 +347,7 @@ class _Polls:
         return given
 
     def _visits(self, at: int) -> tuple[Ints, Ints]:
-        """The positions that the reader of a delivery was given, ascending, and the index of each of these deliveries.
+        """Return the positions that the reader of a delivery received, ascending, and the index of each delivery.
 
         Indices of one position ascend. A reader is a group, or a member of one that broadcasts.
         """
@@ -416,10 +416,10 @@ class _Polls:
         return Judgement.INFORMATIONAL, window.words
 
     def _goes_on_beyond(self, row: int, last: int) -> int | None:
-        """The offset at which an owner that went back leapt over what it had been given, None if it did not.
+        """Return the offset at which an owner that went back skipped past its former deliveries, or None.
 
-        `row` is the delivery that goes back, `last` the one of the same owner before. A member that does not say what
-        it owns may have lost the queue, and taken it over where another one had left it.
+        `row` is the delivery that goes back, `last` the owner's previous one. A member that does not report its queues
+        may have lost the queue, and taken it over again where another one had left it.
         """
         deliveries, names = self._columns.deliveries, self._columns.names
         pair = names.groups[int(deliveries.group[row])], names.logs[int(deliveries.log[row])]
@@ -441,7 +441,7 @@ class _Polls:
         return None
 
     def _last_given(self, at: int, *, by: int = ANY_PROCESS) -> int | None:
-        """The row by which the reader, or a process of it, was given the same position before a delivery."""
+        """Return the row by which the reader, or a process of it, last received the same position before a delivery."""
         position = self._streams.position[at]
         positions, visits = self._visits(at)
         start, stop = (
@@ -468,9 +468,9 @@ def skip_finding(
     what: str,
     inside: bool,
 ) -> Finding:
-    """What is said of the delivery `given` (one row), before which `skipped` should have come (by offset, some).
+    """Make the finding of the delivery `given` (one row). `skipped` are some messages before it, by offset.
 
-    Of `columns` only the names are looked at.
+    Reads only the names of `columns`.
     """
     names = columns.names
     broker = names.logs[int(skipped.log[0])].stream
@@ -486,9 +486,9 @@ def skip_finding(
 
 
 def hole_finding(columns: Columns, context: Context, hole: Hole) -> Finding:
-    """Make the finding of a delivery before which positions were passed over.
+    """Make the finding of a delivery before which its owner passed over offsets.
 
-    Of `columns` only the names are looked at.
+    Reads only the names of `columns`.
     """
     detail = (
         f"process {hole.given.process[0]} was given {hole.given.queue_offset[0]} after {hole.last}, "

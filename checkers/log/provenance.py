@@ -1,13 +1,13 @@
-"""Provenance: where a delivered message came from, and whether it arrived as it was sent.
+"""Provenance: the origin of a delivered message, and whether it arrived as it was sent.
 
-**phantom**: delivered, never sent. **aborted_read**: delivered, although its send definitely failed,
-by whichever consumer, and however that ended. **misrouted**: delivered from another topic than it was sent to,
-or from another queue or offset than the one that acknowledged it, with one attempt only (a retry may leave
-a copy elsewhere); or from the retry or dead-letter topic of another group. **corrupt**: the body is not what
-was sent, or holds no readable key.
+**phantom**: a message was delivered that no producer sent. **aborted_read**: a message was delivered although its send
+definitely failed, to whichever consumer and with whatever result. **misrouted**: it was delivered from another topic
+than it was sent to; or from another queue or offset than the acknowledged one, after a single attempt (a retried send
+may leave a copy elsewhere); or from the retry or dead-letter topic of another group. **corrupt**: the body differs from
+the sent one, or holds no readable key.
 
-A corrupt body proves nothing about its key, so it is never a phantom. Retry and dead-letter topics are
-where the broker itself moves messages.
+A corrupt body proves nothing about its key, so it is never a phantom. Brokers themselves move messages to retry and
+dead-letter topics.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def tally_provenance(columns: Columns, context: Context) -> Tally:
 
 
 def _source(columns: Columns, delivered: Ints) -> Ints:
-    """The row of the send of each message, NEVER_SENT if there is none, shape (delivered,)."""
+    """Return the row of the send of each message, NEVER_SENT if there is none, shape (delivered,)."""
     size, (sent, got) = dense_numbers(columns.sends.message, delivered)
     row_of = np.full(size, NEVER_SENT, np.int64)
     row_of[sent] = np.arange(len(sent))
@@ -53,7 +53,7 @@ def _source(columns: Columns, delivered: Ints) -> Ints:
 
 
 def _of_source(values: Ints, source: Ints, missing: int) -> Ints:
-    """A column of sends for deliveries, shape of `source`."""
+    """Return a column of sends for deliveries, shape of `source`."""
     spare = np.append(values, missing)  # NEVER_SENT is -1: the last place
     found: Ints = spare[source]
     return found
@@ -82,7 +82,7 @@ def _misrouted(columns: Columns, readable: Ints, source: Ints, outcome: Ints) ->
 
 
 def _is_of_others(columns: Columns) -> Mask:
-    """Which topics are for the retries or dead letters of another group, shape (groups, topics)."""
+    """Whether each topic is for the retries or dead letters of another group, shape (groups, topics)."""
     groups, topics = columns.names.groups, columns.names.topics
     found = np.zeros((len(groups), len(topics)), np.bool_)
     for number, topic in enumerate(topics):
@@ -95,7 +95,7 @@ def _is_of_others(columns: Columns) -> Mask:
 def _first_findings(
     columns: Columns, context: Context, rows: Ints, anomaly: str
 ) -> Iterator[Finding]:
-    """Report each message once, at its first delivery of this sort."""
+    """Report each message once, at its first such delivery."""
     _, first = np.unique(columns.deliveries.message[rows], return_index=True)
     return _findings(columns, context, rows[first], anomaly)
 

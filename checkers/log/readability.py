@@ -1,14 +1,14 @@
-"""Retry and dead-letter topics that no consumer can read: their messages are stored but cannot be delivered.
+"""Retry and dead-letter topics that no consumer can read: brokers store their messages but cannot deliver them.
 
-**unreadable_topic**: at the end of the run a broker refuses to give out a retry topic or a dead-letter topic of a
-group. The harness tries each of them (`try_read`), because no consumer reads dead letters, and a refused retry topic
-looks like an empty one. A topic that does not exist is no finding: whether messages are missing is the question of
-`loss`. It is unknown where the history has no try, a try had no answer, or dead letters were not read to their end.
+**unreadable_topic**: at the end of the run a broker refuses to serve a retry topic or a dead-letter topic of a group.
+The harness tries to read each of them (`try_read`), because no consumer reads dead letters, and a refused retry topic
+looks like an empty one. A topic that does not exist is no finding: `loss` judges whether messages are missing. The
+verdict is unknown if the history lacks a try, a try had no answer, or dead letters were not read to their end.
 
-Cannot see: what was unreadable during the run only, and queues other than the first.
+Cannot see: topics that were unreadable only during the run; queues other than the first.
 
-Source: AbstractSendMessageProcessor.createTopicInSendMessageBackMethod of Apache RocketMQ; older versions made
-dead-letter topics that may be written and not be read (PermName.PERM_WRITE).
+Source: AbstractSendMessageProcessor.createTopicInSendMessageBackMethod of Apache RocketMQ; older versions created
+dead-letter topics with the permission to write and not to read (PermName.PERM_WRITE).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from staticfire.checkers.model.timeline import TriedRead
 
 
 def check_readability(_columns: Columns, context: Context) -> Verdict:
-    """Judge what brokers answered when retry and dead-letter topics were read."""
+    """Judge the answers of brokers to reads of retry and dead-letter topics."""
     tried = context.timeline.tried_reads
     tally = Tally.of(
         (_finding(context, one) for one in tried if one.type == "fail"),
@@ -45,7 +45,7 @@ def check_readability(_columns: Columns, context: Context) -> Verdict:
 
 
 def _untried(context: Context) -> Iterator[str]:
-    """A sentence for each topic that the harness set out to read, and no try is in the history."""
+    """Yield a sentence for each topic that the harness intended to read and of which the history has no try."""
     if TRY_READ not in context.facts.due:
         return
     tried = {(one.topic, one.broker) for one in context.timeline.tried_reads}

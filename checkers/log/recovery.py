@@ -1,17 +1,19 @@
-"""Recovery is stable: what was visible before a restart is there after it, and nothing else.
+"""Recovery is stable: messages that were visible before a restart are there after it, and no others.
 
-**lost_from_log**: an acknowledged message that a group had been given, or that a consumer could have been given, is not
-in its queue after the drain, although retention has not taken it, or must not have taken it yet: it is younger than
-what brokers keep in any case (`RunFacts.kept_s`). Where the leader is lost for good, it must be in no queue of any
-follower (`only_on_another_replica` counts the others). `loss` asks whether groups got their messages; this asks whether
-the log still has them, so a message that was consumed and then lost is found here only.
-**read_beyond_recovery**: a broker without replicas recovered its log up to some position, and later delivered a message
-from beyond it that had been acknowledged before: stale bytes that a recovery must destroy.
+**lost_from_log**: an acknowledged message that a group had received, or that a consumer could have received, is not in
+its queue after the drain, although retention cannot have deleted it or must not have: it is younger than messages that
+brokers always keep (`RunFacts.kept_s`). If the leader is lost for good, the message must be missing in the queues of
+all followers (`only_on_another_replica` counts those that are not). `loss` judges whether groups received their
+messages. This checker judges whether the log still has them, so only it finds a message that was consumed and then
+lost. **read_beyond_recovery**: a broker without replicas recovered its log up to some position, and later delivered a
+message from beyond it that had been acknowledged before. These are stale bytes, which recovery must destroy.
 
-What a fault may cost excuses `lost_from_log` as it excuses loss. A tail that is lost never explains what lies below the
-begin of its queue; a disk that was full after it was stored does. Cannot see: messages that no producer knows to be
-stored; what was deleted early where `kept_s` is not known, or in a topic that was made anew; what came back from a
-replica is there; a run whose brokers were not asked for their messages (`look_up`) has only ends of queues.
+A fault excuses `lost_from_log` as it excuses a loss. A lost tail never explains a missing message below the beginning
+of its queue; a disk that was full after the message was stored does.
+
+Cannot see: messages that no producer knows to be stored; early deletions where `kept_s` is not known, or in a topic
+that was created again; losses that a replica repaired. A run whose brokers were not asked for their messages
+(`look_up`) has only the ends of queues.
 
 Source: the promise of the hardened broker that a power cut never takes back what a group has consumed; the recovery
 rules of CommitLog (recoverNormally, recoverAbnormally) of Apache RocketMQ 4.9.
@@ -42,7 +44,7 @@ def tally_recovery_stability(columns: Columns, context: Context) -> Tally:
 
 
 def _lost_from_log(columns: Columns, context: Context, acked: Mask) -> tuple[list[Finding], int]:
-    """What is gone, and how many messages are on another follower than the one that serves for a lost leader."""
+    """Return missing messages, and the number that only another follower than the serving one has."""
     sends = columns.sends
     low, _, ends, drained_at = _ends(columns, context)
     beyond = (sends.queue_offset >= ends[sends.log]) & (sends.op_index < drained_at[sends.log])
@@ -62,7 +64,7 @@ def _lost_from_log(columns: Columns, context: Context, acked: Mask) -> tuple[lis
 
 
 def _deleted_early(columns: Columns, context: Context, acked: Mask) -> Iterator[Finding]:
-    """Acknowledged messages below the begin of their queue, all younger than what is kept in any case."""
+    """Select acknowledged messages below the beginning of their queue that brokers must keep because of their age."""
     facts, sends = context.facts, columns.sends
     if not facts.kept_s:
         return
@@ -92,7 +94,7 @@ def _early(columns: Columns, context: Context, row: int, until_ns: int) -> Findi
 
 
 def _why_deleted(context: Context, broker: str, since_ns: int, until_ns: int) -> str | None:
-    """Which fault explains that a broker deleted early what it had stored at `since_ns`; None if none does."""
+    """Return the fault that explains why a broker deleted early what it had stored at `since_ns`; None if none does."""
     excuses = context.excuses
     if context.facts.mode == "faithful":
         window = excuses.find("faithful lost_from_log", since_ns, until_ns, broker)
@@ -107,7 +109,7 @@ def _why_deleted(context: Context, broker: str, since_ns: int, until_ns: int) ->
 
 
 def _has_lost_its_leader(columns: Columns, context: Context, row: int) -> bool:
-    """Whether followers alone serve the queue of a send: what one of them lacks another one may have."""
+    """Whether only followers serve the queue of a send: a message that one of them lacks another one may have."""
     queue = queue_of(columns, columns.sends, row)
     return queue is not None and queue.stream not in context.facts.living_sets
 
@@ -125,7 +127,7 @@ def _gone(columns: Columns, context: Context, row: int, copies: Copies) -> Findi
 
 
 def _not_found(columns: Columns, context: Context) -> Mask:
-    """Which messages a broker was asked for and did not find at their position, shape (sends,)."""
+    """Whether a broker was asked for a message and did not find it at its position, shape (sends,)."""
     missing = {
         (look_up.topic, look_up.broker, found.queue, found.queue_offset, found.key)
         for look_up in context.timeline.look_ups
@@ -144,7 +146,7 @@ def _not_found(columns: Columns, context: Context) -> Mask:
 
 
 def _ends(columns: Columns, context: Context) -> tuple[Ints, Ints, Ints, Ints]:
-    """Columns of shape (queues,): first offset, when it was seen, end, and op index of the last drain of the queue."""
+    """Return columns of shape (queues,): first offset, its time, end, and op index of the queue's last drain."""
     table = np.zeros((4, len(columns.names.logs) + 1), np.int64)  # the last one: no queue
     numbers = {queue: number for number, queue in enumerate(columns.names.logs)}
     for drain in context.timeline.drains.values():
@@ -161,7 +163,7 @@ def _ends(columns: Columns, context: Context) -> tuple[Ints, Ints, Ints, Ints]:
 
 
 def _from_beyond(columns: Columns, context: Context, acked: Mask) -> Iterator[Finding]:
-    """Deliveries, after a recovery, of what lay beyond the recovered end and had been acknowledged before."""
+    """Yield deliveries, after a recovery, of messages beyond the recovered end that had been acknowledged before."""
     ends: dict[int, int] = {}  # of each such delivery: what the log had been recovered up to
     for seen in context.observations:
         if seen["kind"] != "recovery" or "end_offset" not in seen:
@@ -194,7 +196,7 @@ def _from_beyond(columns: Columns, context: Context, acked: Mask) -> Iterator[Fi
 
 
 def _read_after(columns: Columns, acked: Mask, broker: int, at_ns: int, end_offset: int) -> Ints:
-    """Rows of deliveries, from the queue and the position in the log that had been acknowledged."""
+    """Return rows of deliveries from the queue and the log position that had been acknowledged."""
     sends = columns.sends
     candidates = np.flatnonzero(acked & (sends.position >= end_offset) & (sends.time_ns < at_ns))
     of_broker = columns.names.stream_of_log[sends.log[candidates]] == broker

@@ -1,9 +1,9 @@
-"""Commits that set a group's offset back: each needs a member that took the queue over, at an offset not sure yet.
+"""Commits that set a group's offset back: each needs a member that took the queue over, at an offset not yet sure.
 
-A member that rightly takes a queue over begins at the offset that its broker knows, and may repeat what was not surely
-committed by then (`committed.py`). Nothing else sets an offset back: not the member that has the queue, not one that
-has lost it or never had it. Where the members of a group do not say what they own, the commits of each process are
-compared on their own.
+A member that rightly takes a queue over begins at the offset that its broker knows. It may repeat messages that were
+not surely committed by then (`committed.py`). Nothing else may set an offset back: neither the member that owns the
+queue, nor one that has lost it or never had it. If the members of a group do not report their queues, the checker
+compares the commits of each process separately.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ SET_BACK = "commit_rewound"
 
 
 def settled_below(columns: Columns, context: Context, commits: Commits) -> Ints:
-    """The highest place of a settled message that each process had passed by the commit before, shape (commits,).
+    """Return the highest offset of a settled message that each process had passed by the previous commit.
 
-    `commits`: one stream, sorted by op. NOWHERE where the commit is not below the one before.
+    The shape is (commits,). `commits`: one stream, sorted by op. NOWHERE where the commit is not below the previous
+    one.
     """
     found = np.full(len(commits), NOWHERE, np.int64)
     for process in np.unique(commits.process).tolist():
@@ -44,9 +45,9 @@ def settled_below(columns: Columns, context: Context, commits: Commits) -> Ints:
 def rewinds(
     columns: Columns, context: Context, commits: Commits, settled: Ints
 ) -> Iterator[Rewind]:
-    """The rows of one stream's commits, sorted by op, that are lower than the one before, as each reader goes.
+    """Yield the rows of one stream's commits, sorted by op, that are lower than the previous one of the same reader.
 
-    Of `columns` only the names are looked at. `settled`: as `settled_below` says.
+    Reads only the names of `columns`. `settled`: as `settled_below` returns it.
     """
     if not np.any(commits.offset[1:] < commits.offset[:-1]):
         return
@@ -64,7 +65,7 @@ def rewinds(
 
 
 def _by_reader(context: Context, commits: Commits, group: str, is_owned: bool) -> Iterator[Ints]:
-    """The rows of each reader: a process where ownership is not reported, a node in a broadcasting group."""
+    """Yield the rows of each reader: a process where ownership is not reported, a node in a broadcasting group."""
     processes, which = np.unique(commits.process, return_inverse=True)
     names = [
         str(process) if not is_owned else reader_of(context, group, process) or ""
@@ -83,7 +84,7 @@ def _judge(
     is_owned: bool,
     anomaly: str,
 ) -> tuple[str, bool]:
-    """Why a commit is lower than the one before, and whether the excuses of `anomaly` make that legal."""
+    """Say why a commit is lower than the previous one, and whether the excuses of `anomaly` make that legal."""
     process, broker = int(own.process[row]), pair[1].stream
     if not is_owned:
         window = _reset(context, own, row - 1, row, broker, anomaly)
@@ -115,7 +116,7 @@ def _reset(
 
 
 def _lost(context: Context, pair: tuple[str, LogKey], gain: Ownership, before: int) -> int | None:
-    """The op by which a process lost a queue that it had gained, before another op; None: it still has it."""
+    """Return the op by which a process lost a queue that it had gained, before another op; None if it still has it."""
     changes = context.timeline.ownership_between(*pair, gain.op_index, before)
     lost = (c.op_index for c in changes if c.process == gain.process and c.change == "lost")
     return next(lost, None)

@@ -1,19 +1,18 @@
-"""Positions in the commit log: one for each message, in the order of its queue, and a request is stored in its own
-order.
+"""Positions in the commit log: each message has one, in the order of its queue and of its request.
 
 **inconsistent_physical_offset**: one message, at one offset of its queue, was acknowledged or delivered with different
 physical offsets. **nonmonotonic_physical_offset**: of two neighbours in a queue the later one does not lie further up
 in the commit log, so a queue leads back, or two messages share a position. **int_nonmonotonic_send**: one request
-stored several messages in a queue, and not in the order in which it held them.
+stored several messages in a queue, but not in the order of the request.
 
-Neighbours are messages with a known physical offset and no known message between them; offsets that held two messages
-are left to `inconsistent_offsets`. Replicas hold the same bytes, so it does not matter which one was read. After damage
-that may cost a suffix of the log, positions are used again: then the first two are allowed for messages that were
-exposed to it, if it struck before the later one was stored.
+Neighbours are messages with a known physical offset and no known message between them. `inconsistent_offsets` judges
+offsets that held two messages. Replicas hold the same bytes, so it does not matter which one a consumer read. After
+damage that may cost a suffix of the log, the broker uses positions again. Then the first two are allowed for messages
+that the damage may have destroyed, if it happened before the later one was stored.
 
-Cannot see: a message that lies where one of another queue lies, if that is between its own neighbours; the order of a
-request whose answer did not come. The messages of one request are the sends of one process that began and ended
-together, because a process has one request under way at a time.
+Cannot see: a message at the position of a message of another queue, if that position lies between its own neighbours;
+the order of a request without an answer. The messages of one request are the sends of one process that began and ended
+together, because a process has one request in flight at a time.
 
 Source: CommitLog.putMessage and putMessages of Apache RocketMQ 4.9, which number and append under one lock; the
 `int-nonmonotonic-send` of Jepsen's Kafka workload.
@@ -53,12 +52,12 @@ class Stored(NamedTuple):
 
     @property
     def since_ns(self) -> int:
-        """The broker may hold it from then on."""
+        """The earliest time at which the broker may hold it."""
         return int(self.events.invoke_ns[0]) - (0 if self.from_send else BUFFERED_NS)
 
     @property
     def by_ns(self) -> int:
-        """The broker held it by then."""
+        """The time by which the broker held it."""
         return int(self.events.time_ns[0] if self.from_send else self.events.invoke_ns[0])
 
 
@@ -106,7 +105,7 @@ def scan_storage(columns: Columns, context: Context, chunk: Chunk) -> StorageInC
 
 
 def conclude_storage(state: StorageInChunks, columns: Columns, context: Context) -> Tally:
-    """Judge the neighbours that lie in two chunks; of `columns` only the names are looked at."""
+    """Judge the neighbours that lie in two chunks. Reads only the names of `columns`."""
     stored = [chunk.stored for chunk in state.chunks if chunk.stored]
     sent = [chunk.sent for chunk in state.chunks if chunk.sent]
     met = ((lower[1], upper[0]) for lower, upper in pairwise(stored))
@@ -129,7 +128,7 @@ def _tally(columns: Columns, context: Context, positions: _Positions) -> Tally:
 
 
 class _Positions:
-    """What lies at each position of some queues; arrays of shape (positions,), which ascend with queue and offset."""
+    """The messages at each position of some queues; arrays of shape (positions,), by queue and offset."""
 
     def __init__(self, columns: Columns) -> None:
         self._columns, self._index = columns, index_of(columns)
@@ -154,7 +153,7 @@ class _Positions:
         self.sender[disputed] = UNKNOWN
 
     def _differing(self) -> Ints:
-        """Rows of deliveries with another physical offset than the one of their position."""
+        """Return rows of deliveries whose physical offset differs from that of their position."""
         deliveries = self._columns.deliveries
         there = self.physical[self._index.delivery_position]
         rows = np.flatnonzero(there != deliveries.position)
@@ -163,7 +162,7 @@ class _Positions:
         return found
 
     def contradicting(self) -> list[int]:
-        """One such delivery of each position."""
+        """Return one such delivery of each position."""
         _, first = np.unique(self._index.delivery_position[self._others], return_index=True)
         rows: list[int] = self._others[first].tolist()
         return rows
@@ -188,7 +187,7 @@ class _Positions:
         return Stored(events, from_send=True, delivered=bool(self._index.delivered_at[position]))
 
     def stored_pairs(self) -> Iterator[Pair]:
-        """Neighbours of which the later one does not lie further up in the log."""
+        """Yield neighbours of which the later one does not lie further up in the log."""
         positions = np.flatnonzero(self.stored)
         physical = self.physical[positions]
         for at in np.flatnonzero(physical[1:] <= physical[:-1]).tolist():
@@ -197,7 +196,7 @@ class _Positions:
                 yield pair
 
     def sent_pairs(self) -> Iterator[Pair]:
-        """Neighbours of one request that are not in its order."""
+        """Yield neighbours of one request that are not in its order."""
         sends = self._columns.sends
         positions = np.flatnonzero(self.sender != UNKNOWN)
         rows = self.sender[positions]
@@ -290,7 +289,7 @@ def _shuffled(columns: Columns, context: Context, pair: Pair) -> Finding:
 
 
 def _judge(columns: Columns, context: Context, pair: Pair) -> Judgement:
-    """Whether the log may have lost one of two, so that positions were used again."""
+    """Judge whether the log may have lost one of two, so that the broker used positions again."""
     broker = columns.names.logs[int(pair[0].events.log[0])].stream
     since_ns, until_ns = min(of.since_ns for of in pair), max(of.by_ns for of in pair)
     if any(_is_fragile(stored) for stored in pair):
@@ -305,7 +304,7 @@ def _judge(columns: Columns, context: Context, pair: Pair) -> Judgement:
 
 
 def _is_fragile(stored: Stored) -> bool:
-    """Whether all that is known of it is an answer that promises nothing."""
+    """Whether the only evidence of it is an answer that promises nothing."""
     is_acked = stored.from_send and stored.events.outcome[0] == Outcome.OK
     return not is_acked and not stored.delivered
 

@@ -1,14 +1,16 @@
 """Store times in a queue: a broker stamps a message and appends it under one lock, so they ascend with the offset.
 
-**nonmonotonic_store_time**: a message was stored, by its contents, before the one below it in its queue. Neighbours are
-messages that were delivered with a store time, and no such message between them. A broker of the hardened system gives
-no message an earlier time than the one before it, whatever its clock does. RocketMQ writes what its clock says: in
-faithful mode it is not asked where a fault that bit had set the wall clock of a replica of the broker wrong by then.
-Nor is it asked of an offset that was delivered with several store times (`store_time_changed`, `inconsistent_offsets`).
-After damage that may cost a suffix of the log, offsets are used again: then a message may stand above one that took the
-place of an older one.
+**nonmonotonic_store_time**: the store time of a message is before that of the message below it in its queue. The two
+are neighbours: both were delivered with a store time, and no such message lies between them. A hardened broker gives no
+message an earlier time than the one before it, whatever its clock does. RocketMQ stores what its clock shows: in
+faithful mode the checker skips messages that were stored after a fault that bit had set the wall clock of a replica of
+the broker wrong. It also skips an offset that was delivered with several store times (`store_time_changed`,
+`inconsistent_offsets`). After damage that may cost a suffix of the log, the broker uses offsets again. Then a message
+may lie above one that replaced an older one.
 
-Searches by time depend on it. Cannot see: contents that a client does not report.
+Searches by time depend on these times.
+
+Cannot see: contents that a client does not report.
 
 Source: CommitLog.asyncPutMessage of Apache RocketMQ 4.9, which sets the store timestamp while it holds the lock.
 """
@@ -67,7 +69,7 @@ def scan_store_times(columns: Columns, context: Context, chunk: Chunk) -> TimedI
 
 
 def conclude_store_times(state: TimedInChunks, columns: Columns, context: Context) -> Tally:
-    """Judge the neighbours that lie in two chunks; of `columns` only the names are looked at."""
+    """Judge the neighbours that lie in two chunks. Reads only the names of `columns`."""
     ends = [chunk.ends for chunk in state.chunks if chunk.ends]
     met = ((lower[1], upper[0]) for lower, upper in pairwise(ends))
     findings = [
@@ -79,7 +81,7 @@ def conclude_store_times(state: TimedInChunks, columns: Columns, context: Contex
 
 
 def _timed(columns: Columns, context: Context) -> Ints:
-    """Rows of deliveries, one for each place with one store time, by queue and offset."""
+    """Return rows of deliveries, one for each offset with one store time, by queue and offset."""
     given = columns.deliveries
     known = (given.stored_ms != UNKNOWN) & (given.queue_offset != UNKNOWN)
     if context.facts.mode == "faithful":
@@ -104,7 +106,7 @@ def _at(given: MessageEvents, row: int) -> MessageEvents:
 def _finding(
     columns: Columns, context: Context, lower: MessageEvents, upper: MessageEvents
 ) -> Finding:
-    """Of two neighbours, a row each."""
+    """Make the finding of two neighbours, a row each."""
     broker = columns.names.logs[int(lower.log[0])].stream
     times_ns = [int(of.invoke_ns[0]) for of in (lower, upper)]
     rule = context.promises.visible.rule(broker, min(times_ns) - BUFFERED_NS, max(times_ns))
