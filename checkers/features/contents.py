@@ -1,23 +1,25 @@
-"""Contents of messages: a consumer is given what the producer sent, and copies keep what their original had.
+"""Contents of messages: a consumer receives what the producer sent, and copies keep the contents of their original.
 
 **tag_changed**, **properties_changed**, **size_changed**, **id_changed**: a delivery has another tag, other user
-properties, another body size or another unique message id than the send of its key had. This holds for every copy that
-brokers and clients make of a message: of a delayed message and of a half message, retries, and dead letters. Where
-no broker answered the send, its id is that of the first delivery.
+properties, another body size or another unique message id than the send of its key. This applies to every copy that
+brokers and clients make of a message: delayed messages, half messages, retries and dead letters. If no broker answered
+the send, its id is that of the first delivery.
 
-**born_time_changed**: a delivery has another born time than the first one from the message's own topic, although it was
-sent in one attempt. Of a retry that is judged only where each delivery before it that failed was sent back by the
-broker, as the consumer reports (`send_back`): a client that sends a copy of its own makes a new born time.
-**store_time_changed**: the record at one position (queue, queue offset, physical offset) was given out with another
+**born_time_changed**: a delivery has another born time than the first one from the message's own topic, although the
+message was sent in one attempt. For a retry this is judged only if the broker sent back each failed delivery before it,
+as the consumer reports (`send_back`): a client that sends a copy of its own sets a new born time.
+**store_time_changed**: the record at one position (queue, queue offset, physical offset) was delivered with another
 store time before. **origin_changed**: a retry or a dead letter names no original (ORIGIN_MESSAGE_ID), or one that is
-not where the message was delivered from, or does not say which topic the message was sent to (RETRY_TOPIC, which the
-client passes to the listener as the message's topic); or a delivery from the message's own topic names one.
+not where the message was delivered from; or it does not name the topic to which the message was sent (RETRY_TOPIC,
+which the client passes to the listener as the message's topic). Or a delivery from the message's own topic names an
+original.
 
-Bodies are compared by `provenance`, with the key; here only their size, because a shorter body may prove itself, too.
+`provenance` compares bodies, with the key. This kernel compares only their size, because a shortened body may still be
+valid.
 
-Cannot see: what clients do not report (columns are UNKNOWN), condensed deliveries (`consume_many`), a RETRY_TOPIC that
-is another topic of producers, and contents of a message whose send is not in the history, but for its id and its store
-time.
+Cannot see: contents that clients do not report (columns are UNKNOWN); condensed deliveries (`consume_many`); a
+RETRY_TOPIC that is another topic of producers; contents of a message whose send is not in the history, except for its
+id and its store time.
 
 Source: AbstractSendMessageProcessor.consumerSendMsgBack, ScheduleMessageService and TransactionalMessageBridge of
 Apache RocketMQ 4.9, which copy properties, born time and flags, and set RETRY_TOPIC, REAL_TOPIC, ORIGIN_MESSAGE_ID.
@@ -74,7 +76,7 @@ def tally_contents(columns: Columns, context: Context) -> Tally:
 
 
 def _counted(identified: int) -> dict[str, int]:
-    """Of deliveries with a message id; without any there is no count."""
+    """Return the count of deliveries with a message id, or nothing if there are none."""
     return {"identified": identified} if identified else {}
 
 
@@ -88,7 +90,7 @@ def reports_contents(deliveries: MessageEvents) -> bool:
 
 
 class _Contents:
-    """The deliveries of whole messages beside their sends; masks are of shape (deliveries,)."""
+    """The deliveries of whole messages with their sends; masks are of shape (deliveries,)."""
 
     def __init__(self, columns: Columns, context: Context) -> None:
         self._columns, self._context = columns, context
@@ -104,7 +106,7 @@ class _Contents:
         self.is_sent &= message != UNKNOWN
 
     def sent(self, name: str) -> Ints:
-        """A column of the send of each delivery; UNKNOWN without one."""
+        """Return a column of the send of each delivery; UNKNOWN without one."""
         column = getattr(self._columns.sends, name)
         if not len(column):
             return np.full(len(self.send), UNKNOWN)
@@ -139,7 +141,7 @@ class _Contents:
         return _differ(got, np.where(sent == UNKNOWN, first, sent))
 
     def other_born_time(self) -> Mask:
-        """Not of copies that a client made, or may have made."""
+        """Whether the born time differs; never for copies that a client made, or may have made."""
         got = self.deliveries
         internal = self._columns.names.internal_topic[got.topic]
         once = self.sent("tries") == 1
@@ -150,7 +152,7 @@ class _Contents:
         return found
 
     def _is_by_broker(self, row: int) -> bool:
-        """Whether a broker made this copy, and all copies before it, for all that consumers report."""
+        """Whether a broker made this copy, and all copies before it, according to the reports of consumers."""
         got, names = self.deliveries, self._columns.names
         group = int(got.group[row])
         reported = [
@@ -188,7 +190,7 @@ class _Contents:
         return found
 
     def _first_known(self, values: Ints, of: Ints, rows: Mask) -> Ints:
-        """For each delivery the value that the first of `rows` with the same `of` has, by op; UNKNOWN without one."""
+        """Return for each delivery the value of the first of `rows`, by op, with the same `of`; UNKNOWN without one."""
         there = np.flatnonzero(rows & (values != UNKNOWN))
         there = there[np.argsort(self.deliveries.op_index[there], kind="stable")]
         ids, first = np.unique(of[there], return_index=True)
@@ -200,13 +202,13 @@ class _Contents:
 
 
 def _differ(got: Ints, expected: Ints) -> Mask:
-    """Where both are known, and not the same."""
+    """Whether both are known and differ."""
     found: Mask = (got != expected) & (got != UNKNOWN) & (expected != UNKNOWN)
     return found
 
 
 def numbered(*columns: Ints) -> Ints:
-    """A number for each row, the same for rows that are alike in all columns."""
+    """Number the rows; rows that are equal in all columns get the same number."""
     number = np.zeros(len(columns[0]), np.int64)
     for column in columns:
         values, at = np.unique(column, return_inverse=True)
@@ -215,7 +217,7 @@ def numbered(*columns: Ints) -> Ints:
 
 
 def _numbered_like(numbers: Ints, like: tuple[Ints, Ints], columns: tuple[Ints, Ints]) -> Ints:
-    """The numbers that rows of `columns` have among those of `like`; UNKNOWN for what is not among them."""
+    """Return the numbers that rows of `columns` have among those of `like`; UNKNOWN for rows that are not there."""
     size = len(numbers)
     both = numbered(*(np.concatenate(pair) for pair in zip(like, columns, strict=True)))
     table = np.full(int(both.max()) + 1 if size else 0, UNKNOWN)
@@ -225,13 +227,13 @@ def _numbered_like(numbers: Ints, like: tuple[Ints, Ints], columns: tuple[Ints, 
 
 
 def body_size(columns: Columns, message: int, size: int) -> int:
-    """Bytes of the body of a message that was sent with `size`: its key and a space are always in it."""
+    """Return the body size in bytes of a message that was sent with `size`: its key and a space are always in it."""
     key = columns.names.key(message)
     return size if key is None else max(size, len(key.encode()) + 1)
 
 
 def changed_among(columns: Columns, _context: Context, cleared: Mask) -> Ints:
-    """Cleared messages (`screening.py`) whose contents this kernel has to look at: a delivery differs from its send."""
+    """Select cleared messages (`screening.py`) that this kernel must judge: a delivery differs from its send."""
     deliveries, sends = columns.deliveries, columns.sends
     if not reports_contents(deliveries):
         return np.zeros(0, np.int64)
@@ -262,7 +264,7 @@ def changed_among(columns: Columns, _context: Context, cleared: Mask) -> Ints:
 
 
 def _at_positions(size: int, position: Ints, events: MessageEvents, name: str, rows: Ints) -> Ints:
-    """One of the values that events have at each position, UNKNOWN where there is none; shape (size,)."""
+    """Return one of the values that events have at each position, UNKNOWN where there is none; shape (size,)."""
     table = np.full(size, UNKNOWN)
     table[position[rows]] = getattr(events, name)[rows]
     return table

@@ -1,14 +1,14 @@
 """Delayed messages are never early. `late_deliveries.py` judges late ones.
 
-**early_delivery**: a listener was called before the send began plus the delay; allowed where the clock of its broker
-was stepped, since brokers count by their wall clock.
+**early_delivery**: a listener was called before the begin of the send plus the delay. Allowed where the clock of the
+message's broker was stepped, since brokers use their wall clock.
 
-A store time is a whole millisecond, rounded down, so a delay may end less than 1 ms before its time. What
-else is tolerated is measured: how far the stamp of the delivery may be off (`checkers/model/event_times.py`).
+A store time is a whole millisecond, rounded down, so a delay may end up to 1 ms early. Beyond that the kernel tolerates
+only the measured error of the stamp of the delivery (`checkers/model/event_times.py`).
 
-Cannot see: a delay that ended early by less than the send took.
+Cannot see: a delay that was too short by less than the duration of the send.
 
-Source: ScheduleMessageService of Apache RocketMQ 4.9 (deliver when the store time plus the delay is over, looking every
+Source: ScheduleMessageService of Apache RocketMQ 4.9 (delivers when the store time plus the delay is over; checks every
 100 ms).
 """
 
@@ -71,7 +71,7 @@ def _early(
 def clock_stepped(
     context: Context, queue: LogKey | None, since_ns: int, until_ns: int
 ) -> str | None:
-    """Say whether the clock of the queue's broker was wrong in that time, of any broker if the queue is not known."""
+    """Say whether the clock of the queue's broker was wrong in that time; of any broker if the queue is not known."""
     brokers = context.facts.replica_sets if queue is None else (queue.stream,)
     for broker in brokers:
         window = context.excuses.find("clock", since_ns, until_ns, broker)

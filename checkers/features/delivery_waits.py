@@ -1,25 +1,27 @@
 """Delivery in time: a message that nothing delays reaches the listener at once.
 
-**slow_delivery**: an acknowledged message lay in its queue, everything before it that its group had been given was
-finished, a member that lived had the queue, and no fault excused it (`excuse_table.py`), for longer than the bound: two
-seconds, and with short polling the time until a broker looks at waiting pulls (`Timings.poll_s`). A member has
-`STARTED_WITHIN_NS` to begin after it gained a queue, and a listener that did not succeed holds its queue up for
-`PUT_OFF_NS`: an orderly one tries again before anything else. Of a group that shares its queues the first delivery
-counts, in a broadcasting group the first one to each member's process, and in a group that changed its filter only what
-both filters let through. Followers whose leader is gone for good may ask each other first, and one that started while
-no coordinator answered does not know its leader (`orphaned_followers.py`). On a slow disk the bound is the time until a
-message is flushed (`Timings.flush_wait_s`).
+**slow_delivery**: an acknowledged message waited in its queue for longer than the bound. Time counts only while the
+group had finished every earlier message that it had received, a live member owned the queue, and no fault excused the
+wait (`excuse_table.py`). The bound is two seconds. With short polling it is the time until a broker checks held pulls
+(`Timings.poll_s`), and on a slow disk the time until a message is flushed (`Timings.flush_wait_s`). A member has
+`STARTED_WITHIN_NS` to begin after it gained a queue. A listener that fails blocks its queue for `PUT_OFF_NS`: an
+orderly listener retries the message before it reads on.
 
-The same of a message whose position no acknowledgement tells, from its store time on, while the cluster is at rest
-(rest.py): what brokers keep back at first (delays, transactions), retries, and sends without an answer. It is not asked
-where a fault had set the clock of its broker wrong by then.
+In a group that shares its queues the first delivery counts, in a broadcasting group the first one to each member's
+process. In a group that changed its filter only messages that both filters accept count. The checker allows further
+time to followers whose leader is gone for good, because they ask each other first, and to a follower that started while
+no coordinator answered, because it does not know its leader (`orphaned_followers.py`).
 
-Cannot see: messages that were never delivered (`unseen`); those that were not acknowledged, where their store time is
-not known, and near faults; groups that report no assignments.
+While the cluster is at rest (rest.py), the same holds for a message whose position no acknowledgement reports, from its
+store time on: messages that brokers first keep in an internal queue (delays, transactions), retries, and sends without
+an answer. The checker skips it if a fault had set the clock of its broker wrong by then.
 
-Source: PullRequestHoldService of Apache RocketMQ 4.9: a pull that finds nothing is held for 15 s and answered as soon
-as a message arrives; without that it is looked at every 5 s, as on each follower (ReputMessageService), which the bound
-allows for in faithful mode. Jepsen measures latency and judges none.
+Cannot see: messages that were never delivered (`unseen`); messages that were not acknowledged, if their store time is
+not known, or near faults; groups that report no assignments.
+
+Source: PullRequestHoldService of Apache RocketMQ 4.9: a broker holds a pull that finds nothing for 15 s, and answers it
+as soon as a message arrives. With short polling it checks the pull every 5 s, and so does each follower
+(ReputMessageService), which the bound allows in faithful mode. Jepsen measures latency and does not judge it.
 """
 
 from __future__ import annotations
@@ -70,7 +72,7 @@ NEVER = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Candidates:
-    """First deliveries that were late, by what is in a chunk of a queue; all arrays of shape (deliveries,)."""
+    """First deliveries that were late, as far as one chunk of a queue shows; arrays of shape (deliveries,)."""
 
     number: int  # of the chunk
     given: MessageEvents
@@ -86,7 +88,7 @@ class Candidates:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DeliveryWaits:
-    """What some chunks of one queue tell. Merges in any order."""
+    """The results of some chunks of one queue. Merges in any order."""
 
     chunks: tuple[Candidates, ...] = ()
     counts: Tally = field(default_factory=Tally)
@@ -102,12 +104,12 @@ def tally_delivery_waits(columns: Columns, context: Context) -> Tally:
 
 
 def scan_waits(columns: Columns, context: Context, chunk: Chunk) -> DeliveryWaits:
-    """Find late deliveries in a chunk of a queue; how long lower chunks kept their readers busy is not known here."""
+    """Find late deliveries in a chunk of a queue, without knowing how long lower chunks kept their readers busy."""
     return _scan(columns, context, chunk.number)
 
 
 def conclude_waits(state: DeliveryWaits, columns: Columns, context: Context) -> Tally:
-    """Judge what was late. Of `columns` only the names are looked at."""
+    """Judge the late deliveries. Reads only the names of `columns`."""
     findings: list[Finding] = []
     busy_until: dict[int, int] = {}
     for chunk in state.chunks:
@@ -121,7 +123,7 @@ def conclude_waits(state: DeliveryWaits, columns: Columns, context: Context) -> 
 
 
 def bound_ns(context: Context, broker: str | None = None) -> int:
-    """How long a message may wait that nothing holds up; without a replica set, the least of all."""
+    """Return how long an unhindered message may wait; without a replica set, the least of all bounds."""
     facts = context.facts
     has_follower = len(facts.replica_sets.get(broker, ())) > 1 if broker is not None else False
     unwoken_ns = FOLLOWERS_LOOK_NS if has_follower and facts.mode == "faithful" else 0
@@ -173,8 +175,10 @@ def _scan(columns: Columns, context: Context, number: int) -> DeliveryWaits:
 
 
 def _there_ns(columns: Columns, context: Context) -> tuple[Ints, Mask]:
-    """When each delivered message was there to be taken, NEVER if that is not known, and whether an acknowledgement
-    tells it; shape (deliveries,)."""
+    """Return when each delivered message became available, and whether an acknowledgement shows that.
+
+    NEVER if the time is not known. Both of shape (deliveries,).
+    """
     deliveries = columns.deliveries
     acked_ns = _acked_ns(columns)
     is_acked = acked_ns != NEVER
@@ -188,10 +192,10 @@ def _there_ns(columns: Columns, context: Context) -> tuple[Ints, Mask]:
 
 
 def _acked_ns(columns: Columns, among: Mask | None = None) -> Ints:
-    """When each delivered message was acknowledged, NEVER if it was not; shape (deliveries,).
+    """Return when each delivered message was acknowledged, NEVER if it was not; shape (deliveries,).
 
-    A position may have two messages, one after the other: a power cut took the first. `among`: the sends that count,
-    shape (sends,).
+    A position may have had two messages, one after the other, if a power cut destroyed the first. `among`: the sends
+    that count, shape (sends,).
     """
     sends, deliveries, index = columns.sends, columns.deliveries, index_of(columns)
     visible = (sends.outcome == Outcome.OK) & (sends.transaction == Transaction.NONE)
@@ -218,7 +222,7 @@ def _acked_ns(columns: Columns, among: Mask | None = None) -> Ints:
 
 
 def _readers(columns: Columns, context: Context) -> Iterator[Ints]:
-    """The rows of deliveries of each reader of each queue, in the order of calls."""
+    """Yield the rows of deliveries of each reader of each queue, in the order of calls."""
     streams, process = index_of(columns).streams, columns.deliveries.process
     for start, stop in pairwise(streams.starts.tolist()):
         rows = streams.row(np.arange(start, stop))
@@ -233,7 +237,7 @@ def _readers(columns: Columns, context: Context) -> Iterator[Ints]:
 def _judge(
     columns: Columns, context: Context, chunk: Candidates, row: int, free_ns: int
 ) -> Iterator[Finding]:
-    """Judge one delivery that might have been made at `free_ns`."""
+    """Judge one delivery that could have been made at `free_ns`."""
     given = chunk.given
     group, queue = columns.names.groups[given.group[row]], queue_of(columns, given, row)
     assert queue is not None  # it was delivered from it
@@ -272,7 +276,7 @@ def _length_ns(span: Span) -> int:
 
 
 def _owned(context: Context, pair: tuple[str, LogKey]) -> Iterator[tuple[int, Span]]:
-    """When which process had a queue."""
+    """Yield the intervals in which each process owned a queue."""
     since: dict[int, int] = {}
     for change in context.timeline.ownership.get(pair, ()):
         if change.change == "gained":

@@ -1,17 +1,17 @@
-"""Filters: a group gets the messages that its expression matches, and no others.
+"""Filters: a group receives the messages that its expression matches, and no others.
 
-**unwanted_delivery**: a group that asks for some tags was given a message with another tag, or with none. That it gets
-everything that it asks for (completeness) is a matter of loss, which knows what groups want (`Context.wants`).
+**unwanted_delivery**: a group that subscribes to some tags received a message with another tag, or with none. `loss`
+judges whether it receives every message that it wants (`Context.wants`).
 
-A group may change its filter. What was sent before all its members had the new one may be filtered by either: it is
-demanded if both let it through, and unwanted if neither does. Until the first member can have asked for something else
-(fault `filter_change`), what the first filter does not take is unwanted.
+A group may change its filter. Either filter may apply to messages that were sent before all its members had the new
+one: such a message is required if both accept it, and unwanted if neither does. Before the first member can have
+subscribed with the new filter (fault `filter_change`), messages that the first filter excludes are unwanted.
 
-What an expression means is told by the facts of the run in terms of tags, whatever language it is written in: workloads
-that filter by SQL92 make the properties of a message follow from its tag.
+The facts of the run define the meaning of an expression in terms of tags, whatever its language. In workloads that
+filter by SQL92 the properties of a message follow from its tag.
 
-Cannot see: a message whose tag is not known (no producer sent it: `phantom`), and filters that the broker skips while
-the client makes up for it, which is how RocketMQ treats tags whose hashes collide.
+Cannot see: a message whose tag is not known (no producer sent it: `phantom`); filters that the broker skips and the
+client applies instead, as RocketMQ does for tags whose hashes collide.
 
 Source: FilterAPI, PullMessageProcessor and the exact comparison in PullAPIWrapper of Apache RocketMQ 4.9.
 """
@@ -53,7 +53,7 @@ def _unwanted(columns: Columns, context: Context) -> Iterator[Finding]:
 
 
 def _unwanted_rows(columns: Columns, context: Context) -> Iterator[tuple[str, Ints]]:
-    """For each group that filters, which deliveries it did not ask for."""
+    """Yield for each group that filters its unwanted deliveries."""
     deliveries, sends, groups = columns.deliveries, columns.sends, columns.names.groups
     for group in context.facts.wanted_tags:
         if group in groups:
@@ -76,7 +76,7 @@ def _tag_of(columns: Columns, row: int) -> str:
 
 
 def _candidates(columns: Columns, context: Context, _cleared: Mask) -> Ints:
-    """Messages that a group was given without asking for them."""
+    """Select messages that a group received without wanting them."""
     rows = [rows for _, rows in _unwanted_rows(columns, context)]
     return np.unique(columns.deliveries.message[np.concatenate(rows)]) if rows else _NO_MESSAGES
 

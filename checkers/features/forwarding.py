@@ -1,17 +1,16 @@
-"""Forwarding: each message that a member sends on reaches the other topic at least once.
+"""Forwarding: each message that a member forwards reaches the other topic at least once.
 
-**not_forwarded**: a member that forwards acknowledged a message before any copy of it was reported: if it dies now,
-no member behind it will ever see the message. Also, once a run, copies that were reported and that no send
-acknowledged.
-**phantom_copy**: a copy was told of whose original the member had not been given by then. Also, once a run, copies of
-what lies in queues that no op touched.
+**not_forwarded**: a member that forwards acknowledged a message before it had reported any copy of it. If it dies now,
+no later member will see the message. Also, once a run, reported copies that no send acknowledged. **phantom_copy**: a
+member reported a copy of a message that it had not received by then. Also, once a run, copies of messages in queues
+that no op concerns.
 
-A forwarder tells of copies (op `forward`) when they are stored as safely as asked. So they are in the other topic as
-every acknowledged message is: what becomes of them there is a matter of `loss`, and whether their bodies are intact of
-`provenance`. What is sent on again is no anomaly: at least once.
+A forwarder reports copies (op `forward`) when they are stored as safely as its options demand. So they are in the other
+topic as every acknowledged message is: `loss` judges their delivery, and `provenance` their bodies. A message that is
+forwarded twice is no anomaly: at least once.
 
-Cannot see: that a copy holds what its original held (copies have keys of their own, and bodies made of them); and a
-message that was left out at a position where another one had been lost, of which a copy was reported.
+Cannot see: whether a copy holds the contents of its original (copies have keys of their own, and bodies made of them);
+a message that was left out at a position where another one had been lost, of which a copy was reported.
 
 Source: at-least-once forwarding, the remedy for a backlog in RocketMQ that lies in too few queues.
 """
@@ -41,7 +40,7 @@ NEVER = np.iinfo(np.int64).max
 
 
 def tally_forwarding(columns: Columns, context: Context) -> Tally:
-    """Compare what forwarders were given with the copies that they reported (partition key: log)."""
+    """Compare the deliveries to forwarders with the copies that they reported (partition key: log)."""
     findings: list[Finding] = []
     consumed = originals = 0
     for given, forwards in _by_queue(columns, context):
@@ -55,7 +54,7 @@ def tally_forwarding(columns: Columns, context: Context) -> Tally:
 
 
 def _by_queue(columns: Columns, context: Context) -> Iterator[tuple[MessageEvents, list[Forward]]]:
-    """Deliveries of each queue to forwarders, and the copies that they reported."""
+    """Yield the deliveries of each queue to forwarders, and the copies that they reported."""
     reported: dict[LogKey, list[Forward]] = {}
     for forward in context.timeline.forwards:
         reported.setdefault(forward.queue, []).append(forward)
@@ -72,7 +71,7 @@ def _by_queue(columns: Columns, context: Context) -> Iterator[tuple[MessageEvent
 
 
 def _queues_here(columns: Columns) -> list[int]:
-    """Those that an op touched, whole or in a chunk."""
+    """Return the queues that an op concerns, whole or in a chunk."""
     if columns.chunk is not None:
         return [columns.chunk.queue]
     touched = np.unique(np.concatenate((columns.sends.log, columns.deliveries.log)))
@@ -95,7 +94,7 @@ class _Reported:
         return len(self._offsets)
 
     def left_out(self) -> list[int]:
-        """Rows of messages that were acknowledged before any copy was reported."""
+        """Return rows of messages that were acknowledged before any copy was reported."""
         given = self._given
         position_given, position_reported, positions = self._position
         first_reported = np.full(positions, NEVER)
@@ -105,7 +104,7 @@ class _Reported:
         return rows
 
     def made_up(self) -> Iterator[tuple[Forward, int]]:
-        """Each `forward` and offset of an original that the member had not been given."""
+        """Yield each `forward` and offset of an original that the member had not received."""
         (position_given, position_reported, positions), (member, teller, members) = (
             self._position,
             self._member,
@@ -118,13 +117,13 @@ class _Reported:
 
 
 def _numbers(one: Ints, other: Ints) -> tuple[Ints, Ints, int]:
-    """Number the values of two columns 0, 1, 2, ...: both in these numbers, and how many there are."""
+    """Number the values of two columns 0, 1, 2, ...; return both in these numbers, and the count."""
     values, numbers = np.unique(np.concatenate((one, other)), return_inverse=True)
     return numbers[: len(one)], numbers[len(one) :], len(values)
 
 
 def _originals(columns: Columns, forwards: Sequence[Forward]) -> tuple[Ints, Ints]:
-    """Offsets that are here, and the number of the `forward` of each."""
+    """Return offsets that are in this part, and the number of the `forward` of each."""
     lowest, highest = -NEVER, NEVER
     if columns.chunk is not None:
         lowest, highest = columns.chunk.first_offset, columns.chunk.last_offset
@@ -139,7 +138,7 @@ def _originals(columns: Columns, forwards: Sequence[Forward]) -> tuple[Ints, Int
 
 
 def _copies_acknowledged(sends: MessageEvents, forwards: Sequence[Forward]) -> int:
-    """How many sends are acknowledged copies."""
+    """Count the sends that are acknowledged copies."""
     if not forwards:
         return 0
     copies = sorted((forward.copy, forward.messages) for forward in forwards)
@@ -178,7 +177,7 @@ def _made_up(context: Context, forward: Forward, offset: int) -> Finding:
 
 
 def finish_forwarding(tally: Tally, context: Context) -> Verdict:
-    """Whether everything that whole queues report is somewhere."""
+    """Judge whether every copy and original that whole queues report exists."""
     reported = sum(forward.messages for forward in context.timeline.forwards)
     gone = reported - tally.counts.get("copies", 0)
     strange = reported - tally.counts.get("originals", 0)

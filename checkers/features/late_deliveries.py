@@ -1,31 +1,31 @@
-"""Delayed messages that come much too late.
+"""Delayed messages and retries that come much too late.
 
-**late_delivery**: the first delivery to a group, in the queue that the message was sent to, came more than 10 s after
-it was due, not counting the time in which a fault was in its way, or no member had the queue (`queue_unowned` bounds
-that). Where no member of the group reports its queues, a rebalance may have taken its time as well. The same of a
-retry, which is due when its step of the ladder is over, counted from when its member said that the broker had taken it
-back (`send_back`). Allowed where the clock of its broker was stepped, since brokers count by their wall clock; so is
-the lateness of what was sent up to a delay later, because it may stand behind a message of that time, and a level is
-delivered in order. A message that never comes is a matter of loss. A message is flushed twice, when it is kept back and
-when it is due, and slow disks take their time for both (`Timings.flush_wait_s`).
+**late_delivery**: the first delivery to a group, in the queue to which the message was sent, came more than 10 s after
+it was due. Time in which a fault hindered it, or no member owned the queue, does not count (`queue_unowned` bounds the
+latter). If no member of the group reports its queues, the time of a rebalance does not count either. The same holds for
+a retry. It is due when its delay level is over, counted from the member's report that the broker had taken the message
+back (`send_back`). Allowed where the clock of the message's broker was stepped, since brokers use their wall clock. The
+lateness of messages that were sent up to a delay later is then allowed, too, because they may wait behind a message of
+that time: a broker delivers a level in order. A broker flushes a message twice, when it stores it and when it is due,
+and slow disks take their time for both (`Timings.flush_wait_s`). `loss` judges a message that never comes.
 
-It is late, too, if its broker moved it to its queue (its store time) more than half a second after it was due (2 s on
-real machines), and no fault was in the way of the broker from 10 s before it was kept back on: a step of the ladder may
-be a second longer than the one before it.
+A message is also late if its broker moved it to its queue (its store time) more than half a second after it was due (2
+s on real machines), and no fault hindered the broker since 10 s before it stored the message: a delay level may be only
+a second longer than the previous one.
 
-A fault is in the way of a queue and a group while a row of the table of excuses says so of the member that has the
-queue then (of any member while none has it), unless messages pass. A message passes that was sent to this queue without
-a delay and given to this group within the time of one request: its broker stored, flushed, replicated and showed it,
-and the member was there to take it. In a queue of retries those pass that were given to the group within the time of
-one request after they were due. Between two that pass less than a request apart a fault is in the way for less than the
-row asks for (`Excuse.at_least`).
+A fault hinders a queue and a group while a row of the table of excuses covers the member that owns the queue (any
+member while none owns it), unless messages pass. A message passes if it was sent to this queue without a delay and
+delivered to this group within the time of one request: its broker stored, flushed, replicated and served it, and the
+member took it. In a retry queue those messages pass that were delivered to the group within the time of one request
+after they were due. Between two passing messages less than a request apart, a fault hinders for less than the row
+requires (`Excuse.at_least`).
 
-Cannot see: lateness below the bounds; what a broker moved late, where clients report no store times, or its clock was
-stepped before; that of a send with several attempts, each of which may have begun a delay; that
-of a retry that was sent back twice, or of which the client made a copy of its own, or does not say when.
+Cannot see: lateness below the bounds; late moves by a broker where clients report no store times, or where its clock
+was stepped before; the lateness of a send with several attempts, each of which may have begun a delay; the lateness of
+a retry that was sent back twice, that the client copied itself, or whose time the client does not report.
 
-Source: ScheduleMessageService of Apache RocketMQ 4.9 (a level is looked at every 100 ms, and what could not be
-delivered is tried again); bugs #3966 and #9249, which skipped a message whose delivery had failed.
+Source: ScheduleMessageService of Apache RocketMQ 4.9 (it checks a level every 100 ms, and tries failed deliveries
+again); bugs #3966 and #9249, which skipped a message whose delivery had failed.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ _EVER = Span(0, FOREVER_NS)
 
 
 class Hindered:
-    """When faults were in the way of delayed messages, by group and queue."""
+    """The intervals in which faults hindered delayed messages, by group and queue."""
 
     def __init__(self, columns: Columns, context: Context) -> None:
         self._columns = columns
@@ -90,7 +90,7 @@ class Hindered:
         return known
 
     def _passing(self, group: str, queue: LogKey) -> list[Span]:
-        """When messages of the queue passed to the group."""
+        """Return when messages of the queue passed to the group."""
         if group not in self._passes:
             self._passes[group] = {
                 **_passes(self._columns, self._context, group),
@@ -101,7 +101,7 @@ class Hindered:
 
 
 class _Kept(NamedTuple):
-    """Deliveries of what brokers had kept back; all of shape (deliveries,)."""
+    """Deliveries of messages that brokers first kept in an internal queue; all of shape (deliveries,)."""
 
     given: Ints  # rows of deliveries
     since_ns: Ints  # from when the broker kept it
@@ -136,7 +136,7 @@ def check_late_deliveries(columns: Columns, context: Context) -> Verdict:
 
 
 def late_rows(columns: Columns, context: Context) -> Columns:
-    """What is late, and of the messages that pass as few as say the same as all."""
+    """Select late messages, and as few passing messages as give the same result as all of them."""
     sends, deliveries = columns.sends, columns.deliveries
     delayed, of_sends = _delayed(columns)
     kept_sends = [delayed]
@@ -170,7 +170,7 @@ def _apart_ns(context: Context) -> int:
 
 
 def _near(context: Context, group: str, queue: LogKey) -> Iterator[Span]:
-    """When a row of the table covers the member that has the queue, or any while none has it."""
+    """Yield when a row of the table covers the member that owns the queue, or any member while none owns it."""
     excuses, nodes = context.excuses, context.timeline.nodes
     owned = _owned(context, group, queue)
     yield from behind_spans(context, queue.stream)
@@ -181,7 +181,7 @@ def _near(context: Context, group: str, queue: LogKey) -> Iterator[Span]:
 
 
 def _owned(context: Context, group: str, queue: LogKey) -> list[tuple[int, Span]]:
-    """When each process had the queue; empty if none ever says so."""
+    """Return when each process owned the queue; empty if none ever reports it."""
     pair = group, queue
     if pair not in context.timeline.ownership:
         return []
@@ -189,7 +189,7 @@ def _owned(context: Context, group: str, queue: LogKey) -> list[tuple[int, Span]
 
 
 def _unreported_ns(context: Context, group: str) -> int:
-    """How long a queue of the group may have had no owner that the history does not say."""
+    """Return how long a queue of the group may have had no owner without a report in the history."""
     is_reported = any(of == group for of, _ in context.timeline.ownership)
     return 0 if is_reported else rebalanced_ns(context.facts.timings)
 
@@ -197,7 +197,7 @@ def _unreported_ns(context: Context, group: str) -> int:
 def _passes(
     columns: Columns, context: Context, group: str
 ) -> dict[LogKey, tuple[Ints, Ints, Ints]]:
-    """By queue, the sends that passed to the group: their rows, when they began, and when the group was given them."""
+    """Return by queue the sends that passed to the group: rows, times of their begins, and times of delivery."""
     sends = columns.sends
     given_ns = first_deliveries(columns, group)
     took_ns = given_ns - sends.invoke_ns
@@ -218,7 +218,7 @@ def _passes(
 
 
 def _delayed(columns: Columns) -> tuple[Ints, _Kept]:
-    """Rows of delayed sends, and the first delivery of each to a group in its queue."""
+    """Return rows of delayed sends, and the first delivery of each to a group in its queue."""
     sends, deliveries = columns.sends, columns.deliveries
     # A request that no broker answered, an earlier attempt too, may have reached its broker at any time; a client that
     # does not say how often it tried may have made one.
@@ -244,7 +244,7 @@ def _is_late(columns: Columns, kept: _Kept) -> Mask:
 
 
 def _moved_late(columns: Columns, context: Context, kept: _Kept) -> Mask:
-    """Which were moved to their queues long after they were due, although nothing was in the way of their broker."""
+    """Whether each was moved to its queue long after it was due, although nothing hindered its broker."""
     given, epoch_ms = columns.deliveries, context.facts.wall_epoch_ms
     found: Mask = np.zeros(len(kept.given), np.bool_)
     if epoch_ms is None or not len(found):
@@ -286,7 +286,7 @@ def _moved_late_finding(columns: Columns, context: Context, row: int, latest_ns:
 
 
 def _retries(columns: Columns, context: Context) -> _Kept:
-    """The first delivery of each retry from its queue, where one broker has kept it, and it is known since when."""
+    """Return the first delivery of each retry from its queue, if one broker kept it for a known time."""
     found = columns.cache.get("retries that were kept back")
     if found is None:
         found = columns.cache["retries that were kept back"] = _find_retries(columns, context)
@@ -328,7 +328,7 @@ def _find_retries(columns: Columns, context: Context) -> _Kept:
 def _retries_in_time(
     columns: Columns, context: Context, group: str
 ) -> dict[LogKey, tuple[Ints, Ints, Ints]]:
-    """By queue, the retries that came soon after they were due: their rows, when they were due, and when they came."""
+    """Return by queue the retries that came soon after they were due: rows, due times, and times of delivery."""
     deliveries, kept = columns.deliveries, _retries(columns, context)
     if group not in columns.names.groups or not len(kept.given):
         return {}
@@ -348,7 +348,7 @@ def _retries_in_time(
 
 
 def _firsts(deliveries: MessageEvents, rows: Ints, sent: Ints) -> tuple[Ints, Ints]:
-    """The first delivery of each message to each group, and the row of its send."""
+    """Return the first delivery of each message to each group, and the row of its send."""
     group = deliveries.group[rows]
     order = np.lexsort((deliveries.invoke_index[rows], group, sent))
     new = (np.diff(sent[order], prepend=-1) != 0) | (np.diff(group[order], prepend=-2) != 0)

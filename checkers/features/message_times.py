@@ -1,19 +1,24 @@
-"""Times that messages carry: a producer stamps a message while it sends it, and a broker stores it before it shows it.
+"""Times in messages: a producer stamps a message while it sends it, and a broker stores it before it delivers it.
 
-**wrong_born_time**: the born time of a message that was delivered from its own topic lies outside its send (a copy
-that a client made for the retry topic is born again: `contents.py`). **wrong_store_time**: its store time lies before
-its send began or after it was delivered; before a delayed message was due, when a broker stores it in its queue; after
-the end of its send, where that was acknowledged in one attempt and brokers keep nothing back first (a delay, a
-transaction, a retry); or, of a dead letter, before any delivery of the step before it began. (A client that cannot send
-back a retry counts its tries by itself: the record is older.) A dead letter is stored at once: it is wrong, too, where
-each member that was given the step before it had the answer that a broker has the message (`send_back`), and the dead
-letter was stored after the last of these answers.
+**wrong_born_time**: the born time of a message that was delivered from its own topic is outside its send. (A copy that
+a client made for the retry topic has a born time of its own: `contents.py`.)
 
-Neither is asked where a fault that bit had set the wall clock of the producer or of the broker wrong by then: such a
+**wrong_store_time**: the store time of a message is
+
+* before its send began, or after it was delivered;
+* before it was due, for a delayed message, which a broker stores in its queue when it is due;
+* after the end of its send, if that was acknowledged in one attempt and brokers do not first keep the message (for a
+  delay, a transaction, or a retry);
+* before any delivery of the previous try began, for a dead letter. A client that cannot send back a retry counts its
+  tries itself, so its record is older;
+* after the last answer to a send-back, for a dead letter, if each member that received the previous try got the answer
+  that a broker has the message (`send_back`). A broker stores a dead letter at once.
+
+The kernel skips messages whose producer or broker had a wrong wall clock by then, because of a fault that bit: such a
 clock may be wrong until its node starts again. A producer whose node is not known may be any client.
 
-Cannot see: runs whose wall clock is not tied to the history (`RunFacts.wall_epoch_ms`), contents that a client does not
-report, and messages whose send is not in the history.
+Cannot see: runs whose wall clock is not tied to the history (`RunFacts.wall_epoch_ms`); contents that a client does not
+report; messages whose send is not in the history.
 
 Source: bornTimestamp and storeTimestamp of Message in Apache RocketMQ 4.9.
 """
@@ -48,7 +53,7 @@ def tally_message_times(columns: Columns, context: Context) -> Tally:
 
 
 def odd_times(columns: Columns, context: Context, _cleared: Mask) -> Ints:
-    """The messages whose times are wrong."""
+    """Select the messages whose times are wrong."""
     message = columns.deliveries.message
     wrong = np.zeros(len(message), np.bool_)
     for rows in _wrong(columns, context).values():
@@ -58,7 +63,7 @@ def odd_times(columns: Columns, context: Context, _cleared: Mask) -> Ints:
 
 
 def _wrong(columns: Columns, context: Context) -> dict[str, Mask]:
-    """Which deliveries have a wrong time, by anomaly; masks of shape (deliveries,)."""
+    """Return by anomaly whether each delivery has a wrong time; masks of shape (deliveries,)."""
     sends, given, epoch_ms = columns.sends, columns.deliveries, context.facts.wall_epoch_ms
     if epoch_ms is None or not len(sends) or not len(given):
         return {}
@@ -93,7 +98,7 @@ def _wrong(columns: Columns, context: Context) -> dict[str, Mask]:
 
 
 def _sent_back_ns(columns: Columns) -> Ints:
-    """Of each dead letter the earliest moment at which it may have been sent back, shape (deliveries,); -1 of others.
+    """Return the earliest time at which each dead letter may have been sent back, shape (deliveries,); -1 for others.
 
     That is when the first delivery began to the same group with one try less.
     """
@@ -115,9 +120,9 @@ def _sent_back_ns(columns: Columns) -> Ints:
 
 
 def _taken_back_ns(columns: Columns, context: Context) -> Ints:
-    """Of each dead letter the moment by which brokers had said that they have it, shape (deliveries,).
+    """Return the time by which brokers had confirmed that they have each dead letter, shape (deliveries,).
 
-    FOREVER_NS of others, and where a member that was given the step before it has no such answer, or does not tell.
+    FOREVER_NS for others, and if a member that received the previous try has no such answer or does not report it.
     """
     given, names = columns.deliveries, columns.names
     found: Ints = np.full(len(given), FOREVER_NS, np.int64)
@@ -150,7 +155,7 @@ def _outside(at_ns: Ints, since_ns: Ints, until_ns: Ints) -> Mask:
 
 
 def _of_producers(columns: Columns, context: Context, stepped: dict[str, int]) -> Ints:
-    """When the clock of the producer of each send was first wrong, shape (sends,)."""
+    """Return when the clock of the producer of each send was first wrong, shape (sends,)."""
     processes, which = np.unique(columns.sends.process, return_inverse=True)
     servers = {node for nodes in context.facts.replica_sets.values() for node in nodes}
     of_any = min(

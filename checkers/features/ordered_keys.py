@@ -1,20 +1,22 @@
-"""Order by sharding key: the same key, the same queue; and an orderly group finishes one before it begins the next.
+"""Order by sharding key: one key stays in one queue, and an orderly group finishes one message before the next.
 
 **order_violated**: an orderly group began to consume a message, successfully and for the first time, before it had
-finished one that is before it in the queue: a listener that fails holds up its queue, and the member that takes the
-queue over goes on where the other one stopped. Allowed where the log may have lost a suffix, whose offsets are used
-again.
-**key_moved**: messages of one sharding key were acknowledged by different queues, so nothing orders them any more;
-allowed while a fault may have changed the routes that the producers saw (excuse_table.py): one that begins, or looks
-again, while a broker is away sees other queues. So is a move across a change of the queues for good.
-**hot_key** (informational): one sharding key has most of the messages, and its queue lags behind the others.
+finished an earlier one of the queue. A listener that fails blocks its queue, and a member that takes the queue over
+continues where the previous one stopped. Allowed where the log may have lost a suffix, whose offsets the broker uses
+again. **key_moved**: different queues acknowledged messages of one sharding key, so nothing orders them any more.
+Allowed while a fault may have changed the routes that the producers saw (excuse_table.py): a producer that starts, or
+refreshes its route, while a broker is away sees other queues. A move across a permanent change of the queues is
+allowed, too. **hot_key** (informational): one sharding key has most of the messages, and its queue lags behind the
+others.
 
-Together with the order within a queue (`order`) the two mean: messages of one key are consumed in the order in which
-they were acknowledged. Cannot see: the order of messages that no broker acknowledged, and messages that are never
-consumed (`loss`). That two members consume a queue at the same time, each in order, is seen by `listeners`.
+Together with the order within a queue (`order`) these rules mean: a group consumes messages of one key in the order in
+which brokers acknowledged them.
+
+Cannot see: the order of messages that no broker acknowledged, or that are never consumed (`loss`). `listeners` finds
+two members that consume a queue at the same time, each in order.
 
 Source: SelectMessageQueueByHash and ConsumeMessageOrderlyService of Apache RocketMQ 4.9. RocketMQ moves keys while a
-leader is away, this client does not.
+leader is away; our client does not.
 """
 
 from __future__ import annotations
@@ -61,7 +63,7 @@ def tally_orderly(columns: Columns, context: Context) -> Tally:
 
 
 def _order_violated(columns: Columns, context: Context, rows: Ints) -> Iterator[Finding]:
-    """Judge what one group consumed of one queue: when each place was finished first, in the order of places."""
+    """Judge a group's consumption of one queue: when it first finished each position, in the order of positions."""
     deliveries = columns.deliveries
     order = np.lexsort((deliveries.op_index[rows], deliveries.queue_offset[rows]))
     rows = rows[order]
@@ -74,9 +76,9 @@ def _order_violated(columns: Columns, context: Context, rows: Ints) -> Iterator[
 
 
 def _latest_of_others(ended: Ints) -> Ints:
-    """Before each place: the last end of a call that is not the place's own (-1: none), shape of `ended`.
+    """Return for each position the last end of a call for an earlier one (-1: none), shape of `ended`.
 
-    That is the highest end so far or, if the own call has that, the highest one below it.
+    That is the highest end so far or, if the position's own call has that, the highest one below it.
     """
     highest = np.concatenate(([-1], np.maximum.accumulate(ended)))
     before = highest[:-1]
@@ -106,7 +108,7 @@ def _overtaking(columns: Columns, context: Context, row: int, held_up: int) -> F
 
 
 def _sent_ns(columns: Columns, *rows: int) -> int:
-    """When the first of some delivered messages was sent, or else delivered."""
+    """Return when the first of some delivered messages was sent, or else delivered."""
     deliveries, sends = columns.deliveries, columns.sends
     sent = np.isin(sends.message, deliveries.message[list(rows)])
     times: list[int] = deliveries.invoke_ns[list(rows)].tolist() + sends.invoke_ns[sent].tolist()
@@ -114,21 +116,21 @@ def _sent_ns(columns: Columns, *rows: int) -> int:
 
 
 def keyed_sends(columns: Columns, _context: Context) -> Columns:
-    """Acknowledged messages with a sharding key."""
+    """Select acknowledged messages with a sharding key."""
     sends = columns.sends
     keyed = (sends.sharding_key != UNKNOWN) & (sends.outcome == Outcome.OK)
     return sends_only(columns, np.flatnonzero(keyed))
 
 
 def keyed_deliveries(columns: Columns, context: Context, gathered: Columns) -> Columns:
-    """Those messages, and their deliveries; `gathered` are the `keyed_sends` of all queues."""
+    """Select those messages and their deliveries; `gathered` are the `keyed_sends` of all queues."""
     delivered, keyed = columns.deliveries, keyed_sends(columns, context)
     theirs = is_among(delivered.message, np.unique(gathered.sends.message))
     return replace(keyed, deliveries=delivered.where(theirs))
 
 
 def keyed_rows(columns: Columns, _context: Context) -> Columns:
-    """Acknowledged messages with a sharding key, and what came from the queues that have such."""
+    """Select acknowledged messages with a sharding key, and deliveries from the queues that have such messages."""
     sends = columns.sends
     keyed = sends.where((sends.sharding_key != UNKNOWN) & (sends.outcome == Outcome.OK))
     there = is_among(columns.deliveries.log, np.unique(keyed.log))
@@ -172,7 +174,7 @@ def _moved(columns: Columns, context: Context, keyed: MessageEvents) -> Iterator
 
 
 def _hot(columns: Columns, context: Context, keyed: MessageEvents) -> Iterator[Finding]:
-    """The key that has more than half of the messages, if its queue makes them wait."""
+    """Yield the key that has more than half of the messages, if its queue makes them wait."""
     if not len(keyed):
         return
     key = int(np.bincount(keyed.sharding_key).argmax())
@@ -207,19 +209,19 @@ def _hot(columns: Columns, context: Context, keyed: MessageEvents) -> Iterator[F
 
 
 def _main_queue(columns: Columns, queues: Ints) -> int:
-    """The queue that occurs most often; the first by name, if several do."""
+    """Return the queue that occurs most often; the first by name, if several do."""
     of, counts = np.unique(queues, return_counts=True)
     most: list[int] = of[counts == counts.max()].tolist()
     return min(most, key=lambda queue: columns.names.logs[queue])
 
 
 def _nine_of_ten(waits_ns: Ints) -> int:
-    """What nine of ten wait at most: nearest rank."""
+    """Return the 90th percentile of the waits: nearest rank."""
     return int(np.sort(waits_ns)[-(-9 * len(waits_ns) // 10) - 1])
 
 
 def _waits_ns(columns: Columns, sends: MessageEvents) -> Ints:
-    """From each acknowledgement to the first call of a listener for it; -1 where there was none."""
+    """Return the time from each acknowledgement to the first call of a listener for it; -1 where there was none."""
     deliveries = columns.deliveries
     order = np.argsort(deliveries.invoke_ns, kind="stable")
     messages, first = np.unique(deliveries.message[order], return_index=True)
@@ -232,7 +234,7 @@ def _waits_ns(columns: Columns, sends: MessageEvents) -> Ints:
 
 
 def _excuse(context: Context, of_key: MessageEvents, row: int) -> str:
-    """Why the producers may have seen other queues for a message and the one before it; empty when they must not."""
+    """Say why the producers may have seen other queues for a message and the previous one; empty if they must not."""
     find = context.excuses.find
     since = int(of_key.invoke_ns[row - 1 : row + 1].min())
     window = find("queues_changed", since, int(of_key.time_ns[row]))

@@ -1,16 +1,16 @@
-"""Refusals: a broker takes every legal send that it can store, and says why it refuses an illegal one.
+"""Refusals: a broker accepts every legal send that it can store, and refuses an illegal one with the right code.
 
-**wrong_refusal**: a broker refused an illegal send with another code than `CODES` has for it. By the code a client
-decides whether it tries another broker, and whether nothing can have been stored. A broker that is too busy says so
-before it looks at the request (`BUSY`). One that cannot store, or does not know its topics yet, says that first, too
-(`UNABLE`); allowed only where a fault of a replica explains it.
+**wrong_refusal**: a broker refused an illegal send with another code than `CODES` has for it. The code decides whether
+a client tries another broker, and whether the message may be stored. A busy broker refuses before it reads the request
+(`BUSY`), and so does one that cannot store or has not loaded its topics yet (`UNABLE`). The latter is allowed only
+where a fault of a replica explains it.
 
-**needless_refusal**: a broker refused a legal send, and neither was it too busy nor does a fault of a replica explain
-that it could not store.
+**needless_refusal**: a broker refused a legal send although it was not too busy, and no fault of a replica explains
+that it could not store the message.
 
-Cannot see: illegal sends that the client refused by itself, which have no code; that a coordinator knows no route for a
-topic is such a refusal. Sends that a client reports without a code are not judged. Of several attempts only the last is
-known.
+Cannot see: illegal sends that the client itself refused, which have no code; if a coordinator knows no route for a
+topic, the client refuses, too. Sends that a client reports without a code are not judged. Of several attempts only the
+last is known.
 
 Source: Apache RocketMQ 4.9.8: AbstractSendMessageProcessor.msgCheck, TopicValidator.validateTopic,
 DefaultMessageStore.checkMessage, SendMessageProcessor.handlePutMessageResult, PlainPermissionManager.validate.
@@ -92,7 +92,7 @@ def _finding(context: Context, one: Refused) -> Finding:
 
 
 def _excuse(context: Context, one: Refused, anomaly: str) -> str | None:
-    """Return what kept its broker from storing the message, or from looking at it."""
+    """Return the reason that kept the broker from storing the message or reading the request."""
     if one.code not in UNABLE:
         return None
     since_ns = one.time_ns - round(context.facts.timings.request_s * NS_PER_S)

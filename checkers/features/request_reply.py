@@ -1,15 +1,15 @@
-"""Requests and their answers: each answer belongs to its request, and none is made up.
+"""Requests and replies: each reply belongs to its request, and none is invented.
 
-**wrong_answer**: a requester was given the answer to another request, or to a request of another process.
-**duplicate_reply**: one request ended with two answers, or was answered after it had ended as answered.
-**phantom_reply**: an answer to a request that no listener had been given by then.
-**lost_reply**: a listener had replied at least a second before the requester gave up, the requester lived, no fault was
-near from the request to its end, and the requester got no answer.
+**wrong_answer**: a requester received the reply to another request, or to a request of another process.
+**duplicate_reply**: one request ended with two replies, or a reply arrived after it had ended with one.
+**phantom_reply**: a reply arrived to a request that no listener had received by then. **lost_reply**: the requester got
+no reply, although a listener had replied at least a second before it gave up, it lived, and no fault was near from the
+request to its end.
 
-A request to which no listener replied in time is no anomaly: responders die. The verdict is unknown where answers are
-missing that must be there: replies were written, and no requester got any; a request ended as answered, and the history
-does not hold its answer; or there are answers, and no reply was written down. That the request itself is consumed is a
-matter of loss.
+A request to which no listener replied in time is no anomaly: responders die. The verdict is unknown if replies are
+missing that must be there: listeners replied, and no requester received any; a request ended with a reply that the
+history does not hold; or replies arrived, and no listener recorded one. `loss` judges whether the request itself is
+consumed.
 
 Source: request-reply of Apache RocketMQ 4.9 (RequestResponseFuture, correlation ids).
 """
@@ -35,7 +35,7 @@ _GAVE_UP = (Outcome.UNKNOWN, Outcome.WEAK)  # how requests end that got no answe
 
 
 def answered_rows(columns: Columns, context: Context) -> Columns:
-    """The deliveries of the requests whose answers came, and the sends of these and of those that were replied to."""
+    """Select the deliveries of requests whose replies arrived, and the sends of these and of all that got a reply."""
     replies = {of.reply for of in context.timeline.answers}
     given = is_among(columns.deliveries.message, _ids_of(columns, replies))
     replied = {of.key for of in (*context.timeline.replies, *context.timeline.answers)}
@@ -50,7 +50,7 @@ def answered_rows(columns: Columns, context: Context) -> Columns:
 
 
 def _ids_of(columns: Columns, keys: set[str]) -> Ints:
-    """The messages with these keys, sorted."""
+    """Return the messages with these keys, sorted."""
     follow = (MessageIds()[key] for key in keys)
     found = {message for message in follow if not message & OTHER}
     found |= {OTHER | number for number, key in enumerate(columns.names.other_keys) if key in keys}
@@ -58,7 +58,7 @@ def _ids_of(columns: Columns, keys: set[str]) -> Ints:
 
 
 def check_requests(columns: Columns, context: Context) -> Verdict:
-    """Judge all answers of a run."""
+    """Judge all replies of a run."""
     answers = context.timeline.answers
     findings = [*_judge(columns, context, answers), *_lost_replies(columns, context)]
     tally = Tally.of(findings, answered=len(answers), replies=len(context.timeline.replies))
@@ -73,7 +73,7 @@ def check_requests(columns: Columns, context: Context) -> Verdict:
 
 
 def _missing(columns: Columns, context: Context) -> str | None:
-    """Say which answers are missing that must be there; None when all are."""
+    """Say which replies are missing that must be there; None if none is."""
     answers, replies = context.timeline.answers, context.timeline.replies
     if replies and not answers:
         return f"{len(replies)} replies were written, and no requester was given an answer"
@@ -114,7 +114,7 @@ def _judge(columns: Columns, context: Context, answers: Sequence[Exchange]) -> I
 
 
 def _lost_replies(columns: Columns, context: Context) -> Iterator[Finding]:
-    """Replies that a requester was still waiting for, at rest, and never got."""
+    """Yield replies that a requester still waited for, at rest, and never received."""
     sends = answered_rows(columns, context).sends
     row_of = {columns.names.key(message): row for row, message in enumerate(sends.message.tolist())}
     answered = {of.key for of in context.timeline.answers}
@@ -135,7 +135,7 @@ def _lost_replies(columns: Columns, context: Context) -> Iterator[Finding]:
 
 
 def _asked(columns: Columns) -> dict[str, tuple[int, int]]:
-    """Which process sent each request, and when it ended as answered (FOREVER_NS: it did not), by key."""
+    """Return by key the process that sent each request, and when it ended with a reply (FOREVER_NS: it did not)."""
     sends = columns.sends
     ended = np.where(sends.outcome == Outcome.OK, sends.time_ns, FOREVER_NS)
     rows = zip(sends.message.tolist(), sends.process.tolist(), ended.tolist(), strict=True)
@@ -147,7 +147,7 @@ def _asked(columns: Columns) -> dict[str, tuple[int, int]]:
 
 
 def _given_at(columns: Columns) -> dict[str, int]:
-    """The op at which each message was first given to a listener, by key."""
+    """Return by key the op at which each message was first delivered to a listener."""
     deliveries = columns.deliveries
     order = np.argsort(deliveries.invoke_index, kind="stable")
     messages, first = np.unique(deliveries.message[order], return_index=True)

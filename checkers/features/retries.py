@@ -1,32 +1,36 @@
-"""The retry ladder and dead letters: sent = consumed + dead letters + pending, and each step in its time.
+"""Retries and dead letters: each failed delivery leads to one retry after its delay, or to a dead letter.
 
-**retry_unprovoked**: a message came from the retry topic for the nth time, and no listener of the group had failed
-for, or not finished, its delivery before that; or none of the members that had been given it before, and that told of
-other things half a minute later, told that it had sent it back (`send_back`; asked of dead letters, too, and of groups
-that tell it at all: of one that tells nothing, although the run set out to record it, it is unknown); or it came from
-its own topic with reconsume times, which a client counts that tries again by itself, and the group had not been given
-it before, with fewer and without success.
-So it is where, at rest (rest.py), more retries of a step came from places of their own than deliveries had failed one
-step before (allowed where an answer to a send-back was lost); a fault may have a broker move a retry twice.
-**retry_early**: it came before the delay of that step was over (level 3 for the first retry, one more for each; allowed
-where a broker's clock was stepped). **retried_too_often**: more retries than the group allows.
-**premature_dead_letter**: it became a dead letter although no delivery had used up the retries, or says itself that it
-was tried less often.
-**duplicate_dead_letter**: it became more dead letters than deliveries had used up the retries (allowed where an answer
-to a send-back was lost: the client then sends a copy, three times at most, and each attempt may leave one).
+**retry_unprovoked**: a retry has no cause. That is so if
 
-**consumed_too_long** (informational): it came again because the listener took so long that its client gave it up after
-the consume timeout (15 minutes), and sent it back.
+* a message came from the retry topic for the nth time, and no listener of the group had failed for its previous
+  delivery, or left it unfinished;
+* none of the members that had received it before reported that it had sent it back (`send_back`), although they
+  reported other ops half a minute later. This is also checked for dead letters, and only in groups that report
+  send-backs: if a group reports none although the run intended to record them, the verdict is unknown;
+* it came from its own topic with a retry count, which a client sets that retries by itself, and the group had not
+  received it before with a lower count and without success;
+* at rest (rest.py), more retries with the same count came from different positions than deliveries with the count below
+  had failed. Allowed where an answer to a send-back was lost; and a fault may make a broker move a retry twice.
 
-That nothing falls between (conservation) is a matter of loss: dead letters, which the harness reads at the end, count
-as consumed there. Counts: `retried` messages, `dead_letters`, `dead_and_consumed` (a listener that failed at the last
-try and another one that did not).
+**retry_early**: a retry came before its delay was over (delay level 3 for the first retry, one more for each later
+one). Allowed where a broker's clock was stepped. **retried_too_often**: a message had more retries than the group
+allows. **premature_dead_letter**: a message became a dead letter although no delivery had used up the retries, or the
+dead letter has a lower retry count. **duplicate_dead_letter**: a message became more dead letters than deliveries had
+used up the retries. Allowed where an answer to a send-back was lost: the client then sends a copy, in at most three
+attempts, and each attempt may leave one.
 
-Cannot see: a retry that the client makes by itself when it cannot send back (its step has another delay, and it does
-not come from the retry topic), and which step a delivery belongs to that was never written down.
+**consumed_too_long** (informational): a message came again because the listener took so long that its client gave up
+after the consume timeout (15 minutes) and sent the message back.
+
+`loss` judges whether a message disappears between the steps: dead letters, which the harness reads at the end, count as
+consumed there. Counts: `retried` messages, `dead_letters`, and `dead_and_consumed` (one listener failed at the last try
+and another one did not).
+
+Cannot see: a retry that the client makes by itself because it cannot send back (it has another delay, and does not come
+from the retry topic); the retry count of a delivery that was never recorded.
 
 Source: CONSUMER_SEND_MSG_BACK in Apache RocketMQ 4.9 (AbstractSendMessageProcessor.consumerSendMsgBack); bugs of other
-clients that drop what they could not send back (client-cpp #208, client-go #797).
+clients that drop messages that they could not send back (client-cpp #208, client-go #797).
 """
 
 from __future__ import annotations
@@ -61,7 +65,7 @@ SEND_BACK = "send_back"  # in RunFacts.due: members tell what they send back
 
 @dataclass(slots=True)
 class _Story:
-    """What one group got of one message, in the order of calls: rows of deliveries."""
+    """A group's deliveries of one message, in the order of calls: rows of deliveries."""
 
     first: list[int] = field(default_factory=list)  # from its own topic
     retried: list[int] = field(default_factory=list)
@@ -88,7 +92,7 @@ def tally_retries(columns: Columns, context: Context) -> Tally:
 
 
 def _kinds(columns: Columns) -> Ints:
-    """Of each topic: 0 of its own, 1 a retry topic, 2 dead letters."""
+    """Return the kind of each topic: 0 a topic of the load, 1 a retry topic, 2 dead letters."""
     return np.array(
         [
             1 if topic.startswith(RETRY) else 2 if topic.startswith(DEAD) else 0
@@ -99,7 +103,7 @@ def _kinds(columns: Columns) -> Ints:
 
 
 def _stories(columns: Columns, context: Context, kinds: Ints) -> Iterator[tuple[str, _Story]]:
-    """The messages that groups with dead letters got from elsewhere than their topic."""
+    """Yield the deliveries of messages that groups with dead letters received from elsewhere than their topic."""
     deliveries, groups = columns.deliveries, columns.names.groups
     for group in context.facts.retries_max:
         if group not in groups:
@@ -162,7 +166,7 @@ def _judge(columns: Columns, context: Context, group: str, story: _Story) -> Ite
 def _may_be_sent_back(
     columns: Columns, context: Context, group: str, row: int, before: list[int]
 ) -> bool:
-    """Whether a member sent a copy's message back, or may have, and ended before it could say so."""
+    """Whether a member sent the message of a copy back, or may have and ended before it could report it."""
     deliveries, sent_back = columns.deliveries, context.timeline.sent_back
     heard_ns = _heard(context).last_ns
     tries = int(deliveries.tries[row]) - 1
@@ -174,7 +178,7 @@ def _may_be_sent_back(
 
 
 def _unreported(columns: Columns, context: Context, group: str, story: _Story) -> int:
-    """Copies that a member must have reported where members report what they send back and none does."""
+    """Select copies that a member must have reported, in groups that should report send-backs and report none."""
     if SEND_BACK not in context.facts.due or group in _heard(context).groups:
         return 0
     deliveries, lived, count = columns.deliveries, [*story.first, *story.retried], 0
@@ -209,7 +213,7 @@ def _not_reported(tally: Tally, _context: Context) -> str | None:
 def _dead_twice(
     columns: Columns, context: Context, group: str, story: _Story, retries_max: int
 ) -> Iterator[Finding]:
-    """Dead letters, each at a place of its own, beyond those for which there is a reason."""
+    """Yield dead letters, each at its own position, beyond those that have a cause."""
     deliveries = columns.deliveries
     positions: dict[tuple[int, int], int] = {}
     for row in story.dead:
@@ -235,7 +239,7 @@ def _dead_twice(
 def _retried_twice(
     columns: Columns, context: Context, group: str, story: _Story
 ) -> Iterator[Finding]:
-    """At rest, retries of one step, each at a place of its own, beyond the deliveries that had failed before."""
+    """Yield, at rest, retries with one count, each at its own position, beyond the deliveries that failed before."""
     deliveries, rests = columns.deliveries, spans_at_rest(context)
     steps: dict[int, dict[tuple[int, int], int]] = {}
     for row in story.retried:
@@ -259,7 +263,7 @@ def _retried_twice(
 
 
 def _unclear(columns: Columns, context: Context, group: str, row: int, extra: int) -> str | None:
-    """Why a message may have been sent back more often for the retry of a row than its members know."""
+    """Say why a message may have been sent back more often, for the retry of a row, than its members know."""
     key = columns.names.key(int(columns.deliveries.message[row]))
     tries = int(columns.deliveries.tries[row]) - 1
     reported = context.timeline.sent_back.get(key or "", ())
@@ -271,7 +275,7 @@ def _unclear(columns: Columns, context: Context, group: str, row: int, extra: in
 
 
 def _claimed(columns: Columns, context: Context, kinds: Ints) -> Iterator[Finding]:
-    """Deliveries from the message's own topic with reconsume times, and no delivery that explains them."""
+    """Yield deliveries from the message's own topic with a retry count that no earlier delivery explains."""
     deliveries = columns.deliveries
     claims = _claims(deliveries, kinds)
     rows = np.flatnonzero(np.isin(deliveries.message, deliveries.message[claims]))
@@ -288,7 +292,7 @@ def _claimed(columns: Columns, context: Context, kinds: Ints) -> Iterator[Findin
 
 
 def _claims(deliveries: MessageEvents, kinds: Ints) -> Ints:
-    """Rows of deliveries from a message's own topic that say that it was tried before."""
+    """Return rows of deliveries from a message's own topic with a retry count."""
     retried = np.flatnonzero((deliveries.tries > 0) & (deliveries.message != UNKNOWN))
     found: Ints = retried[kinds[deliveries.topic[retried]] == 0]
     return found
@@ -302,7 +306,7 @@ def _explains(deliveries: MessageEvents, before: int, row: int) -> bool:
 
 
 def claiming(columns: Columns, _context: Context, _cleared: Mask) -> Ints:
-    """Messages that came from their own topic with reconsume times."""
+    """Select messages that came from their own topic with a retry count."""
     rows = _claims(columns.deliveries, _kinds(columns))
     return np.unique(columns.deliveries.message[rows])
 
@@ -312,7 +316,7 @@ def _uses_up(deliveries: MessageEvents, row: int, retries_max: int) -> bool:
 
 
 def _repeats(deliveries: MessageEvents, row: int, retry: int) -> bool:
-    """Whether a client that could not send back tried again by itself: the same place, with fewer tries before."""
+    """Whether a client that could not send back retried by itself: the same position, with a lower count before."""
     return bool(
         deliveries.log[row] == deliveries.log[retry]
         and deliveries.queue_offset[row] == deliveries.queue_offset[retry]
@@ -322,7 +326,7 @@ def _repeats(deliveries: MessageEvents, row: int, retry: int) -> bool:
 
 
 def _provokes(context: Context, deliveries: MessageEvents, row: int, retry: int) -> bool:
-    """Whether a delivery may be why the retry came: one step before it, earlier, and not successful by then."""
+    """Whether a delivery may be the cause of the retry: a count one lower, earlier, and not successful by then."""
     return bool(
         deliveries.tries[row] == deliveries.tries[retry] - 1
         and deliveries.invoke_index[row] < deliveries.invoke_index[retry]
@@ -331,7 +335,7 @@ def _provokes(context: Context, deliveries: MessageEvents, row: int, retry: int)
 
 
 def _is_overlong(context: Context, deliveries: MessageEvents, row: int) -> bool:
-    """Whether the listener was busy with a delivery for so long that its client gave it up."""
+    """Whether the listener took so long for a delivery that its client gave up."""
     timeout_ns = int(context.facts.timings.consume_timeout_s * NS_PER_S)
     return bool(deliveries.time_ns[row] - deliveries.invoke_ns[row] >= timeout_ns)
 

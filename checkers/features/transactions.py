@@ -1,38 +1,51 @@
-"""Transactions: committed ones are seen, others never are, and brokers ask about those that they know nothing of.
+"""Transactions: groups see committed messages and no others, and brokers check transactions whose end they do not know.
+
+To *check* a transaction, a broker asks a producer of its group for the end. A *half* is the message before its end is
+known.
 
 **rolled_back_visible**: a message was delivered whose transaction was rolled back, or never decided; or its producer
-had left the end to the broker's question, and no producer had answered "commit" by then. The latter needs the answers:
-where the history has no `check_back` at all, producers do not report them, and it is unknown (`ends_unknown`).
-**unresolved_transaction**: half of it was stored with SEND_OK, the producer left the end to the broker's question and
-would have answered "commit", and a group has read everything without it. (A transaction that ended as `ok` and is never
-seen is `lost`.) Or its producer never decided or left the end to the question, the cluster was at rest (rest.py) for
-three rounds of questions after its time, producers were asked about others later, and no broker had asked about it yet.
-Or the same was so after a question that was not the last one that is configured, and all answers had been "unknown".
-Or the end of its send is not known, a broker asked, a producer answered "commit" with no fault near, and a group has
-read all queues of its topic without it, a round of questions and two requests later or more. A fault of the broker that
-asked excuses it, and so does what a message may suffer that this broker had acknowledged then. Where the client does
-not name that broker, this holds for each of them. Outside the simulation a busy broker refuses an answer and asks
-again, so there it counts only while the broker had questions left.
-Or its producer had committed it, no broker asked, and it was stored two requests later or more, by its store time
-(allowed where a fault of its broker or of the producer was near its end; not asked where a clock of the broker was
-wrong).
-**check_too_early**: a broker asked before the time in which it must not (allowed where its clock was stepped).
-**checked_too_often**: it asked more often than configured, for each half that the send may have stored (allowed where a
-broker died meanwhile and may have forgotten, and where the producer died before it could say how often it had sent it).
-Also: it asked again more than a request after the transaction was over (its producer had ended it with a commit that
-went out, or had answered with commit or rollback, or a consumer was given it), or twice within half of the time between
-its rounds, of a transaction that was sent in one attempt. Allowed are as many questions as halves that a broker may
-have put back since it wrote its progress down, if a fault may have made it forget that, or the end; any number where a
-fault of the broker, or of the producer that ended it or was asked, delays requests at that moment; outside the
-simulation always, as a busy broker refuses the end of a transaction, and the producer does not hear of it. Also: it
-asked about one whose send had failed, so that nothing of it is stored; and, once a run, about what no producer of the
-run had sent as a transaction.
+had left the end to the check, and no producer had answered "commit" by then. The latter needs the answers: if the
+history has no `check_back` at all, producers do not report them, and the verdict is unknown (`ends_unknown`).
 
-Cannot see: a transaction whose half message no broker acknowledged or asked about, unless it shows up; questions that
-never reached a producer; that one was asked about which its producer had rolled back by itself.
+**unresolved_transaction**: a transaction stays open. That is so in four cases. (A transaction that ended as `ok` and is
+never seen is `lost`.)
 
-Source: TransactionalMessageServiceImpl of Apache RocketMQ 4.9; bug #544, a half message that was skipped in the time in
-which it may not be asked for.
+* A broker stored the half with SEND_OK, its producer left the end to the check and would have answered "commit", and a
+  group has read everything without the message.
+* The producer never decided or left the end to the check, the cluster was at rest (rest.py) for three rounds of checks
+  after the half was due for one, producers were asked about other transactions later, and no broker had checked this
+  one. The same holds after a check that was not the last configured one, if all answers had been "unknown".
+* The outcome of the send is unknown, a broker checked the transaction, a producer answered "commit" with no fault near,
+  and a group has read all queues of the topic without the message, at least a round of checks and two requests later.
+  Excused by a fault of the broker that asked, and by the damage that excuses a loss of a message that this broker had
+  acknowledged at that time. If the client does not name that broker, this holds for each that may have asked. Outside
+  the simulation a busy broker refuses an answer and asks again, so there this case counts only while the broker had
+  checks left.
+* The producer had committed it, no broker checked it, and a broker stored the message at least two requests later, by
+  its store time. Allowed where a fault of the broker or of the producer was near the end; skipped where a clock of the
+  broker was wrong.
+
+**check_too_early**: a broker checked before it may. Allowed where its clock was stepped.
+
+**checked_too_often**: a broker checked a transaction without need. That is so if
+
+* it checked more often than configured, for each half that the send may have stored. Allowed where a broker died
+  meanwhile and may have forgotten, and where the producer died before it could report its number of attempts;
+* it checked again more than a request after the transaction was over (its producer had ended it with a commit that was
+  sent, or had answered with commit or rollback, or a consumer had received it), or twice within half of the time
+  between its rounds. Both hold for transactions that were sent in one attempt. If a fault may have made the broker
+  forget its progress or the end, it may check as many times as it may have put halves back since it last recorded its
+  progress. It may check any number of times while a fault of the broker, or of the producer that ended the transaction
+  or was asked, delays requests, and always outside the simulation: there a busy broker refuses the end of a
+  transaction, and the producer does not learn that;
+* it checked a transaction whose send had failed, so that it had not stored a half; or, once a run, one that no producer
+  of the run had sent.
+
+Cannot see: a transaction whose half no broker acknowledged or checked, unless its message appears; checks that never
+reached a producer; a check of a transaction that its producer had rolled back by itself.
+
+Source: TransactionalMessageServiceImpl of Apache RocketMQ 4.9; bug #544, a half that was skipped in the time in which a
+broker may not check it.
 """
 
 from __future__ import annotations
@@ -148,7 +161,7 @@ def _visible(columns: Columns, context: Context, halves: MessageEvents) -> Itera
 
 
 def _first_deliveries_of_left(columns: Columns, halves: MessageEvents) -> Ints:
-    """Rows of deliveries: the first one of each half whose end was left to the broker's question."""
+    """Return rows of deliveries: the first one of each half whose end was left to the broker's check."""
     left = halves.where(_is_left(halves))
     deliveries = columns.deliveries
     rows = np.flatnonzero(is_among(deliveries.message, np.unique(left.message)))
@@ -161,7 +174,7 @@ def _first_deliveries_of_left(columns: Columns, halves: MessageEvents) -> Ints:
 def _undecided(
     columns: Columns, context: Context, rows: Ints, checks: Mapping[str, list[CheckBack]]
 ) -> Iterator[Finding]:
-    """Those of some first deliveries that came before any producer had answered "commit"."""
+    """Select first deliveries that came before any producer had answered "commit"."""
     deliveries = columns.deliveries
     room_ns = 0 if context.facts.disks_observed else WRITTEN_LATE_NS
     for row in rows.tolist():
@@ -182,7 +195,7 @@ def _undecided(
 
 
 def _is_left(halves: MessageEvents) -> Mask:
-    """Halves that were stored for certain, and whose commit depends on the broker's question."""
+    """Whether each half was stored for certain, and its producer left the end to the broker's check."""
     left: Mask = (
         (halves.transaction == Transaction.COMMIT)
         & (halves.outcome == Outcome.UNKNOWN)
@@ -192,7 +205,7 @@ def _is_left(halves: MessageEvents) -> Mask:
 
 
 def _unresolved(columns: Columns, context: Context, halves: MessageEvents) -> Iterator[Finding]:
-    """Halves that were stored for certain, and whose commit depends on the broker's question."""
+    """Yield halves that were stored for certain, and whose commit depends on the broker's check."""
     left = halves.where(_is_left(halves))
     seen = is_among(left.message, np.unique(columns.deliveries.message))
     passed = np.zeros(len(left), np.bool_)
@@ -217,7 +230,7 @@ def _unresolved(columns: Columns, context: Context, halves: MessageEvents) -> It
 def _answered(
     columns: Columns, context: Context, halves: MessageEvents, asked: Mapping[int, list[CheckBack]]
 ) -> Iterator[Finding]:
-    """Halves of sends without a known end that a producer committed when a broker asked, and that no group has seen."""
+    """Yield halves of sends with unknown outcome that a producer committed in a check, and that no group has seen."""
     facts = context.facts
     committed = (halves.transaction == Transaction.COMMIT) & (halves.outcome == Outcome.UNKNOWN)
     committed &= halves.log == UNKNOWN
@@ -258,14 +271,14 @@ def _answered(
 def _askers(
     context: Context, checks: Iterable[CheckBack], holder: LogKey | None = None
 ) -> Iterable[str]:
-    """Brokers that may have asked: the holder of the only half, or those that the history names; else any."""
+    """Return brokers that may have asked: the holder of the only half, or those that the history names; else any."""
     named = {check.broker for check in checks} if holder is None else {holder.stream}
     known = context.facts.replica_sets
     return [broker for broker in known if broker in named] if named <= known.keys() else known
 
 
 def _promise_since(context: Context, key: str | None, check: CheckBack) -> tuple[Judgement, str]:
-    """What a message may suffer whose commit reached the broker that asked, with the reason."""
+    """Return what may happen to a message whose commit reached the broker that asked, with the reason."""
     facts, promises, brokers = context.facts, context.promises, _askers(context, [check])
     if not set(facts.living_sets).issuperset(brokers):
         return Judgement.ALLOWED, "a leader is gone for good"
@@ -289,7 +302,7 @@ def _arrived(context: Context, check: CheckBack) -> bool:
 def _never_asked(
     columns: Columns, context: Context, halves: MessageEvents, asked: Mapping[int, list[CheckBack]]
 ) -> Iterator[Finding]:
-    """Halves that were stored at rest, that no producer ended, and that no broker asked about in time."""
+    """Yield halves that were stored at rest, that no producer ended, and that no broker checked in time."""
     facts = context.facts
     undecided = (halves.transaction == Transaction.UNKNOWN) & (halves.log != UNKNOWN)
     undecided |= _is_left(halves)
@@ -316,10 +329,10 @@ def _never_asked(
 def _given_up_early(
     columns: Columns, context: Context, halves: MessageEvents, asked: Mapping[int, list[CheckBack]]
 ) -> Iterator[Finding]:
-    """Transactions that were stored and asked about at rest, and that no broker asked about to the last question.
+    """Yield transactions that were stored and checked at rest, and that no broker checked to the configured number.
 
-    All answers were "unknown", so only the number of questions ends it. RocketMQ counts rounds without a question, too
-    (issue 8311), so this is a promise of the hardened system alone.
+    All answers were "unknown", so only the number of checks ends them. RocketMQ also counts rounds without a check
+    (issue 8311), so only the hardened system promises this.
     """
     facts = context.facts
     if facts.mode != "hardened" or not facts.check_every_s or not facts.check_max:
@@ -387,7 +400,7 @@ def _checked(
 def _stored_late(
     columns: Columns, context: Context, halves: MessageEvents, asked: Mapping[int, list[CheckBack]]
 ) -> Iterator[Finding]:
-    """Transactions that were ended with a commit, that no broker asked about, and that were stored much later."""
+    """Yield transactions that ended with a commit, that no broker checked, and that were stored much later."""
     rows = np.flatnonzero(_is_committed(halves))
     stored_ns = _first_stored_ns(columns, context, halves.message[rows])
     request_ns = round(context.facts.timings.request_s * NS_PER_S)
@@ -408,7 +421,7 @@ def _stored_late(
 
 
 def _first_stored_ns(columns: Columns, context: Context, messages: Ints) -> dict[int, int]:
-    """When each message was stored first, by the clock of its broker; 0 where that clock may be wrong."""
+    """Return when each message was first stored, by the clock of its broker; 0 where that clock may be wrong."""
     deliveries, epoch_ms = columns.deliveries, context.facts.wall_epoch_ms
     if epoch_ms is None:
         return {}
@@ -426,13 +439,13 @@ def _first_stored_ns(columns: Columns, context: Context, messages: Ints) -> dict
 
 
 def _is_failed_commit(halves: MessageEvents, row: int) -> bool:
-    """Whether no half was stored; one that was rolled back failed, too, and a broker may ask about it."""
+    """Whether no half was stored. One that was rolled back failed, too, and a broker may check it."""
     failed = halves.outcome[row] == Outcome.FAILED
     return bool(failed and halves.transaction[row] == Transaction.COMMIT)
 
 
 def _given_ns(columns: Columns, messages: Ints) -> dict[int, int]:
-    """When a consumer was first given each of some messages."""
+    """Return when a consumer first received each of some messages."""
     deliveries = columns.deliveries
     rows = np.flatnonzero(is_among(deliveries.message, np.unique(messages)))
     found: dict[int, int] = {}
@@ -450,9 +463,9 @@ def _asked_again(
     checks: list[CheckBack],
     given_ns: Mapping[int, int],
 ) -> tuple[str, str | None] | None:
-    """What is wrong with questions about the one half of a transaction, and what excuses it.
+    """Say what is wrong with checks of the only half of a transaction, and what excuses it.
 
-    None where nothing is, or where it may have more halves.
+    None if nothing is wrong, or if the transaction may have more halves.
     """
     if halves.tries[row] != 1:
         return None
@@ -470,7 +483,7 @@ def _asked_again(
 
 
 class _Moment(NamedTuple):
-    """When a producer asked or answered something, or what a broker had learned was seen."""
+    """The time of a check or an answer of a producer, or of an effect of what a broker knew."""
 
     time_ns: int
     node: str | None  # of the producer; None: its client does not say
@@ -478,7 +491,7 @@ class _Moment(NamedTuple):
 
 
 class _Again(NamedTuple):
-    """Questions that should not have been asked, as far as one half goes."""
+    """Checks that should not have been made, as far as one half shows."""
 
     what: str
     times: int
@@ -493,7 +506,7 @@ def _asked_over(
     checks: list[CheckBack],
     given_ns: Mapping[int, int],
 ) -> Iterator[_Again]:
-    """Each question, with each end of its transaction that its broker should have known."""
+    """Yield each check after an end of its transaction that its broker should have known."""
     ends = [_Moment(of.time_ns, of.node) for of in checks if of.state in ("commit", "rollback")]
     seen_ns = given_ns.get(int(halves.message[row]))
     if seen_ns is not None:
@@ -510,13 +523,13 @@ def _asked_over(
 
 
 def _is_committed(halves: MessageEvents) -> Mask:
-    """Halves that were stored for certain, and that their producer ended with a commit if its end went out."""
+    """Whether each half was stored for certain, and its producer ended it with a commit that was sent."""
     committed: Mask = (halves.outcome == Outcome.OK) & (halves.transaction == Transaction.COMMIT)
     return committed
 
 
 def _asked_twice(context: Context, checks: list[CheckBack]) -> Iterator[_Again]:
-    """Questions of one round, from each question on."""
+    """Yield checks of one round, from each check on."""
     every_s = context.facts.check_every_s
     times_ns = [check.time_ns for check in checks]
     for at, one in enumerate(checks):
@@ -532,11 +545,11 @@ def _asked_twice(context: Context, checks: list[CheckBack]) -> Iterator[_Again]:
 def _end_not_known(
     context: Context, brokers: Iterable[str], first_ns: int, again: _Again
 ) -> str | None:
-    """Why a broker may not know how a transaction has ended, or that it has asked.
+    """Say why a broker may not know how a transaction has ended, or that it has checked it.
 
-    What befalls brokers and producers at the moment concerns its requests. A broker that forgot, since `first_ns`, that
-    it had put a half back, in each round since it wrote that down, asks for each of these once more. What it knew and
-    has kept it does not forget.
+    Faults of brokers and producers at that time affect the broker's requests. If a broker has forgotten, since
+    `first_ns`, that it had put a half back, in each round since it recorded that, it checks once more for each of
+    these. It does not forget what it knew and has kept.
     """
     facts = context.facts
     if not facts.disks_observed:
@@ -564,7 +577,7 @@ def _end_not_known(
 
 
 def _that_matter(context: Context, broker: str, first_ns: int, again: _Again) -> list[Window]:
-    """Faults that may have made the broker ask. The end of its process takes no end of a transaction from its log."""
+    """Select faults that may have made the broker check again. The end of its process removes no end from its log."""
     in_log = _is_in_log(context, broker, first_ns, again.known)
     return [
         window
@@ -574,7 +587,7 @@ def _that_matter(context: Context, broker: str, first_ns: int, again: _Again) ->
 
 
 def _is_in_log(context: Context, broker: str, first_ns: int, known: _Moment) -> bool:
-    """Whether the broker knew the end before it may put the half back, no fault near, its clock right all the time."""
+    """Whether the broker knew the end before it may put the half back, no fault near, with a clock always right."""
     request_ns = int(context.facts.timings.request_s * NS_PER_S)
     near = known.time_ns - request_ns, known.time_ns + request_ns
     wrong = stepped_ns(context)
@@ -588,9 +601,9 @@ def _is_in_log(context: Context, broker: str, first_ns: int, known: _Moment) -> 
 def _may_have_doubled(
     context: Context, windows: Iterable[Window], first_ns: int, again: _Again
 ) -> list[Window]:
-    """When a broker may have forgotten an end, or made a second half: until it had surely written down its progress.
+    """Return when a broker may have forgotten an end, or made a second half: until it had surely recorded its progress.
 
-    It forgets later what its disk loses.
+    If its disk loses data, it may forget later ones.
     """
     facts, timings = context.facts, context.facts.timings
     written_s = 2 * timings.request_s + facts.check_every_s + timings.offset_persist_s
@@ -605,7 +618,7 @@ def _may_have_doubled(
 
 
 def _many_halves(halves: MessageEvents, row: int) -> str | None:
-    """The reason for which there may be more halves than producers report."""
+    """Say why there may be more halves than producers report."""
     if halves.tries[row] == 0:
         return "the number of attempts is not known, and each may have stored a half of its own"
     return None
@@ -614,7 +627,7 @@ def _many_halves(halves: MessageEvents, row: int) -> str | None:
 def _broker_died(
     context: Context, brokers: Iterable[str], first_ns: int, last_ns: int
 ) -> str | None:
-    """Why a broker may have asked again: what it had put back or passed lately was not durable."""
+    """Say why a broker may have checked again: what it had recently put back or passed was not durable."""
     found = (context.excuses.find("checked_too_often", first_ns, last_ns, of) for of in brokers)
     return next((window.words for window in found if window is not None), None)
 
@@ -639,7 +652,7 @@ def _question(
 
 
 def finish_transactions(tally: Tally, context: Context) -> Verdict:
-    """Hold against the run what no message can tell: that each question is about a transaction of the run."""
+    """Judge what no single message shows: that each check is about a transaction of the run."""
     asked = {of.key for of in context.timeline.check_backs if of.topic in context.facts.topics}
     strangers = len(asked) - tally.counts.get("checked_back", 0)
     if strangers > 0:
@@ -676,7 +689,7 @@ def _ends_unknown(tally: Tally, _context: Context) -> str | None:
 
 
 def _candidates(columns: Columns, _context: Context, _cleared: Mask) -> Ints:
-    """All transactions: what was rolled back is nowhere, and must be looked for everywhere."""
+    """Select all transactions: a rolled-back message must be absent from all queues, so all must be searched."""
     return np.unique(columns.sends.message[columns.sends.transaction != Transaction.NONE])
 
 
