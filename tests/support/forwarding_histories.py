@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 from staticfire.checkers.model.history import Op
-from tests.support.told_ops import ToldOps
+from tests.support.history_builder import HistoryBuilder
 
 FACTS: dict[str, Any] = {
     "groups": {"g": ("t",)},
@@ -17,7 +17,7 @@ FACTS: dict[str, Any] = {
 NODES = {7: "c1", 8: "c2", 9: "c3"}  # the last one does not forward
 
 
-class _Run(ToldOps):
+class _Run(HistoryBuilder):
     """Ops so far, and how many copies each process has sent."""
 
     def __init__(self, random: Random) -> None:
@@ -28,7 +28,7 @@ class _Run(ToldOps):
     def op(self, process: int, type: str, f: str, value: dict[str, Any]) -> None:
         self.pause()
         error = "so it ended" if type in ("fail", "info") else None
-        self.tell(process, type, f, value, node=NODES.get(process), error=error)
+        self.add(process, type, f, value, node=NODES.get(process), error=error)
 
     def send(self, process: int, key: str, place: dict[str, Any]) -> None:
         ended = self._random.choice(["ok"] * 9 + ["info", "fail"])

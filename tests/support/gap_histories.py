@@ -7,8 +7,8 @@ from typing import Any
 
 from staticfire.checkers.guarantees.facts import FaultFacts
 from staticfire.checkers.model.history import Op
+from tests.support.history_builder import HistoryBuilder
 from tests.support.history_language import fault
-from tests.support.told_ops import ToldOps
 
 GROUPS = {"g": ("t",), "h": ("t", "u")}
 PRODUCERS = {0: "p1", 1: "p1", 2: "p2"}  # process -> node
@@ -25,7 +25,7 @@ FACTS: dict[str, Any] = {
 PAUSES_NS = [1, 1, 10**8, 10**8, 5 * 10**8, 10**9, 4 * 10**9]
 
 
-class _Run(ToldOps):
+class _Run(HistoryBuilder):
     """Ops so far, and what lies where."""
 
     def __init__(self, random: Random, together: bool) -> None:
@@ -39,7 +39,7 @@ class _Run(ToldOps):
         why = ["timeout", "FLUSH_DISK_TIMEOUT"]
         error = self._random.choice(why) if type == "info" else None
         node = {**PRODUCERS, **CONSUMERS, 9: "probe"}[process]
-        self.tell(process, type, f, value, node=node, error=error)
+        self.add(process, type, f, value, node=node, error=error)
 
     def begin(self) -> None:
         """A send that somebody begins; most end soon."""

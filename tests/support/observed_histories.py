@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from staticfire.checkers.guarantees.facts import FaultFacts, NodeExit
 from staticfire.checkers.model.history import Op
+from tests.support.history_builder import HistoryBuilder
 from tests.support.history_language import fault
-from tests.support.told_ops import ToldOps
 
 GROUPS = {"g": ("t",), "h": ("t", "u")}
 BROKERS = {"b": ("n0", "n1"), "c": ("n2",)}
@@ -33,7 +33,7 @@ class Observed(NamedTuple):
     facts: dict[str, Any]
 
 
-class _Run(ToldOps):
+class _Run(HistoryBuilder):
     """Ops so far, and sends that have not ended."""
 
     def __init__(self, random: Random) -> None:
@@ -42,7 +42,7 @@ class _Run(ToldOps):
 
     def op(self, type: str, f: str, value: dict[str, Any], error: str | None = None) -> None:
         self.pause()
-        self.tell(0 if f == "send" else 9, type, f, value, error=error)
+        self.add(0 if f == "send" else 9, type, f, value, error=error)
 
     def send(self) -> None:
         value = {"key": f"p0-{len(self.ops)}", "topic": self._random.choice("tu")}
@@ -91,7 +91,7 @@ class _Run(ToldOps):
         if aside.random() < 0.7:
             told = [[broker, queue, aside.randrange(6)] for broker, queue, *_ in ends]
             scope = {"group": group, "topic": value["topic"]}
-            self.tell(9, "ok", "commit", scope | {"offsets": told})
+            self.add(9, "ok", "commit", scope | {"offsets": told})
         self.op(random.choice(["ok", "ok", "ok", "info", "fail", "invoke"]), "drain", value)
 
     def look_up(self) -> None:

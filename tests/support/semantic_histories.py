@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from staticfire.checkers.model.history import Op
-from tests.support.told_ops import ToldOps
+from tests.support.history_builder import HistoryBuilder
 
 GROUPS = {"g": ("t",), "h": ("t", "u"), "all": ("t",)}
 TAGS, SHARDS = ["red", "blue"], ["s0", "s1"]
@@ -29,7 +29,7 @@ FACTS: dict[str, Any] = {
 PAUSES_NS = [10**6, 10**6, 10**6, 2 * 10**7, 10**9, 20 * 10**9, 950 * 10**9]
 
 
-class _Run(ToldOps):
+class _Run(HistoryBuilder):
     """Ops so far, and what may be said about them next."""
 
     def __init__(self, random: Random) -> None:
@@ -41,7 +41,7 @@ class _Run(ToldOps):
     def op(self, process: int, type: str, f: str, value: dict[str, Any], node: Any = None) -> None:
         self.pause()
         error = "so it ended" if type in ("fail", "info") else None
-        self.tell(process, type, f, value, node=node, error=error)
+        self.add(process, type, f, value, node=node, error=error)
 
     def send(self) -> None:
         random = self._random

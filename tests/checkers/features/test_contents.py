@@ -21,8 +21,8 @@ from staticfire.checkers.model.history import Op
 from staticfire.checkers.model.message_contents import CONTENTS, VALUE_MAX, digest_of_properties
 from staticfire.checkers.verdicts.compose import check_run
 from tests.support import reference_contents
+from tests.support.history_builder import HistoryBuilder
 from tests.support.history_language import facts
-from tests.support.told_ops import ToldOps
 
 STEADY = settings(max_examples=int(os.environ.get("HISTORIES", "150")))
 RETRY, DEAD = "%RETRY%g", "%DLQ%g"
@@ -31,7 +31,7 @@ SENT = {"tag": "x", "properties": USERS, "id": 77, "size": 100, "attempts": 1}
 GIVEN = [77, "x", digest_of_properties(USERS), 1000, 2000, 100, None]
 
 
-class Script(ToldOps):
+class Script(HistoryBuilder):
     """One message, key p0-0, unless told otherwise; it lies at offset 0 of queue 0, physical offset 500."""
 
     def __init__(self, random: Random | None = None) -> None:
@@ -39,7 +39,7 @@ class Script(ToldOps):
 
     def op(self, process: int, type: str, f: str, value: dict[str, Any]) -> None:
         self.pause()
-        self.tell(process, type, f, value, error="it failed" if type == "info" else None)
+        self.add(process, type, f, value, error="it failed" if type == "info" else None)
 
     def send(self, *, key: str = "p0-0", type: str = "ok", **asked: Any) -> None:
         value = {"key": key, "topic": "t", **SENT, **asked}
@@ -115,7 +115,7 @@ def test_the_only_delivery_of_a_message_is_compared_with_its_send() -> None:
 def test_a_message_without_a_tag_has_none() -> None:
     for tag, found in (("", set()), ("x", {"tag_changed"})):
         script = Script()
-        script.tell(
+        script.add(
             0,
             "ok",
             "send",

@@ -1,4 +1,4 @@
-"""Ops that a random history tells one after the other, as time goes by."""
+"""Builds a history op by op, each at the current time of a clock that the caller advances."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 from staticfire.checkers.model.history import Op
 
 
-class ToldOps:
-    """Ops so far. Each comes one of some pauses after the one before."""
+class HistoryBuilder:
+    """The ops so far. `pause` advances the clock by one of `pauses_ns`, drawn at random."""
 
     def __init__(self, random: Random, pauses_ns: Sequence[int]) -> None:
         self.ops: list[Op] = []
@@ -21,7 +21,7 @@ class ToldOps:
     def pause(self) -> None:
         self._now_ns += self._random.choice(self._pauses_ns)
 
-    def tell(
+    def add(
         self,
         process: int,
         type: str,
