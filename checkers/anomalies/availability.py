@@ -28,14 +28,14 @@ AVAILABILITY: Final = (
     Anomaly(
         name="send_gap",
         title="gap in sends",
-        meaning="nothing of a producer was acknowledged for too long",
+        meaning="for too long, no send of a producer was acknowledged",
         promise=SERVES,
         example="nothing for 12 s, and the campaign promises 5 (`gap_max_s`)",
     ),
     Anomaly(
         name="start_gap",
         title="late start of a consumer",
-        meaning="a consumer had started and was given no queue for too long",
+        meaning="a consumer had started and got no queue for too long",
         promise=SERVES,
         example="ready at 0 s, its first queue at 12 s, 5 s are promised",
     ),
@@ -50,8 +50,8 @@ AVAILABILITY: Final = (
         name="producer_stuck",
         title="stuck producer",
         meaning=(
-            "nothing of a producer was acknowledged for four times as long as a request may "
-            "take, and no fault was in its way to some broker"
+            "no send of a producer was acknowledged for four times as long as a request may take, "
+            "although no fault was between it and some broker"
         ),
         promise=SERVES,
         example="the last fault is over for two minutes, and every send of a producer still fails",
@@ -60,7 +60,7 @@ AVAILABILITY: Final = (
         name="refused_at_rest",
         title="sends refused at rest",
         meaning=(
-            "sends of a producer were refused, or not answered in time, in ten seconds of a "
+            "brokers refused sends of a producer, or did not answer in time, in ten seconds of a "
             "minute, and no fault was near"
         ),
         promise=SERVES,
@@ -70,8 +70,8 @@ AVAILABILITY: Final = (
         name="weak_at_rest",
         title="weak statuses at rest",
         meaning=(
-            "sends of a producer were answered with a weaker status than SEND_OK in ten seconds of "
-            "a minute, and no fault was near"
+            "brokers answered sends of a producer with a weaker status than SEND_OK in ten seconds "
+            "of a minute, and no fault was near"
         ),
         promise=SERVES,
         example="no fault at all, and every other send ends with FLUSH_SLAVE_TIMEOUT",
@@ -80,7 +80,7 @@ AVAILABILITY: Final = (
         name="overdue_send",
         title="overdue send",
         meaning=(
-            "a send of a producer ended much later than the time that the client gives it, and the producer was not "
+            "a send ended much later than the client's time limit, although the producer was not "
             "held up"
         ),
         promise=SERVES,

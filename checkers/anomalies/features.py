@@ -6,16 +6,16 @@ from typing import Final
 
 from staticfire.checkers.anomalies.anomaly import Anomaly
 
-IN_TIME = "A message comes when it is due: no earlier, and not much later."
-FILTERED = "A group that filters is given what its filter takes, and nothing else."
-RETRIED = "A message comes again where its listener failed, step by step, and at last becomes one dead letter."
+IN_TIME = "A message arrives when it is due: not earlier, and not much later."
+FILTERED = "A group with a filter receives the messages that the filter accepts, and no others."
+RETRIED = "After its listener failed, a message comes again after a delay, and at last becomes one dead letter."
 CONTENTS = "A message and its copies keep tag, properties, size, id and times."
-DECIDED = "A transactional message is seen if it is committed, and only then; undecided ones are asked about."
+DECIDED = "A transactional message is visible if and only if it is committed, and brokers check undecided ones."
 KEYED = "Messages of one sharding key stay in one queue and are consumed in order."
-REPLIED = "A request is answered with its own reply, or not at all."
-FORWARDED = "What a member forwards is stored as a copy before the original is acknowledged."
-REFUSED = "An illegal send is refused with the code that says why."
-TAKEN = "A broker that can store a legal send takes it."
+REPLIED = "A request gets its own reply, or none."
+FORWARDED = "A forwarder acknowledges a message only after a copy of it is stored."
+REFUSED = "A broker refuses an illegal send with the code that names the reason."
+TAKEN = "A broker accepts a legal send if it can store it."
 CLOCK_STEPPED = "the clock of a broker was stepped"
 NO_CLEAR_ANSWER = "a send-back had no clear answer"
 
@@ -24,9 +24,9 @@ FEATURES: Final = (
         name="slow_delivery",
         title="slow delivery",
         meaning=(
-            "an acknowledged message, or at rest one that its broker had stored without one, "
-            "waited for longer than the bound, while a member had its queue, had finished what "
-            "came before, and no fault was in the way"
+            "a message waited in its queue for longer than the bound, although a member owned the "
+            "queue and had finished all earlier messages, and no fault hindered it. The message "
+            "was acknowledged, or was stored while the cluster was at rest"
         ),
         promise=IN_TIME,
         example="`1 ok assign 0 / 0 ok send a t=20 / 1 ok consume a t=24`",
@@ -34,7 +34,7 @@ FEATURES: Final = (
     Anomaly(
         name="early_delivery",
         title="early delivery",
-        meaning="a delayed message came before it was due",
+        meaning="a group received a delayed message before it was due",
         promise=IN_TIME,
         example="delay level 3 is 10 s, delivered after 4 s",
         test="tests/checkers/test_semantics.py",
@@ -44,10 +44,9 @@ FEATURES: Final = (
         name="late_delivery",
         title="late delivery",
         meaning=(
-            "a delayed message, or a retry that a broker had taken back, came much later than "
-            "due, without the time in which its queue had no owner, or a fault was in its way "
-            "and no other message of its queue passed; or its broker moved it late, and no fault "
-            "was in the broker's way"
+            "a delayed message, or a retry, came much later than due. Time does not count in which "
+            "its queue had no owner, or a fault hindered it and no other message of its queue "
+            "passed. Or its broker moved it to its queue late, and no fault hindered the broker"
         ),
         promise=IN_TIME,
         example="due at 10 s, no fault, delivered at 90 s",
@@ -56,37 +55,37 @@ FEATURES: Final = (
     Anomaly(
         name="unwanted_delivery",
         title="unwanted delivery",
-        meaning="delivered to a group whose filter does not take it",
+        meaning="a group received a message that its filter excludes",
         promise=FILTERED,
-        example="tag A is asked for, a message with tag B comes",
+        example="a group subscribes to tag A, and receives a message with tag B",
         test="tests/checkers/test_semantics.py",
     ),
     Anomaly(
         name="retry_unprovoked",
         title="unprovoked retry",
         meaning=(
-            "a message came as a retry, or with reconsume times, and no listener had failed for "
-            "it before, or no member that lived on told that it had sent it back; or, at rest, "
-            "more retries of a step than failures before it"
+            "a message came as a retry, or with a retry count, although no listener had failed for "
+            "it before, or no surviving member reported that it had sent it back; or, at rest, "
+            "more retries came than deliveries with the count below had failed"
         ),
         promise=RETRIED,
-        example="reconsume times 1 after a success",
+        example="retry count 1 after a success",
         test="tests/checkers/test_semantics.py",
         excuse=NO_CLEAR_ANSWER,
     ),
     Anomaly(
         name="retry_early",
         title="early retry",
-        meaning="a retry came before its step of the ladder",
+        meaning="a retry came before its delay was over",
         promise=RETRIED,
-        example="the second after 2 s, not 30 s",
+        example="the second retry after 2 s, not 30 s",
         test="tests/checkers/test_semantics.py",
         excuse=CLOCK_STEPPED,
     ),
     Anomaly(
         name="retried_too_often",
         title="too many retries",
-        meaning="more retries than the group allows",
+        meaning="a message had more retries than the group allows",
         promise=RETRIED,
         example="17 retries, 16 are allowed",
         test="tests/checkers/test_semantics.py",
@@ -94,7 +93,7 @@ FEATURES: Final = (
     Anomaly(
         name="premature_dead_letter",
         title="premature dead letter",
-        meaning="a dead letter, although no delivery had used up the retries",
+        meaning="a message became a dead letter although no delivery had used up its retries",
         promise=RETRIED,
         example="dead after 3 of 16 retries",
         test="tests/checkers/test_semantics.py",
@@ -102,7 +101,7 @@ FEATURES: Final = (
     Anomaly(
         name="duplicate_dead_letter",
         title="duplicate dead letter",
-        meaning="more dead letters of a message than deliveries that had used up its retries",
+        meaning="a message became more dead letters than deliveries had used up its retries",
         promise=RETRIED,
         example="used up once, and twice in the dead-letter topic",
         test="tests/checkers/test_semantics.py",
@@ -112,8 +111,8 @@ FEATURES: Final = (
         name="consumed_too_long",
         title="consumption beyond its timeout",
         meaning=(
-            "a message came again because its listener was busy for longer than the consume "
-            "timeout (informational)"
+            "a message came again because its listener took longer than the consume timeout "
+            "(informational)"
         ),
         promise=RETRIED,
         example="a listener that takes 2000 s",
@@ -124,21 +123,21 @@ FEATURES: Final = (
     Anomaly(
         name="tag_changed",
         title="changed tag",
-        meaning="a delivery, or a copy, has another tag than it was sent with",
+        meaning="a delivery, or a copy, has another tag than the send",
         promise=CONTENTS,
         example="a retry without the tag",
     ),
     Anomaly(
         name="properties_changed",
         title="changed properties",
-        meaning="a delivery, or a copy, has other user properties than it was sent with",
+        meaning="a delivery, or a copy, has other user properties than the send",
         promise=CONTENTS,
         example="a dead letter that lost its properties",
     ),
     Anomaly(
         name="size_changed",
         title="changed size",
-        meaning="a delivery, or a copy, has a body of another size than was sent",
+        meaning="a delivery, or a copy, has a body of another size than the send",
         promise=CONTENTS,
         example="sent with 100 bytes, delivered with 99",
     ),
@@ -146,8 +145,8 @@ FEATURES: Final = (
         name="id_changed",
         title="changed id",
         meaning=(
-            "a delivery, or a copy, has another unique message id than its send, or than an "
-            "earlier delivery"
+            "a delivery, or a copy, has another unique message id than the send or an earlier "
+            "delivery"
         ),
         promise=CONTENTS,
         example="a delayed message that gets a new id when it is due",
@@ -164,7 +163,7 @@ FEATURES: Final = (
     Anomaly(
         name="wrong_born_time",
         title="wrong born time",
-        meaning="the born time of a delivered message lies outside its send",
+        meaning="the born time of a delivered message is outside its send",
         promise=CONTENTS,
         example="born an hour before it was sent",
     ),
@@ -172,9 +171,9 @@ FEATURES: Final = (
         name="wrong_store_time",
         title="wrong store time",
         meaning=(
-            "the store time lies before the send, before a delayed message was due, after the "
-            "delivery, or after an acknowledgement in one attempt; that of a dead letter before any delivery that it "
-            "can be a copy of"
+            "the store time of a message is before its send, before it was due (if delayed), after "
+            "its delivery, or after an acknowledgement in one attempt; that of a dead letter is "
+            "before any delivery of which it can be a copy"
         ),
         promise=CONTENTS,
         example="stored 5 s before it was born",
@@ -182,77 +181,76 @@ FEATURES: Final = (
     Anomaly(
         name="store_time_changed",
         title="changed store time",
-        meaning="one record was given out with two store times",
+        meaning="a broker served one record with two store times",
         promise=CONTENTS,
-        example="another one after a restart of the broker",
+        example="a record has another store time after a restart of the broker",
     ),
     Anomaly(
         name="origin_changed",
         title="changed origin",
         meaning=(
-            "a retry or a dead letter names no original, or a wrong one, or not the topic that it "
-            "was sent to; or what was never sent back names one"
+            "a retry or a dead letter names no original, a wrong one, or not the topic to which it "
+            "was sent; or a message that was never sent back names an original"
         ),
         promise=CONTENTS,
-        example="a second retry that names the first one",
+        example="a second retry that names the first retry as its original",
     ),
     Anomaly(
         name="rolled_back_visible",
         title="visible rollback",
         meaning=(
-            "a message was delivered whose transaction was rolled back, never decided, or not "
+            "a group received a message whose transaction was rolled back, never decided, or not "
             "yet decided"
         ),
         promise=DECIDED,
-        example="rollback, and a consumer gets it",
+        example="a producer rolls back, and a consumer receives the message",
     ),
     Anomaly(
         name="unresolved_transaction",
         title="unresolved transaction",
         meaning=(
-            "left to the broker's question, which the producer would have answered with commit, "
-            "and never seen; or answered with commit when a broker asked, and never seen; or not ended "
-            "by its producer, and no broker had asked about it after three rounds at rest; "
-            "or committed, and stored much later"
+            "a transaction stays open: its producer left the end to the check and would have "
+            "answered commit, or did answer commit, and no group saw the message; or its producer "
+            "never ended it, and no broker had checked it after three rounds at rest; or its "
+            "producer committed it, and a broker stored the message much later"
         ),
         promise=DECIDED,
-        example="no broker asked the producer",
+        example="no broker checks the transaction",
         by_damage=True,
     ),
     Anomaly(
         name="check_too_early",
         title="check too early",
-        meaning="the broker asked for a transaction that was too young",
+        meaning="a broker checked a transaction before it may",
         promise=DECIDED,
-        example="after 1 s, the time-out is 6 s",
+        example="a check after 1 s; the transaction timeout is 6 s",
         excuse=CLOCK_STEPPED,
     ),
     Anomaly(
         name="checked_too_often",
         title="too many checks",
         meaning=(
-            "a broker asked for a transaction more often than configured, again after it was "
-            "over, twice in one round, or although no producer had sent it or nothing of it was stored"
+            "a broker checked a transaction more often than configured, again after it was over, "
+            "twice in one round, or although no producer had sent it or no half of it was stored"
         ),
         promise=DECIDED,
-        example="16 times, 15 are allowed",
+        example="16 checks, 15 are allowed",
     ),
     Anomaly(
         name="order_violated",
         title="violated order",
         meaning=(
-            "an orderly group began a message before it had finished one that is before it in "
-            "the queue"
+            "an orderly group began a message before it had finished an earlier one of the queue"
         ),
         promise=KEYED,
-        example="its listener failed for 5, and 6 is begun",
+        example="the listener failed for message 5, and the group begins 6",
         test="tests/checkers/test_semantics.py",
         by_damage=True,
     ),
     Anomaly(
         name="key_moved",
         title="moved key",
-        meaning="messages of one sharding key were acknowledged by different queues",
+        meaning="different queues acknowledged messages of one sharding key",
         promise=KEYED,
         example="order 7 is in queue 0 and in queue 3",
         test="tests/checkers/test_semantics.py",
@@ -262,7 +260,7 @@ FEATURES: Final = (
         name="hot_key",
         title="hot key",
         meaning=(
-            "one sharding key has most of the messages, and its queue makes them wait "
+            "one sharding key has most of the messages, and its queue lags behind the others "
             "(informational)"
         ),
         promise=KEYED,
@@ -274,33 +272,35 @@ FEATURES: Final = (
     Anomaly(
         name="wrong_answer",
         title="wrong reply",
-        meaning="a request got the answer to another one",
+        meaning="a requester received the reply to another request",
         promise=REPLIED,
-        example="asked 1, answered 2",
+        example="request 1 gets the reply to request 2",
         test="tests/checkers/test_semantics.py",
     ),
     Anomaly(
         name="duplicate_reply",
         title="duplicate reply",
-        meaning="a request ended with two answers",
+        meaning="a request ended with two replies",
         promise=REPLIED,
-        example="asked once, answered at 1 s and at 2 s",
+        example="one request, replies at 1 s and at 2 s",
         test="tests/checkers/test_semantics.py",
     ),
     Anomaly(
         name="phantom_reply",
         title="phantom reply",
-        meaning="an answer to a request that no listener had been given",
+        meaning="a reply arrived to a request that no listener had received",
         promise=REPLIED,
-        example="no listener replied, an answer came",
+        example="no listener replied, and a reply arrives",
         test="tests/checkers/test_semantics.py",
     ),
     Anomaly(
         name="lost_reply",
         title="lost reply",
-        meaning="a reply, at rest, that the waiting requester never got",
+        meaning=(
+            "at rest, a requester that still waited never received a reply that a listener had sent"
+        ),
         promise=REPLIED,
-        example="asked at 0 s, replied at 1 s, given up at 5 s without an answer",
+        example="request at 0 s, reply sent at 1 s, requester gives up at 5 s without it",
         test="tests/checkers/test_semantics.py",
     ),
     Anomaly(
@@ -313,14 +313,14 @@ FEATURES: Final = (
     Anomaly(
         name="phantom_copy",
         title="phantom copy",
-        meaning="a copy of what its forwarder had not been given",
+        meaning="a member reported a copy of a message that it had not received",
         promise=FORWARDED,
         example="a copy of offset 1, and only offset 0 was given",
     ),
     Anomaly(
         name="wrong_refusal",
         title="wrong refusal",
-        meaning="a broker refused an illegal send with another response code than RocketMQ gives",
+        meaning="a broker refused an illegal send with another response code than RocketMQ uses",
         promise=REFUSED,
         example=(
             "properties over 32,767 bytes, refused with 17 (TOPIC_NOT_EXIST), not with 13 "
@@ -331,7 +331,7 @@ FEATURES: Final = (
     Anomaly(
         name="needless_refusal",
         title="needless refusal",
-        meaning="a broker refused a legal send, and nothing kept it from storing",
+        meaning="a broker refused a legal send although it could store it",
         promise=TAKEN,
         example="a send to a healthy broker, refused with 14 (SERVICE_NOT_AVAILABLE)",
         excuse="it was too busy, or a fault of one of its replicas was near",

@@ -7,9 +7,9 @@ from typing import Final
 from staticfire.checkers.anomalies.anomaly import Anomaly
 
 SHARED = "At rest each queue of a group has one living owner, and shares are even."
-OWNED = "Only a running member that has a queue is given its messages and commits its offset."
+OWNED = "Only a running member that owns a queue receives its messages and commits its offset."
 ONE_AT_A_TIME = "One member of an orderly group works on a queue at a time."
-BROADCAST = "Every member of a broadcasting group is given every message."
+BROADCAST = "Every member of a broadcasting group receives every message."
 SUBSCRIBED = "All members of a group have the same subscriptions."
 LOCK_TAKEN = "a fault may have taken the lock from one of the two members (excuse_table.py)"
 
@@ -17,14 +17,14 @@ GROUPS: Final = (
     Anomaly(
         name="queue_unowned",
         title="queue without an owner",
-        meaning="no living member owned a queue for longer than a rebalance takes",
+        meaning="for longer than a rebalance takes, no living member owned a queue",
         promise=SHARED,
         example="`0 ok send a / 1 ok assign 0 / 1 ok assign t=10 / 9 ok drain t=60`",
     ),
     Anomaly(
         name="double_ownership",
         title="queue with two owners",
-        meaning="two living members owned a queue for longer than a rebalance takes",
+        meaning="for longer than a rebalance takes, two living members owned a queue",
         promise=SHARED,
         example="`1 ok assign 0 / 2 ok assign 0 / 9 ok drain t=60`",
     ),
@@ -32,8 +32,8 @@ GROUPS: Final = (
         name="uneven_shares",
         title="uneven shares",
         meaning=(
-            "of two living members one had at least two queues of a topic more, at rest and for "
-            "longer than a rebalance takes"
+            "at rest, for longer than a rebalance takes, one living member had at least two queues "
+            "of a topic more than another"
         ),
         promise=SHARED,
         example="four queues and two members: one has all of them for 40 s, the other one none",
@@ -42,8 +42,8 @@ GROUPS: Final = (
         name="unowned_commit",
         title="commit without ownership",
         meaning=(
-            "a process committed an offset for a queue that it never had by then, by its own "
-            "assignments"
+            "a process committed an offset of a queue that, by its own assignments, it had not "
+            "owned until then"
         ),
         promise=OWNED,
         example="`0 ok send a / 1 ok assign 0 / 1 ok consume a / 2 ok commit 0:1`",
@@ -52,7 +52,7 @@ GROUPS: Final = (
         name="unowned_delivery",
         title="delivery without ownership",
         meaning=(
-            "a member was given messages of a queue that it did not have, by its own assignments"
+            "a member received messages of a queue that, by its own assignments, it did not own"
         ),
         promise=OWNED,
         example="`0 ok send a / 1 ok assign 0 / 2 ok consume a`",
@@ -61,8 +61,8 @@ GROUPS: Final = (
         name="unknown_consumer",
         title="unknown consumer",
         meaning=(
-            "messages were given to a process that never opened or is a member of another group, "
-            "or to a group that is not known"
+            "messages were delivered to a process that never opened, to a member of another group, "
+            "or to an unknown group"
         ),
         promise=OWNED,
         example="`0 ok send a / 1 ok consume a group=x`",
@@ -70,14 +70,16 @@ GROUPS: Final = (
     Anomaly(
         name="delivery_after_exit",
         title="delivery after an exit",
-        meaning="messages were given to a process that had ended",
+        meaning="messages were delivered to a process that had ended",
         promise=OWNED,
         example="`0 ok send a / 1 ok open node=c1 / 2 ok open node=c1 t=5 / 1 ok consume a t=6`",
     ),
     Anomaly(
         name="two_listeners",
         title="two listeners at once",
-        meaning="two members of an orderly group had one queue in work at the same time",
+        meaning=(
+            "the listeners of two members of an orderly group worked on one queue at the same time"
+        ),
         promise=ONE_AT_A_TIME,
         example="1 begins with a, 2 begins with b of the same queue, 1 ends",
         excuse=LOCK_TAKEN,
@@ -87,8 +89,8 @@ GROUPS: Final = (
         name="overlapping_owners",
         title="overlapping owners",
         meaning=(
-            "a member of an orderly group was given messages of a queue between two calls of "
-            "another one that had the queue all the time"
+            "a member of an orderly group received messages of a queue between two calls of "
+            "another member that owned the queue all the time"
         ),
         promise=ONE_AT_A_TIME,
         example="1 has the queue and consumes a, 2 is given b, 1 goes on with c",
@@ -99,20 +101,22 @@ GROUPS: Final = (
         name="member_missed",
         title="member that missed a message",
         meaning=(
-            "a member of a broadcasting group did not get a message that was acknowledged or "
-            "that others got"
+            "a member of a broadcasting group did not receive a message that was acknowledged or "
+            "that other members received"
         ),
         promise=BROADCAST,
-        example="two members, one got it",
+        example="two members, and only one received it",
         test="tests/checkers/test_semantics.py",
         by_damage=True,
     ),
     Anomaly(
         name="subscriptions_differ",
         title="different subscriptions",
-        meaning="members of one group were told different topics, expressions, models or listeners",
+        meaning=(
+            "members of one group have different topics, expressions, models or kinds of listener"
+        ),
         promise=SUBSCRIBED,
-        example="one asks for tag A, another for B",
+        example="one member subscribes to tag A, another to B",
         test="tests/checkers/test_semantics.py",
     ),
 )

@@ -7,11 +7,11 @@ from typing import Final
 from staticfire.checkers.anomalies.anomaly import Anomaly
 
 KEPT = "A message that was acknowledged with SEND_OK is kept."
-AS_SENT = "Only what was sent is delivered, as it was sent."
-ONCE = "A group is given a message again only for a reason that at-least-once delivery knows."
-ORDER = "A queue keeps messages in the order in which it took them, and gives them out in it."
-OFFSETS = "The offset of a group says how far it has consumed."
-POLLS = "A member is given the messages of its queue one after the other, and none is left out."
+AS_SENT = "Consumers receive only messages that were sent, as they were sent."
+ONCE = "A group receives a message again only for a reason that at-least-once delivery allows."
+ORDER = "A queue stores messages in the order in which the broker accepted them, and delivers them in this order."
+OFFSETS = "The offset of a group shows how far it has consumed."
+POLLS = "A member receives the messages of its queue one after the other, and skips none."
 FOUND = "A stored message can be read, and is found by its id, its key and its store time."
 CLOCK_STEPPED = "the clock of a broker was stepped"
 
@@ -20,8 +20,8 @@ LOG: Final = (
         name="lost",
         title="lost message",
         meaning=(
-            "acknowledged with SEND_OK, and delivered to no consumer although some group has "
-            "passed its place"
+            "a broker acknowledged the message with SEND_OK, and no group received it, although "
+            "some group has passed its offset"
         ),
         promise=KEPT,
         example="`0 ok send a / 0 ok send b / 1 ok consume b / 9 ok drain`",
@@ -31,8 +31,8 @@ LOG: Final = (
         name="unseen",
         title="message not seen by a group",
         meaning=(
-            "delivered to some group, acknowledged or not, but never consumed by this group, "
-            "which has passed its place"
+            "some group received the message, but this group never consumed it, although it has "
+            "passed its offset"
         ),
         promise=KEPT,
         example="`0 ok send a / 1 info consume a / 9 ok drain`",
@@ -41,7 +41,10 @@ LOG: Final = (
     Anomaly(
         name="lost_from_log",
         title="message gone from its queue",
-        meaning="acknowledged, and not in its queue after the run, consumed or not",
+        meaning=(
+            "an acknowledged message is not in its queue after the run, whether a group consumed "
+            "it or not"
+        ),
         promise=KEPT,
         example="`0 ok send a / 0 ok send b / 1 ok consume a b / 9 ok drain 0:1:1`",
         by_damage=True,
@@ -50,7 +53,8 @@ LOG: Final = (
         name="log_hole",
         title="hole in a lost suffix",
         meaning=(
-            "a loss excused as part of a lost suffix of the log, although the log reached beyond it"
+            "a lost message is excused as part of a lost suffix of the log, but the log kept bytes "
+            "above it"
         ),
         promise=KEPT,
         example=(
@@ -61,21 +65,27 @@ LOG: Final = (
     Anomaly(
         name="read_beyond_recovery",
         title="read beyond the recovered log",
-        meaning="delivered from beyond where a broker without replicas had recovered its log",
+        meaning=(
+            "a broker without replicas delivered a message from beyond the end that its recovery "
+            "had found"
+        ),
         promise=KEPT,
-        example="recovered up to 100, and 40 s later what lay at 100 before is delivered",
+        example=(
+            "recovery finds the end 100, and 40 s later a message is delivered that had been at "
+            "100 before"
+        ),
     ),
     Anomaly(
         name="phantom",
         title="phantom message",
-        meaning="delivered, and no producer sent it",
+        meaning="a group received a message that no producer sent",
         promise=AS_SENT,
         example="`1 ok consume a`",
     ),
     Anomaly(
         name="aborted_read",
         title="delivery of a failed send",
-        meaning="delivered, although its send definitely failed",
+        meaning="a group received a message whose send definitely failed",
         promise=AS_SENT,
         example="`0 fail send a / 1 ok consume a`",
     ),
@@ -83,8 +93,9 @@ LOG: Final = (
         name="misrouted",
         title="misrouted message",
         meaning=(
-            "delivered from another topic, or another queue or offset than the one that "
-            "acknowledged it, or from the retry or dead-letter topic of another group"
+            "a group received a message from another topic than it was sent to, from another queue "
+            "or offset than the acknowledged one, or from the retry or dead-letter topic of "
+            "another group"
         ),
         promise=AS_SENT,
         example="`0 ok send a@0:0 / 1 ok consume a@1:0`",
@@ -92,7 +103,7 @@ LOG: Final = (
     Anomaly(
         name="corrupt",
         title="corrupt body",
-        meaning="the body is not what was sent",
+        meaning="the body of a delivered message differs from the sent one",
         promise=AS_SENT,
         example="`0 ok send a / 1 ok consume a!`",
     ),
@@ -106,7 +117,7 @@ LOG: Final = (
     Anomaly(
         name="duplicate",
         title="duplicate with a reason",
-        meaning="a group got a message again, for a reason that at-least-once allows",
+        meaning="a group received a message again, for a reason that at-least-once delivery allows",
         promise=ONCE,
         example="`0 ok send a / 1 info consume a / 1 ok consume a`",
         hardened="allowed",
@@ -115,14 +126,14 @@ LOG: Final = (
     Anomaly(
         name="duplicate_unexplained",
         title="unexplained duplicate",
-        meaning="a group got a message again for no reason",
+        meaning="a group received a message again without a reason",
         promise=ONCE,
         example="`0 ok send a / 1 ok consume a / 1 ok consume a`",
     ),
     Anomaly(
         name="inconsistent_offsets",
         title="two messages at one offset",
-        meaning="two messages at one offset of a queue",
+        meaning="a queue has two messages at one offset",
         promise=ORDER,
         example="`0 ok send a@0:0 / 0 ok send b@0:0`",
         by_damage=True,
@@ -130,7 +141,7 @@ LOG: Final = (
     Anomaly(
         name="nonmonotonic_send",
         title="offsets of one producer out of order",
-        meaning="a send of one process got a higher offset than a later one",
+        meaning="a send of one process got a higher offset than a later send of this process",
         promise=ORDER,
         example="`0 ok send a@0:1 / 0 ok send b@0:0`",
         by_damage=True,
@@ -138,7 +149,10 @@ LOG: Final = (
     Anomaly(
         name="realtime_order",
         title="offsets against real time",
-        meaning="the same across processes: it had ended before the other began",
+        meaning=(
+            "a send got a higher offset than a send of another process that began after it had "
+            "ended"
+        ),
         promise=ORDER,
         example="`0 ok send a@0:1 / 1 ok send b@0:0`",
         by_damage=True,
@@ -146,7 +160,7 @@ LOG: Final = (
     Anomaly(
         name="out_of_order",
         title="delivery out of order",
-        meaning="one owner was first given a higher offset, then a lower one",
+        meaning="among its first deliveries, one owner received a higher offset before a lower one",
         promise=ORDER,
         example="`0 ok send a / 0 ok send b / 1 ok consume b / 1 ok consume a`",
     ),
@@ -164,9 +178,7 @@ LOG: Final = (
     Anomaly(
         name="nonmonotonic_physical_offset",
         title="physical offsets out of order",
-        meaning=(
-            "of two neighbours in a queue the later one does not lie further up in the commit log"
-        ),
+        meaning="of two neighbours in a queue, the later one is not further up in the commit log",
         promise=ORDER,
         example="`0 ok send a@0:0 physical=500 / 0 ok send b@0:1 physical=400`",
         by_damage=True,
@@ -174,7 +186,7 @@ LOG: Final = (
     Anomaly(
         name="nonmonotonic_store_time",
         title="store times out of order",
-        meaning="of two neighbours in a queue the later one was stored before the other",
+        meaning="of two neighbours in a queue, the later one has the earlier store time",
         promise=ORDER,
         example="stored at 5.0 s, and the message below it at 5.3 s",
         by_damage=True,
@@ -182,7 +194,9 @@ LOG: Final = (
     Anomaly(
         name="int_nonmonotonic_send",
         title="batch stored out of order",
-        meaning="the messages of one request were stored in another order than it held them in",
+        meaning=(
+            "a broker stored the messages of one request in another order than that of the request"
+        ),
         promise=ORDER,
         example=(
             "`0 invoke send a t=1 / 0 invoke send b t=1 / 0 ok send a@0:1 t=2 / 0 ok send b@0:0 "
@@ -192,7 +206,7 @@ LOG: Final = (
     Anomaly(
         name="torn_batch",
         title="batch stored in pieces",
-        meaning="the messages of one request were not stored side by side",
+        meaning="a broker did not store the messages of one request next to each other",
         promise=ORDER,
         example=(
             "`0 invoke send a t=1 / 0 invoke send b t=1 / 0 ok send a@0:0 t=2 / 0 ok send b@0:2 "
@@ -203,14 +217,17 @@ LOG: Final = (
     Anomaly(
         name="commit_ahead",
         title="commit ahead of consumption",
-        meaning="an offset was committed beyond everything that the group had consumed",
+        meaning="a group committed an offset beyond everything that it had consumed",
         promise=OFFSETS,
         example="`0 ok send a / 0 ok send b / 1 ok consume a / 1 ok commit 0:2`",
     ),
     Anomaly(
         name="commit_rewound",
         title="rewound commit",
-        meaning="one owner commits a lower offset than before",
+        meaning=(
+            "a commit sets the group's offset back, and no member took the queue over at such an "
+            "offset"
+        ),
         promise=OFFSETS,
         example=(
             "`0 ok send a / 0 ok send b / 1 ok consume a b / 1 ok commit 0:2 / 1 ok commit 0:1`"
@@ -221,7 +238,7 @@ LOG: Final = (
     Anomaly(
         name="commit_beyond_end",
         title="commit beyond the end",
-        meaning="at the drain the group's offset is higher than the queue is long",
+        meaning="at the drain the group's offset is higher than the end of the queue",
         promise=OFFSETS,
         example="`0 ok send a / 1 ok consume a / 9 info drain 0:1:4`",
         excuse="the disk that held the rest is lost for good",
@@ -229,7 +246,9 @@ LOG: Final = (
     Anomaly(
         name="commit_behind",
         title="commit behind the end",
-        meaning="the drain says that nothing is left, and the offset is below the end",
+        meaning=(
+            "the drain reports a lag of 0, but the group's offset is below the end of the queue"
+        ),
         promise=OFFSETS,
         example="`0 ok send a / 1 ok consume a / 9 ok drain 0:4:1`",
     ),
@@ -237,8 +256,8 @@ LOG: Final = (
         name="poll_skip",
         title="skipped messages between polls",
         meaning=(
-            "an owner was given a message behind a stored one (acknowledged, or given to any "
-            "group) that its group had not been given"
+            "an owner passed over a stored message that its group had not received (stored: "
+            "acknowledged, or delivered to any group)"
         ),
         promise=POLLS,
         example=(
@@ -250,7 +269,10 @@ LOG: Final = (
     Anomaly(
         name="int_poll_skip",
         title="skipped messages within a poll",
-        meaning="the same within one call of the listener",
+        meaning=(
+            "within one call, the listener got messages with a stored one missing between them "
+            "that its group had not received"
+        ),
         promise=POLLS,
         example="`0 ok send a / 0 ok send b / 0 ok send c / 1 ok assign 0 / 1 ok consume a c`",
         by_damage=True,
@@ -258,7 +280,10 @@ LOG: Final = (
     Anomaly(
         name="nonmonotonic_poll",
         title="poll that goes back",
-        meaning="an owner went back, and not because its listener had not finished",
+        meaning=(
+            "an owner received an offset that is not above its previous one, although its listener "
+            "had finished"
+        ),
         promise=POLLS,
         example=(
             "`0 ok send a / 0 ok send b / 0 ok send c / 1 ok assign 0 / 1 ok consume a b / 1 ok "
@@ -269,28 +294,28 @@ LOG: Final = (
     Anomaly(
         name="int_nonmonotonic_poll",
         title="poll out of order",
-        meaning="the same within one call of the listener",
+        meaning="within one call, the listener got an offset that is not above the previous one",
         promise=POLLS,
         example="`0 ok send a / 0 ok send b / 0 ok send c / 1 ok assign 0 / 1 ok consume b a`",
     ),
     Anomaly(
         name="not_found_by_id",
         title="not found by id",
-        meaning="in its queue, and its id leads to nothing",
+        meaning="a message is in its queue, but a query by its id does not find it",
         promise=FOUND,
         example="acknowledged, consumed, and VIEW_MESSAGE_BY_ID finds nothing",
     ),
     Anomaly(
         name="not_found_by_key",
         title="not found by key",
-        meaning="in its queue, and its key does not find it",
+        meaning="a message is in its queue, but a query by its key does not find it",
         promise=FOUND,
         example="acknowledged, consumed, and QUERY_MESSAGE by its key finds nothing",
     ),
     Anomaly(
         name="torn_answer",
         title="torn record in an answer",
-        meaning="a broker answered with a record that is none",
+        meaning="a broker answered with an invalid record",
         promise=FOUND,
         example=(
             "a file was deleted under its mapping: the sizes of a record in the answer do not "
@@ -301,8 +326,8 @@ LOG: Final = (
         name="refused_read",
         title="refused read",
         meaning=(
-            "in its queue, and its broker fails (SYSTEM_ERROR) to read it there, or to search "
-            "for its store time"
+            "a message is in its queue, but its broker fails (SYSTEM_ERROR) to read it, or to "
+            "search for its store time"
         ),
         promise=FOUND,
         example="a pull at offset 5 is answered with code 1 and an exception of the store",
@@ -311,19 +336,19 @@ LOG: Final = (
         name="wrong_time_search",
         title="wrong search by time",
         meaning=(
-            "the search for the store time of a stored message did not lead to the first message "
-            "with that time"
+            "a search for the store time of a stored message did not return the first message with "
+            "that time"
         ),
         promise=FOUND,
-        example="offset 5 was stored at 700 ms, and SEARCH_OFFSET_BY_TIMESTAMP says 6",
+        example="offset 5 was stored at 700 ms, and SEARCH_OFFSET_BY_TIMESTAMP returns 6",
         faithful="informational",
         excuse=CLOCK_STEPPED,
     ),
     Anomaly(
         name="unreadable_topic",
         title="unreadable topic",
-        meaning="a broker refuses to give out a retry or dead-letter topic at the end of the run",
+        meaning="at the end of the run a broker refuses to serve a retry or dead-letter topic",
         promise=FOUND,
-        example="dead letters that may be written and not be read",
+        example="a dead-letter topic with permission to write and not to read",
     ),
 )

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from staticfire.checkers.anomalies.anomaly import Anomaly
 
-ISOLATED = "What a transaction sent is seen as a whole once it has committed, and never otherwise."
-WRITTEN = "What a committed transaction sent is in its logs once, in order."
+ISOLATED = "The values of a transaction become visible together once it has committed, and never otherwise."
+WRITTEN = "Each value of a committed transaction is in its log once, in order."
 SERIAL = "Transactions can be put in an order that explains every send and poll."
 
 
@@ -37,7 +37,7 @@ TRANSACTIONS: Final = (
     Anomaly(
         name="G1a",
         title="aborted read",
-        meaning="a transaction polled what a failed one had sent",
+        meaning="a transaction polled a value that a failed transaction had sent",
         promise=ISOLATED,
         example="`txn: 0 fail x+1 / 1 ok x?1@0`",
     ),
@@ -45,8 +45,7 @@ TRANSACTIONS: Final = (
         name="G1b",
         title="intermediate read",
         meaning=(
-            "a transaction saw a part of what another one had sent, and missed some of it in "
-            "between"
+            "a transaction polled some of the values of another one, and missed values between them"
         ),
         promise=ISOLATED,
         example="`txn: 0 ok x+1@0 x+2@1 / 1 ok x+3@2 / 2 ok x?1@0,3@2`",
@@ -76,8 +75,8 @@ TRANSACTIONS: Final = (
         name="lost_write",
         title="lost write",
         meaning=(
-            "a message of a transaction that has committed was skipped: something at or above "
-            "its offset was polled, and it never was"
+            "a value of a committed transaction was skipped: a value at or above its offset was "
+            "polled, and it never was"
         ),
         promise=WRITTEN,
         example="`txn: 0 info x+1@0 y+2@0 / 1 ok y+3@1 / 2 ok x?1@0 y?3@1`",
@@ -85,7 +84,7 @@ TRANSACTIONS: Final = (
     Anomaly(
         name="txn_duplicate",
         title="duplicate write",
-        meaning="a message of a transaction is at two offsets of its log",
+        meaning="a value of a transaction is at two offsets of its log",
         promise=WRITTEN,
         example="`txn: 0 ok x+1@1 / 1 ok x?1@3`",
     ),

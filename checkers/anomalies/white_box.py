@@ -6,18 +6,21 @@ from typing import Final
 
 from staticfire.checkers.anomalies.anomaly import Anomaly
 
-STATUS = "The status of a send says how safely the message is held."
-REPLICATED = "The log of a follower is a part of the log of its leader."
-ENTRIES = "The entries of queues lead to every message of the log."
-ROUTED = "Coordinators name the brokers that live, where and as they are."
-NO_LEAK = "A server holds no more after the load than before it."
+STATUS = "The status of a send shows how safely the message is held."
+REPLICATED = "The log of a follower is a prefix of the log of its leader."
+ENTRIES = "Every message of the log has its entry in its queue."
+ROUTED = "Coordinators name the live brokers, with their addresses and tables."
+NO_LEAK = "A server uses no more resources after the load than before it."
 
 
 WHITE_BOX: Final = (
     Anomaly(
         name="acked_not_durable",
         title="acknowledged and not durable",
-        meaning="SEND_OK, and fewer nodes held it safely than the profile promises",
+        meaning=(
+            "a broker answered SEND_OK, but fewer nodes held the message safely than the profile "
+            "promises"
+        ),
         promise=STATUS,
         example="sync flush, and the record is only in the page cache",
         test="tests/checkers/white_box/test_replicas.py",
@@ -26,8 +29,8 @@ WHITE_BOX: Final = (
         name="spurious_weak_status",
         title="spurious weak status",
         meaning=(
-            "a weaker status than SEND_OK, although enough nodes held it and no fault makes a "
-            "broker give this status"
+            "a broker answered with a weaker status than SEND_OK, although enough nodes held the "
+            "message and no fault explains this status"
         ),
         promise=STATUS,
         example="FLUSH_SLAVE_TIMEOUT, and the follower has it on disk",
@@ -37,7 +40,7 @@ WHITE_BOX: Final = (
     Anomaly(
         name="replica_diverged",
         title="diverged replica",
-        meaning="a follower's log differs from its leader's within what both have",
+        meaning="a follower's log differs from its leader's within the range that both have",
         promise=REPLICATED,
         example="other bytes from 4096 on",
         faithful="informational",
@@ -53,7 +56,7 @@ WHITE_BOX: Final = (
     Anomaly(
         name="queue_hole",
         title="hole in a queue",
-        meaning="a queue has no entry between two that it has",
+        meaning="a queue has no entry at an offset between two that have one",
         promise=ENTRIES,
         example="entries 0, 1, 3",
         faithful="informational",
@@ -77,7 +80,10 @@ WHITE_BOX: Final = (
     Anomaly(
         name="wrong_route",
         title="wrong route",
-        meaning="a coordinator names an address that is not what it calls it",
+        meaning=(
+            "a coordinator names an address that no node of the replica set has, or has under "
+            "another number"
+        ),
         promise=ROUTED,
         example="number 0 of broker b, the leader, is the address of its follower",
     ),
@@ -92,7 +98,7 @@ WHITE_BOX: Final = (
     Anomaly(
         name="missing_route",
         title="missing route",
-        meaning="a coordinator does not name a broker that lives, for too long",
+        meaning="a coordinator does not name a live broker for too long",
         promise=ROUTED,
         example="up for a minute, and not in the route",
         faithful="informational",
@@ -101,8 +107,8 @@ WHITE_BOX: Final = (
         name="route_mismatch",
         title="route unlike the leader",
         meaning=(
-            "after the drain a coordinator names other numbers of queues, or another permission, "
-            "than the table of the leader"
+            "after the drain, a coordinator's route has other numbers of queues, or another "
+            "permission, than the leader's table"
         ),
         promise=ROUTED,
         example="the topic has 8 queues, the route says 4",
@@ -112,8 +118,8 @@ WHITE_BOX: Final = (
         name="route_drift",
         title="route unlike the leader during the run",
         meaning=(
-            "a coordinator goes back to the numbers of queues or the permission that the leader of a topic had "
-            "before, or still says them after a registration must have arrived"
+            "a coordinator's route returns to an earlier version of the leader's table, or differs "
+            "from the table after a registration must have arrived"
         ),
         promise=ROUTED,
         example="the topic has 8 queues, and the route says 8, then 4, then 8",
@@ -123,7 +129,10 @@ WHITE_BOX: Final = (
     Anomaly(
         name="departed_route",
         title="route to a departed server",
-        meaning="a coordinator names a server that has ended, although the end of its connections was seen",
+        meaning=(
+            "a coordinator names a server that has ended, although it saw the end of its "
+            "connections"
+        ),
         promise=ROUTED,
         example="the server stopped 7 s ago, and is still in the route",
         test="tests/checkers/white_box/test_route_changes.py",
@@ -133,8 +142,8 @@ WHITE_BOX: Final = (
         name="slow_failover",
         title="slow fail-over to another coordinator",
         meaning=(
-            "a client that started while a coordinator was broken needed too long, although "
-            "another one was well"
+            "a client that started while a coordinator was broken took too long, although another "
+            "coordinator worked"
         ),
         promise=ROUTED,
         example="11 s to its first queue",
@@ -152,14 +161,16 @@ WHITE_BOX: Final = (
     Anomaly(
         name="thread_leak",
         title="leaked threads",
-        meaning="the same of threads",
+        meaning="after the run, without clients, a server has more threads than before the load",
         promise=NO_LEAK,
         example="5 threads before, 80 after",
     ),
     Anomaly(
         name="socket_leak",
         title="leaked sockets",
-        meaning="the same of sockets, 180 s after the clients have ended",
+        meaning=(
+            "180 s after the clients have ended, a server has more sockets than before the load"
+        ),
         promise=NO_LEAK,
         example="5 sockets before, 60 after",
     ),
@@ -167,8 +178,8 @@ WHITE_BOX: Final = (
         name="file_leak",
         title="leaked files",
         meaning=(
-            "the same of surplus descriptors: of removed files, and all but the first of each "
-            "other file"
+            "after the run, without clients, a server has more surplus descriptors than before the "
+            "load: those of removed files, and all but the first of each other file"
         ),
         promise=NO_LEAK,
         example="none before, 13 after",
@@ -177,8 +188,8 @@ WHITE_BOX: Final = (
         name="table_leak",
         title="leaked table entries",
         meaning=(
-            "the same of entries in a table of a broker: held pulls, locks, members of groups, "
-            "half messages that are over, offsets"
+            "after the run, without clients, a table of a broker has more entries than before the "
+            "load: held pulls, locks, members of groups, finished half messages, offsets"
         ),
         promise=NO_LEAK,
         example="no held pull before, 24 after",
@@ -186,7 +197,10 @@ WHITE_BOX: Final = (
     Anomaly(
         name="memory_leak",
         title="leaked memory",
-        meaning="resident memory grew by more than 64 MiB and 4 KiB for each acknowledged message",
+        meaning=(
+            "the resident memory of a server grew by more than 64 MiB plus 4 KiB for each "
+            "acknowledged message"
+        ),
         promise=NO_LEAK,
         example="60 MiB before, 900 MiB after 1,000 messages",
     ),
