@@ -20,9 +20,9 @@ from staticfire.checkers.model.building.column_builder import build_columns
 from staticfire.checkers.verdicts.compose import check_run
 from tests.checkers.formats.columnar.test_round_trip import record
 from tests.support import reference_forwarding
+from tests.support.chunked_kernels import check_chunks
 from tests.support.forwarding_histories import FACTS, forwarding_history
 from tests.support.history_language import facts
-from tests.support.in_chunks import check_chunks
 
 STEADY = settings(max_examples=int(os.environ.get("HISTORIES", "100")))
 SEEDS = st.integers(0, 2**32)

@@ -21,8 +21,8 @@ from staticfire.checkers.verdicts.compose import check_run
 from staticfire.checkers.white_box.resources import RESOURCES
 from staticfire.checkers.white_box.send_status import DURABLE_BEFORE_ACK
 from tests.support import reference_copies, reference_endings
+from tests.support.chunked_kernels import check_chunks
 from tests.support.history_language import facts
-from tests.support.in_chunks import check_chunks
 from tests.support.observed_histories import Observed, observed_history
 from tests.support.reference_semantics import Found
 

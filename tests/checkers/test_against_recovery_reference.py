@@ -19,8 +19,8 @@ from staticfire.checkers.model.building.column_builder import build_columns
 from staticfire.checkers.verdicts.compose import KERNELS, check_run
 from staticfire.checkers.white_box.routes import ROUTES
 from tests.support import recovery_histories, reference_recovery, reference_routes
+from tests.support.chunked_kernels import check_chunks
 from tests.support.history_language import facts
-from tests.support.in_chunks import check_chunks
 from tests.support.recovery_histories import Recovered, recovery_history
 from tests.support.route_histories import Asked, route_history
 

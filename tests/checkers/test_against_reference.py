@@ -21,8 +21,8 @@ from staticfire.checkers.model.history import Op
 from staticfire.checkers.verdicts.compose import KERNELS
 from tests.support import reference_checkers as reference
 from tests.support import reference_loss
+from tests.support.chunked_kernels import check_chunks
 from tests.support.history_language import facts, fault
-from tests.support.in_chunks import check_chunks
 
 STEADY = settings(max_examples=int(os.environ.get("HISTORIES", "60")))
 GROUPS = {"g": ("t",), "h": ("t", "u")}

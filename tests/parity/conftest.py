@@ -18,7 +18,7 @@ from staticfire.faults.linux.network.network import Network
 from tests.parity.real_world import make_disk, make_network, play_real
 from tests.parity.simulated_world import play_simulated
 from tests.parity.world import Play, Scenario
-from tests.support.left_behind import left_behind
+from tests.support.leftovers import find_leftovers
 
 SEEDS = 5
 DISK_SEEDS = 60  # enough for every outcome that a test asks for
@@ -34,7 +34,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LinuxMachine]:
     inventory.close()
     if inventory.path.exists():
         asyncio.run(clean(read_journal(inventory.path), lambda _: LocalExecutor()))
-    assert left_behind(inventory.identity) == []
+    assert find_leftovers(inventory.identity) == []
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""What one hostile peer may send to make a node work, by name: frames as large as the protocol takes them."""
+"""Frames with which one hostile peer makes a node work, by name: as large as the protocol allows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a hostile peer may do with many connections, with TLS, or by not reading: by name, for real nodes.
+"""Attacks of a hostile peer with many connections, with TLS, or by not reading: by name, for real nodes.
 
 An attack ends when its peers have got what they wanted, or have been thrown out.
 """

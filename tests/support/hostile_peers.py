@@ -1,4 +1,4 @@
-"""What a hostile or broken peer may send to a port, by name: chunks of bytes from a seeded source."""
+"""Attacks of a hostile or broken peer on a port, by name: chunks of bytes from a seeded source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a test needs of the machine: without it the test is skipped, with the reason, or fails where CI insists.
+"""Markers for the needs of a test: without them pytest skips it, with the reason, or fails it where CI insists.
 
 Markers: `needs_root("nft", ...)` (root that may make namespaces, and these commands or libraries), `needs_docker` (an
 engine that answers), `needs_ssh` (an sshd to start), `needs_spark` (pyspark and a Java), `needs_chromium`,

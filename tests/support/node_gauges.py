@@ -1,4 +1,4 @@
-"""What a real node holds and does, measured from outside: memory, descriptors, tasks, turns of its event loop."""
+"""Measures a real node from outside: memory, descriptors, tasks, turns of its event loop."""
 
 from __future__ import annotations
 

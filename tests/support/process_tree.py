@@ -1,4 +1,4 @@
-"""CPU seconds and memory of a command and all below it, sampled: Spark's workers are nobody's children at the end."""
+"""Samples CPU seconds and memory of a command and its descendants. Spark's workers lose their parent at the end."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ import pytest
 from staticfire.faults.linux.executor import LocalExecutor
 from staticfire.faults.linux.inventory import Inventory, clean, read_journal
 from staticfire.faults.linux.machine import LinuxMachine
-from tests.support.left_behind import left_behind
+from tests.support.leftovers import find_leftovers
 
 
 @pytest.fixture
@@ -26,4 +26,4 @@ def machine(tmp_path: Path) -> Iterator[LinuxMachine]:
     if made:  # whatever happened: the next test finds a clean machine
         asyncio.run(clean(read_journal(inventory.path), lambda _: LocalExecutor()))
     assert made == []
-    assert left_behind(inventory.identity, os.fspath(tmp_path)) == []
+    assert find_leftovers(inventory.identity, os.fspath(tmp_path)) == []

@@ -1,4 +1,4 @@
-"""Who must hold what was acknowledged, in plain Python over ops and observations; no code shared with the kernel."""
+"""Reference for durable acknowledgements, in plain Python over ops and observations; no code shared with the kernel."""
 
 from __future__ import annotations
 

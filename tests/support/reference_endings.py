@@ -1,4 +1,4 @@
-"""How a run must end: nodes that live, serve, and agree with each other; queues that are read, in plain Python.
+"""Reference for the end of a run, in plain Python: nodes live, serve and agree with each other; queues are read.
 
 No code shared with the kernels. Each function returns how often it found what: (anomaly, where, ...) -> times; the
 `missing` ones say of what nobody knows.

@@ -1,4 +1,4 @@
-"""What forwarding promises, in plain Python over ops: message by message, and looking through all of them each time."""
+"""Reference for forwarding, in plain Python over ops: searches all of them for each message."""
 
 from __future__ import annotations
 

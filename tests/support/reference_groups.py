@@ -1,4 +1,4 @@
-"""What groups, subscriptions and requests promise, in plain Python: second by second, over ops of whole seconds."""
+"""Reference for groups, subscriptions and requests, in plain Python: second by second, over ops of whole seconds."""
 
 from __future__ import annotations
 

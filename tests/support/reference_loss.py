@@ -1,4 +1,4 @@
-"""What is lost, and what a group missed, in plain Python over ops and without any fault that excuses."""
+"""Reference for lost and unseen messages, in plain Python over ops and without any fault that excuses."""
 
 from __future__ import annotations
 

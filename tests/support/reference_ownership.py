@@ -1,4 +1,4 @@
-"""Who may be given messages, in plain Python: one delivery after the other."""
+"""Reference for ownership of queues, in plain Python: one delivery after the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens after faults, and which mechanisms were reached, in plain Python; no code shared with kernels."""
+"""Reference for recovery times and coverage marks, in plain Python; no code shared with kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What name servers must say at every moment, in plain Python, second by second; no code shared with the checkers."""
+"""Reference for routes at every moment, in plain Python, second by second; no code shared with the checkers."""
 
 from __future__ import annotations
 

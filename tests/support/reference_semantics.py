@@ -1,4 +1,4 @@
-"""What delays, filters, retries, transactions, order by key and broadcasting promise, in plain Python over ops.
+"""Reference for delays, filters, retries, transactions, order by key and broadcasting, in plain Python over ops.
 
 As in `reference_checkers.py`: slow, obvious, without any fault that excuses, and no code shared with the kernels. Each
 function returns how often it found what: (anomaly, key or place, ...) -> times.

@@ -1,4 +1,4 @@
-"""What even shares of queues are, in plain Python: second by second, over ops of whole seconds."""
+"""Reference for even shares of queues, in plain Python: second by second, over ops of whole seconds."""
 
 from __future__ import annotations
 

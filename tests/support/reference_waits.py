@@ -1,4 +1,4 @@
-"""How long clients had to do without, in plain Python over ops: slow, obvious, no code shared with the checkers."""
+"""Reference for waits of clients, in plain Python over ops: slow, obvious, no code shared with the checkers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which messages waited although nothing held them up, in plain Python: half second by half second."""
+"""Reference for messages that waited without a reason, in plain Python: half second by half second."""
 
 from __future__ import annotations
 

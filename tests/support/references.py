@@ -1,4 +1,4 @@
-"""Which plain reference knows which anomaly: all of them, a row each."""
+"""Maps each anomaly to its plain reference, a row each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every `Storage` must do, the simulated one and the real one: checks that take a storage and an empty folder."""
+"""Checks of every `Storage`, the simulated one and the real one. They take a storage and an empty folder."""
 
 from __future__ import annotations
 

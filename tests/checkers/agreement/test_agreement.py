@@ -22,8 +22,8 @@ from staticfire.harness.runs.simulated_runner import run_simulated
 from tests.checkers.mutations.draft import Draft
 from tests.checkers.mutations.model import Run
 from tests.checkers.mutations.score import kinds_named
+from tests.support.chunked_kernels import check_chunks
 from tests.support.history_language import facts, fault, history
-from tests.support.in_chunks import check_chunks
 
 GAP = ["0 ok send a@0:0", "0 ok send b@0:2"]
 S = 1_000_000_000

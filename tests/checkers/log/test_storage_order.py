@@ -23,8 +23,8 @@ from staticfire.checkers.model.columns import Columns
 from staticfire.checkers.model.history import Op
 from staticfire.checkers.verdicts.compose import check_run
 from tests.support import reference_storage
+from tests.support.chunked_kernels import check_pieces_of_queues
 from tests.support.history_language import facts, fault, history
-from tests.support.in_chunks import check_pieces_of_queues
 
 STEADY = settings(max_examples=int(os.environ.get("HISTORIES", "100")))
 SEEDS = st.integers(0, 2**32)

@@ -17,8 +17,8 @@ from staticfire.checkers.model.building.column_builder import build_columns
 from staticfire.checkers.model.columns import Columns
 from tests.checkers.stories import Story
 from tests.support import reference_storage
+from tests.support.chunked_kernels import check_pieces_of_queues
 from tests.support.history_language import facts, fault
-from tests.support.in_chunks import check_pieces_of_queues
 
 GOES_BACK = {"nonmonotonic_store_time"}
 BROKERS = {"b": ("n0", "n1")}

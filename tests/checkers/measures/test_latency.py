@@ -11,8 +11,8 @@ from staticfire.checkers.guarantees.promises import LossPromises
 from staticfire.checkers.guarantees.verdict import Verdict
 from staticfire.checkers.measures.latency import LATENCY
 from staticfire.checkers.model.building.column_builder import build_columns
+from tests.support.chunked_kernels import check_chunks
 from tests.support.history_language import facts, fault, history
-from tests.support.in_chunks import check_chunks
 
 SLOW = (
     "0 invoke send a t=1",

@@ -12,8 +12,8 @@ from staticfire.checkers.guarantees.promises import LossPromises
 from staticfire.checkers.measures.recovery_times import RECOVERY_TIMES
 from staticfire.checkers.model.building.column_builder import build_columns
 from staticfire.checkers.model.history import Op
+from tests.support.chunked_kernels import check_chunks
 from tests.support.history_language import facts, fault, history
-from tests.support.in_chunks import check_chunks
 
 CUT = fault("power_cut", "n0", at_s=1, healed_s=2)
 LINES = (

@@ -15,7 +15,7 @@ import pytest
 from staticfire.faults.linux.inventory import Inventory
 from staticfire.faults.linux.resources import Resource
 from tests.harness.cli.conftest import Said
-from tests.support.left_behind import left_behind
+from tests.support.leftovers import find_leftovers
 
 ROOT = Path(__file__).parents[3]
 Staticfire = Callable[..., Said]
@@ -140,10 +140,10 @@ def test_after_kill_9_of_a_harness(staticfire: Staticfire, tmp_path: Path) -> No
         harness.wait()
         told = json.loads(line)
         names = (told["identity"], str(tmp_path))
-        assert len(left_behind(*names)) >= 8
+        assert len(find_leftovers(*names)) >= 8
         said = staticfire("clean", "--state", tmp_path)
         assert said.status == 0, said.out
-        assert left_behind(*names) == []
+        assert find_leftovers(*names) == []
         assert list(tmp_path.iterdir()) == []
         assert set(told["kinds"]) == {
             *("folder", "network namespace", "link", "nft table", "qdisc"),

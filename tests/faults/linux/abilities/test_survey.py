@@ -10,7 +10,7 @@ import pytest
 from staticfire.faults.linux.abilities.survey import Capability, java_version, survey
 from staticfire.faults.linux.executor import CommandFailed
 from staticfire.faults.linux.machine import LinuxMachine
-from tests.support.left_behind import left_behind
+from tests.support.leftovers import find_leftovers
 from tests.support.recording_executor import RecordingExecutor, failing, recording_machine
 
 
@@ -122,5 +122,5 @@ def test_this_machine(machine: LinuxMachine, tmp_path: Path) -> None:
         assert found[name].available, found[name]
     for name in ("loop ext4", "shutdown ext4", "failing fsync", "loop xfs", "shutdown xfs"):
         assert found[name].available, found[name]
-    assert left_behind(str(tmp_path)) == []
+    assert find_leftovers(str(tmp_path)) == []
     assert [path.name for path in tmp_path.iterdir()] == ["state"]

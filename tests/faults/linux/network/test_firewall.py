@@ -16,7 +16,7 @@ from staticfire.faults.linux.network.firewall import (
     ruleset,
 )
 from staticfire.faults.linux.network.network import Network
-from tests.support.reach import hears_nothing, reaches
+from tests.support.reachability import hears_nothing, reaches
 from tests.support.recording_executor import recording_machine
 
 

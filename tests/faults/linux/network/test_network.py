@@ -16,7 +16,7 @@ from staticfire.faults.linux.network.network import (
     subnet_prefix,
     subnets_taken,
 )
-from tests.support.reach import reaches
+from tests.support.reachability import reaches
 from tests.support.recording_executor import recording_machine
 
 

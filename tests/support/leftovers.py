@@ -1,4 +1,4 @@
-"""What of a run is still on this machine."""
+"""Finds the parts of a run that are still on this machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def lines_of(*argv: str) -> list[str]:
     return subprocess.run([path, *argv[1:]], capture_output=True, text=True).stdout.splitlines()
 
 
-def left_behind(*names: str) -> list[str]:
+def find_leftovers(*names: str) -> list[str]:
     """Mounts, loop devices, links, namespaces, cgroups and processes that have one of these in their names."""
     seen = [
         *Path("/proc/mounts").read_text().splitlines(),

@@ -1,4 +1,4 @@
-"""Whether a machine answers: a refused connection is an answer."""
+"""Tests whether a machine answers: a refused connection is an answer."""
 
 from __future__ import annotations
 
