@@ -21,6 +21,7 @@ for _name in (
     "kinds_groups",
     "kinds_offsets",
     "kinds_delays",
+    "kinds_moves",
     "kinds_retries",
     "kinds_transactions",
     "kinds_requests",

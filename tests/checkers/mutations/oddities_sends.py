@@ -8,6 +8,7 @@ from typing import Any
 from staticfire.checkers.model.history import Op
 from tests.checkers.mutations.draft import Draft
 from tests.checkers.mutations.kinds import KINDS
+from tests.checkers.mutations.kinds_moves import KEPT_BACK, moved_after_death
 from tests.checkers.mutations.model import MS, PLAIN, Run, S, Site, choose, without
 from tests.checkers.mutations.pick import (
     has_two_groups,
@@ -157,3 +158,11 @@ def two_copies_of_two_attempts(run: Run, rng: Random, site: Site) -> Run:
     for d in run.by_key[low.key]:
         draft.set_field(d, 0, high.key)
     return draft.finish()
+
+
+@KINDS.oddity(
+    "a broker that dies before it writes down that it moved a message moves it again",
+    workloads=KEPT_BACK,
+)
+def moved_again_after_death(run: Run, rng: Random, site: Site) -> Run:
+    return moved_after_death(run, rng, site)
