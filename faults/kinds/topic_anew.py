@@ -21,8 +21,9 @@ class TopicAnew(Fault):
     beside_share: ClassVar[float] = 0.15
     roles = ()
     simulated = (
-        "an administrator uses a topic and a group beside the load, deletes both, makes them "
-        "again and goes on; a share of seeds has it beside its swarm"
+        "an administrator uses a topic and a group beside the load, deletes the topic on all "
+        "masters and then at the name servers, and the group, makes both again and goes on; "
+        "a share of seeds has it beside its swarm"
     )
     on_machines = "the same, on our own brokers only"
     proof = "masters that carried it out, with messages of the former topic"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from staticfire.faults.model.capabilities import Evidence
@@ -68,11 +69,16 @@ class SideTopic:
 
         A broker that leaves a request unanswered takes no further part, since its state is unknown.
         """
-        made = [name for name in self._living_masters() if await self._make(name)]
+        masters = self._living_masters()
+        made = [name for name in masters if await self._make(name)]
         await self._wait_for_route()
         former = {name: await self._send_former(name) for name in made}
-        for name in made:
-            if former[name]:
+        used = [
+            name for name in made if former[name] and await self._commit(name, 0, FORMER_OFFSET)
+        ]
+        deleted = await self._delete_topic(masters)
+        for name in used:
+            if name in deleted:
                 self._begins |= await self._remake(name)
         self._first.positions = dict(self._begins)
         await self._send()
@@ -142,7 +148,7 @@ class SideTopic:
 
     async def _make(self, name: str) -> bool:
         request = {"f": "create_topic", "topic": self.topic, "queues": QUEUES}
-        return await self._until_ok(name, request) and await self._make_group(name)
+        return await self._until_ok(self._master(name), request) and await self._make_group(name)
 
     async def _make_group(self, name: str) -> bool:
         group = json.dumps({"groupName": self.group, "consumeEnable": True, "retryQueueNums": 1})
@@ -152,21 +158,29 @@ class SideTopic:
         ext = {"groupName": self.group, "removeOffset": "true"}
         return await self._order(name, RequestCode.DELETE_SUBSCRIPTIONGROUP, ext)
 
-    async def _remake(self, name: str) -> dict[BrokerQueue, int]:
-        """Delete topic and group on a broker and make them again. Return the group's offsets; empty: no answer."""
+    async def _delete_topic(self, masters: Sequence[str]) -> list[str]:
+        """Delete the topic as mqadmin does: on all masters, then at the name servers.
+
+        Returns the masters that it may be made on again: none while a name server may still remove it. Name servers
+        remove it from the routes of all brokers, so they are not asked while a master may have it.
+        """
         ext = {"topic": self.topic}
-        if not (
-            await self._commit(name, 0, FORMER_OFFSET)
-            and await self._order(name, RequestCode.DELETE_TOPIC_IN_BROKER, ext)
-            and await self._delete_group(name)
-        ):
-            return {}
+        code = RequestCode.DELETE_TOPIC_IN_BROKER
+        deleted = [name for name in masters if await self._order(name, code, ext)]
+        if deleted != masters:
+            return deleted
         for server in self._environment.topology.coordinators:
-            # For all brokers: one that is asked later to delete the topic still has it.
-            observe = self._environment.recorder.observe_state
-            observe("topic_removal", node=server, topic=self.topic)
-            await self._ask(server, order(RequestCode.DELETE_TOPIC_IN_NAMESRV, ext))
-        return await self._stands(name, self.group) if await self._make(name) else {}
+            request = order(RequestCode.DELETE_TOPIC_IN_NAMESRV, ext)
+            if not await self._until_ok(server, request):
+                return []
+            self._environment.recorder.observe_state("topic_removal", node=server, topic=self.topic)
+        return deleted
+
+    async def _remake(self, name: str) -> dict[BrokerQueue, int]:
+        """Delete the group on a broker, make both again. Return the group's offsets; empty: no answer."""
+        if await self._delete_group(name) and await self._make(name):
+            return await self._stands(name, self.group)
+        return {}
 
     async def _make_group_anew(self) -> bool:
         """Delete the group and make it again, to begin at the beginning; return whether that is done."""
@@ -193,18 +207,18 @@ class SideTopic:
         where = {"consumerGroup": self.group, "topic": self.topic, "queueId": str(queue)}
         ext = {**where, "commitOffset": str(offset)}
         request = order(RequestCode.UPDATE_CONSUMER_OFFSET, ext)
-        return await self._until_ok(name, request, tries=tries)
+        return await self._until_ok(self._master(name), request, tries=tries)
 
     async def _order(
         self, name: str, code: RequestCode, ext: dict[str, str], body: str = ""
     ) -> bool:
-        return await self._until_ok(name, order(code, ext, body))
+        return await self._until_ok(self._master(name), order(code, ext, body))
 
-    async def _until_ok(self, name: str, request: dict[str, object], *, tries: int = TRIES) -> bool:
+    async def _until_ok(self, node: str, request: dict[str, object], *, tries: int = TRIES) -> bool:
         for tried in range(tries):
             if tried:
                 await asyncio.sleep(POLL_S)
-            outcome = await self._ask(self._master(name), request)
+            outcome = await self._ask(node, request)
             if outcome.type == "ok":
                 return True
         return False

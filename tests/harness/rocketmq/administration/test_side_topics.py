@@ -92,6 +92,39 @@ def test_the_topic_is_deleted_between_the_former_sends_and_the_others() -> None:
     assert ("DELETE_TOPIC_IN_NAMESRV", "ns-1") in cluster.launch_specs
 
 
+def places(cluster: Cluster, what: str) -> list[int]:
+    return [at for at, (did, _) in enumerate(cluster.launch_specs) if did == what]
+
+
+def test_all_masters_delete_the_topic_before_a_name_server_and_make_it_anew_after() -> None:
+    cluster, _ = made_anew()
+    on_masters = places(cluster, "DELETE_TOPIC_IN_BROKER")
+    at_servers = places(cluster, "DELETE_TOPIC_IN_NAMESRV")
+    made = places(cluster, "create_topic")
+
+    assert [len(on_masters), len(at_servers), len(made)] == [2, 1, 4]
+    assert max(made[:2]) < min(on_masters) < max(on_masters) < at_servers[0] < made[2]
+    removed = [seen for seen in cluster.recorder.observations if seen["kind"] == "topic_removal"]
+    assert [(seen["node"], seen["topic"]) for seen in removed] == [
+        ("ns-1", "StaticfireTopic-side-4")
+    ]
+
+
+def test_a_name_server_is_not_asked_while_a_master_may_have_the_topic() -> None:
+    cluster, evidence = made_anew(("DELETE_TOPIC_IN_BROKER", "broker-b-0"))
+
+    assert evidence["brokers"] == ["broker-a"]
+    assert not places(cluster, "DELETE_TOPIC_IN_NAMESRV")
+
+
+def test_a_topic_is_not_made_anew_while_a_name_server_may_still_remove_it() -> None:
+    cluster, evidence = made_anew(("DELETE_TOPIC_IN_NAMESRV", "ns-1"))
+
+    assert not evidence["bitten"]
+    assert len(places(cluster, "create_topic")) == 2
+    assert not any(seen["kind"] == "topic_removal" for seen in cluster.recorder.observations)
+
+
 @pytest.mark.parametrize("what", ["create_topic", "DELETE_SUBSCRIPTIONGROUP", "queue_state"])
 def test_a_broker_that_does_not_answer_takes_no_part(what: str) -> None:
     cluster, evidence = made_anew((what, "broker-b-0"))
