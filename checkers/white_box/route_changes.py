@@ -1,18 +1,21 @@
 """Routes during the run: changes of coordinators' routes, compared with the leaders' tables and the ends of servers.
 
 **route_drift**: a coordinator's route differs from the table of the leader that it names. It has other numbers of
-queues, another permission, or no entry for the topic, for longer than a registration takes. A route that returns to an
-earlier version of the leader's table, after the coordinator has already published the later one, is a finding at once.
+queues, another permission, or no entry for the topic, for longer than a registration takes; or it still names, for
+longer than a registration takes, a topic that it has removed and that the leader has not created again. A route that
+returns to an earlier version of the leader's table, after the coordinator has already published the later one, is a
+finding at once.
 **departed_route**: a coordinator still names a server whose process has ended, for longer than two requests take. If
 the coordinator may not have noticed the end of the server's connections, the bound is that for silent servers: 120 s,
 which a coordinator checks every 10 s.
 
-The harness records every change (`route_table`, `topic_table`, `server_life`), and each request of its administrator to
-a coordinator to remove a topic (`topic_removal`). Such a request removes the topic from the routes of all replica sets,
-even of those whose leaders remove it later or have created it again. Those leaders register it with their next change.
+The harness records every change (`route_table`, `topic_table`, `server_life`), and when a coordinator has answered its
+administrator that it removed a topic from the routes of all replica sets (`topic_removal`). The administrator asks for
+that when all leaders have removed the topic. From then on the coordinator may name the topic of a replica set only once
+its leader has created it again.
 
-Cannot see: topics that the leader does not have (only administrators remove them from routes); topics of a replica set
-whose leader the coordinator does not name.
+Cannot see: other topics that the leader does not have (only administrators remove them from routes); topics of a
+replica set whose leader the coordinator does not name.
 
 Source: RouteInfoManager.registerBroker, onChannelDestroy and unregisterBroker of Apache RocketMQ 4.9.
 """
@@ -20,7 +23,6 @@ Source: RouteInfoManager.registerBroker, onChannelDestroy and unregisterBroker o
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -123,7 +125,7 @@ class Changes:
                 yield span, seen["ended"]
 
     def removals(self, node: str, topic: str) -> Sequence[int]:
-        """Return the times at which an administrator asked the coordinator to remove the topic from all routes."""
+        """Return when the coordinator had removed the topic from the routes of all replica sets."""
         return self._removals.get((node, topic), ())
 
     def tables(self, node: str) -> list[tuple[Span, Mapping[str, list[int]]]]:
@@ -151,10 +153,10 @@ def drifts(context: Context, changes: Changes) -> Iterator[Finding]:
             excused = joined([*context.excuses.spans("route_drift", None, (node, nodes[0])), *down])
             named = [one for one in said if one.addresses.get("0") == nodes[0]]
             for topic in topics:
-                unknown = _until_registered(changes.removals(node, topic), tables, changes.end_ns)
+                asked = _asked(known[topic], changes.removals(node, topic))
                 wrongs = (
-                    *_gone_back(context, named, known[topic], topic, changes.removals(node, topic)),
-                    *_too_late(context, named, known[topic], topic, (excused, unknown)),
+                    *_gone_back(named, known[topic], topic),
+                    *_too_late(context, named, asked, topic, excused),
                 )
                 for at_ns, words in sorted(wrongs, key=itemgetter(0))[:1]:
                     detail = f"{node}: {words}"
@@ -180,12 +182,19 @@ def lag_ns(context: Context) -> int:
     return int(NS_PER_S * (usual_s + (ROUNDS * facts.timings.register_s if in_rounds else 0.0)))
 
 
+def _asked(known: Sequence[Known], removals: Sequence[int]) -> list[Known]:
+    """When a coordinator has to say what the leader has: of a topic that it does not have, since it was removed."""
+    found = [of for of in known if of.queues is not None]
+    for of in known:
+        if of.queues is None:
+            since = (at_ns for at_ns in removals if of.span.start_ns <= at_ns < of.span.end_ns)
+            start_ns = min(since, default=of.span.end_ns)
+            found.append(Known(Span(start_ns, of.span.end_ns), None))
+    return sorted(found, key=lambda of: of.span)
+
+
 def _gone_back(
-    context: Context,
-    said: Sequence[Said],
-    known: Sequence[Known],
-    topic: str,
-    removals: Sequence[int],
+    said: Sequence[Said], known: Sequence[Known], topic: str
 ) -> Iterator[tuple[int, str]]:
     """Yield changes to a table that the leader had before the published one, or that it never had."""
     newest_ns = -1  # since when the leader has the newest that was said
@@ -198,11 +207,8 @@ def _gone_back(
         past = [of for of in known if of.span.start_ns <= at_ns]
         since_ns = max((of.span.start_ns for of in past if of.queues == queues), default=None)
         differs = bool(past) and past[-1].queues not in (None, queues)
-        is_removed = queues is None and any(
-            removed_ns <= at_ns <= removed_ns + lag_ns(context) for removed_ns in removals
-        )
         is_back = differs and (since_ns is None or since_ns < newest_ns)
-        if not is_first and is_back and not is_removed:
+        if not is_first and is_back:
             what = "never had" if since_ns is None else "had before"
             has = _words(past[-1].queues)
             yield at_ns, f"says {_words(queues)}, which the leader {what}; it has {has}"
@@ -211,44 +217,28 @@ def _gone_back(
         before, is_first = queues, False
 
 
-def _until_registered(
-    removals: Sequence[int], tables: Sequence[tuple[Span, Mapping[str, list[int]]]], end_ns: int
-) -> list[Span]:
-    """Return when a coordinator may lack a topic that it was asked to remove: until the leader next registers."""
-    # A leader that starts again with the same topics has the same version, which coordinators know.
-    starts = [span.start_ns for (_, before), (span, now) in pairwise(tables) if now != before]
-    return joined(
-        [
-            Span(at_ns, min((ns for ns in starts if ns > at_ns), default=end_ns))
-            for at_ns in removals
-        ]
-    )
-
-
 def _too_late(
     context: Context,
     said: Sequence[Said],
-    known: Sequence[Known],
+    asked: Sequence[Known],
     topic: str,
-    excused: tuple[Sequence[Span], Sequence[Span]],
+    excused: Sequence[Span],
 ) -> Iterator[tuple[int, str]]:
-    """Yield wrong routes that lasted too long. `excused`: when no route counts, and when a missing topic does not."""
     wrong = [
         span
         for one in said
-        for of in known
-        if of.queues not in (None, one.topics.get(topic))
-        for span in without(
-            shared([one.span], [of.span]), excused[1] if topic not in one.topics else ()
-        )
+        for of in asked
+        if of.queues != one.topics.get(topic)
+        for span in shared([one.span], [of.span])
     ]
     bound_ns = lag_ns(context)
     for span in without(wrong, ()):
-        length_ns = sum(piece.length_ns for piece in without([span], excused[0]))
+        length_ns = sum(piece.length_ns for piece in without([span], excused))
         if length_ns > bound_ns:
             first = next(one for one in said if one.span.end_ns > span.start_ns)
-            last = next(of for of in reversed(known) if of.span.start_ns < span.end_ns)
-            has, says = _words(last.queues), _words(first.topics.get(topic))
+            last = next(of for of in reversed(asked) if of.span.start_ns < span.end_ns)
+            gone = "none since it was removed"
+            has, says = _words(last.queues, gone), _words(first.topics.get(topic))
             yield (
                 span.start_ns,
                 f"for {seconds(length_ns)} not what the leader has: {says}, not {has}",
@@ -288,9 +278,9 @@ def _stay_s(context: Context, node: str, server: str, ended_ns: int, ended: str)
     return silent_s if unheard is not None else heard_s
 
 
-def _words(queues: Queues) -> str:
+def _words(queues: Queues, none: str = "no such topic") -> str:
     if queues is None:
-        return "no such topic"
+        return none
     read, write, permission = queues
     return f"{read} read queues, {write} write queues, permission {permission}"
 

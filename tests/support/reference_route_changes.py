@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 from staticfire.checkers.guarantees.facts import FaultFacts
@@ -80,18 +79,9 @@ def _drifts(
             for second in range(len(said))
             if (life := _last(lives, second)) is not None and life["ended"] is not None
         }
-        lacking = {
-            second
-            for at in removed
-            for second in range(at, len(said))
-            if not any(
-                at < new["time_ns"] // NS_PER_S <= second and new["topics"] != old["topics"]
-                for old, new in pairwise(tables)
-            )
-        }
         seconds = [
-            *_backs(said, has, topic, leader, removed),
-            *_lates(said, has, topic, leader, faults, server, lacking, down),
+            *_backs(said, has, topic, leader),
+            *_lates(said, has, topic, leader, faults, server, removed, down),
         ]
         if seconds:
             yield min(seconds), topic
@@ -121,7 +111,6 @@ def _backs(
     has: Sequence[tuple[Any, int] | None],
     topic: str,
     leader: str,
-    removed: Sequence[int],
 ) -> Iterator[int]:
     newest, before = -1, None
     for second, of in enumerate(said):
@@ -133,8 +122,7 @@ def _backs(
         now = has[second]
         changed = before is not None and before["topics"].get(topic) != value
         unlike = now is not None and now[0] is not None and now[0] != value
-        asked = value is None and any(0 <= second - at <= HEARD_S for at in removed)
-        if changed and unlike and (since is None or since < newest) and not asked:
+        if changed and unlike and (since is None or since < newest):
             yield second
             return
         if changed or before is None:
@@ -149,7 +137,7 @@ def _lates(
     leader: str,
     faults: Sequence[FaultFacts],
     server: str,
-    lacking: Collection[int],
+    removed: Sequence[int],
     down: Collection[int],
 ) -> Iterator[int]:
     start, counted = 0, 0
@@ -159,9 +147,8 @@ def _lates(
             of is not None
             and _is_named(of, leader)
             and now is not None
-            and now[0] is not None
             and of["topics"].get(topic) != now[0]
-            and not (of["topics"].get(topic) is None and second in lacking)
+            and (now[0] is not None or any(now[1] <= at <= second for at in removed))
         ):
             struck = any(_strikes(one, {server, leader}, second, HEARD_S) for one in faults)
             counted += not struck and second not in down

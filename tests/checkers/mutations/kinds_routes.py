@@ -9,7 +9,7 @@ from typing import Any
 from tests.checkers.mutations.draft import Draft
 from tests.checkers.mutations.kinds import KINDS
 from tests.checkers.mutations.kinds_white_box import is_side, seen_of, with_seen, without_kind
-from tests.checkers.mutations.model import EVIDENCE, Run, S, Site, choose
+from tests.checkers.mutations.model import EVIDENCE, MS, Run, S, Site, choose
 
 
 def _route(run: Run, rng: Random, site: Site) -> Mapping[str, Any]:
@@ -178,6 +178,70 @@ def route_goes_back(run: Run, rng: Random, site: Site) -> Run | None:
     wrong = {**of, "time_ns": at_ns, "topics": {**of["topics"], topic: [read - 1, *more]}}
     draft = Draft(run)
     draft.observations += [wrong, {**of, "time_ns": at_ns + S}]
+    return draft.finish()
+
+
+def _at_the_end(run: Run, rng: Random, site: Site) -> tuple[Mapping[str, Any], str, int] | None:
+    """What a name server that runs said last of a replica set, a topic of it that the master has, and when all ends."""
+    changes, lives = seen_of(run, "route_table"), seen_of(run, "server_life")
+    if not changes or not is_side(run, site):
+        return None
+    newest = {of["node"]: of for of in lives}
+    tables = {of["node"]: of["topics"] for of in seen_of(run, "topic_table")}
+    places = [
+        (of, topic)
+        for of in {(of["node"], of["broker_name"]): of for of in changes}.values()
+        if _named(run, of)
+        and all(newest[one]["ended"] is None for one in (of["node"], of["addresses"]["0"]))
+        for topic, queues in sorted(of["topics"].items())
+        if tables.get(of["addresses"]["0"], {}).get(topic) == queues
+    ]
+    if not places:
+        return None
+    of, topic = rng.choice(places)
+    return of, topic, max(run.end_ns, *(seen.get("time_ns", 0) for seen in run.observations))
+
+
+def _without(topics: Mapping[str, Any], topic: str) -> dict[str, Any]:
+    return {name: queues for name, queues in topics.items() if name != topic}
+
+
+@KINDS.mutation(
+    "route_drift",
+    "a topic is deleted on its master and at the name servers, and 200 s later one still names it",
+)
+def removed_topic_stays(run: Run, rng: Random, site: Site) -> Run | None:
+    place = _at_the_end(run, rng, site)
+    if place is None:
+        return None
+    of, topic, end_ns = place
+    master = of["addresses"]["0"]
+    table = next(s for s in reversed(seen_of(run, "topic_table")) if s["node"] == master)
+    draft = Draft(run)
+    draft.observations += [
+        {**table, "time_ns": end_ns, "topics": _without(table["topics"], topic)},
+        {"kind": "topic_removal", "time_ns": end_ns + S, "node": of["node"], "topic": topic},
+        {**of, "time_ns": end_ns + 200 * S},
+    ]
+    return draft.finish()
+
+
+@KINDS.mutation(
+    "route_drift",
+    "a name server removes a topic once more after its master has made it anew, and lacks it for 200 s",
+)
+def removed_topic_stays_away(run: Run, rng: Random, site: Site) -> Run | None:
+    place = _at_the_end(run, rng, site)
+    if place is None:
+        return None
+    of, topic, end_ns = place
+    gone = {**of, "topics": _without(of["topics"], topic)}
+    draft = Draft(run)
+    draft.observations += [
+        {"kind": "topic_removal", "time_ns": end_ns, "node": of["node"], "topic": topic},
+        {**gone, "time_ns": end_ns + MS},
+        {**gone, "time_ns": end_ns + 200 * S},
+    ]
     return draft.finish()
 
 
