@@ -297,7 +297,8 @@ FEATURES: Final = (
         name="lost_reply",
         title="lost reply",
         meaning=(
-            "at rest, a requester that still waited never received a reply that a listener had sent"
+            "a requester that still waited never received a reply that a listener had sent: at rest, "
+            "or where the broker reports that the requester took it"
         ),
         promise=REPLIED,
         example="request at 0 s, reply sent at 1 s, requester gives up at 5 s without it",

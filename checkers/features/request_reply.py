@@ -2,9 +2,12 @@
 
 **wrong_answer**: a requester received the reply to another request, or to a request of another process.
 **duplicate_reply**: one request ended with two replies, or a reply arrived after it had ended with one.
-**phantom_reply**: a reply arrived to a request that no listener had received by then. **lost_reply**: the requester got
-no reply, although a listener had replied at least a second before it gave up, it lived, and no fault was near from the
-request to its end.
+**phantom_reply**: a reply arrived to a request that no listener had received by then.
+**lost_reply**: the requester got no reply, although a listener had replied at least a second before it gave up, and it
+lived. A fault may lose a reply on its way, so the rule applies at rest, from the request to its end. It also applies to
+each reply that ended as `ok`: a broker reports that only after the requester has answered the push (code 326), so no
+fault excuses it. A requester whose request was not acknowledged may take its reply without knowing that there was a
+request; there the request must have a position.
 
 A request to which no listener replied in time is no anomaly: responders die. The verdict is unknown if replies are
 missing that must be there: listeners replied, and no requester received any; a request ended with a reply that the
@@ -26,7 +29,7 @@ from staticfire.checkers.engine.kernel import Checker, Context
 from staticfire.checkers.engine.screening import is_among
 from staticfire.checkers.guarantees.promises import FOREVER_NS, NS_PER_S, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally, Verdict
-from staticfire.checkers.model.columns import Columns, Ints, Outcome
+from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Outcome
 from staticfire.checkers.model.message_ids import OTHER, MessageIds
 from staticfire.checkers.model.timeline import Exchange
 
@@ -114,7 +117,7 @@ def _judge(columns: Columns, context: Context, answers: Sequence[Exchange]) -> I
 
 
 def _lost_replies(columns: Columns, context: Context) -> Iterator[Finding]:
-    """Yield replies that a requester still waited for, at rest, and never received."""
+    """Yield replies that a waiting requester never received: all that it had taken, and others at rest."""
     sends = answered_rows(columns, context).sends
     row_of = {columns.names.key(message): row for row, message in enumerate(sends.message.tolist())}
     answered = {of.key for of in context.timeline.answers}
@@ -129,8 +132,12 @@ def _lost_replies(columns: Columns, context: Context) -> Iterator[Finding]:
         process = int(sends.process[row])
         if ended_ns(context, process) <= gave_up_ns:
             continue
-        if any(span.start_ns <= began_ns and gave_up_ns <= span.end_ns for span in rest):
+        had_taken = reply.is_clear and sends.log[row] != UNKNOWN
+        at_rest = any(span.start_ns <= began_ns and gave_up_ns <= span.end_ns for span in rest)
+        if had_taken or at_rest:
             what = f"process {process} waited until {gave_up_ns / NS_PER_S:.3f} s and got no answer"
+            if had_taken:
+                what += ", although the broker had said that it had taken this one"
             yield _finding(context, reply, "lost_reply", what)
 
 

@@ -204,6 +204,7 @@ class Exchange(NamedTuple):
     process: int
     key: str  # of the request
     reply: str  # whose answer it is, as the answer says
+    is_clear: bool  # of a written answer: its broker says that the requester has taken it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

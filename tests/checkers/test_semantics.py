@@ -579,11 +579,16 @@ def test_each_answer_belongs_to_its_request(story: Story, found: set[str]) -> No
     assert story.counts("requests") == found
 
 
-def requested(*, reply_s: float, gave_up_s: float = 5.0) -> Story:
+def requested(
+    *, reply_s: float, gave_up_s: float = 5.0, replied: OpType = "ok", is_placed: bool = False
+) -> Story:
     story = Story().op(0, "invoke", "send", {"topic": "t", "key": "a", "size": 9}, process=0)
     story.consume(0.5, "a", 0)
-    story.op(reply_s, "ok", "reply", {"topic": "t", "group": GROUP, "key": "a"})
-    return story.op(gave_up_s, "info", "send", {"topic": "t", "key": "a", "size": 9}, process=0)
+    story.op(reply_s, replied, "reply", {"topic": "t", "group": GROUP, "key": "a"})
+    value = {"topic": "t", "key": "a", "size": 9}
+    if is_placed:
+        value |= {"broker": "a", "queue": 0, "queue_offset": 0, "status": "SEND_OK"}
+    return story.op(gave_up_s, "info", "send", value, process=0)
 
 
 def test_a_reply_in_time_reaches_its_requester() -> None:
@@ -591,6 +596,20 @@ def test_a_reply_in_time_reaches_its_requester() -> None:
     assert requested(reply_s=4.5).counts("requests") == set()  # written down when it had given up
     answer = {"topic": "t", "key": "a", "reply": "a"}
     assert requested(reply_s=1.0).op(1.5, "ok", "answer", answer).counts("requests") == set()
+
+
+def test_a_reply_that_was_taken_is_not_lost_on_its_way() -> None:
+    """Near a fault a reply may be lost, unless its broker says that the requester has taken it."""
+    near = (fault("kill", "n9", at_s=2, healed_s=3),)
+    assert requested(reply_s=1.0).counts("requests", faults=near) == set()
+    taken = requested(reply_s=1.0, is_placed=True)
+    assert taken.counts("requests", faults=near) == {"lost_reply"}
+    unsure = requested(reply_s=1.0, replied="info", is_placed=True)
+    assert unsure.counts("requests", faults=near) == set()
+    late = requested(reply_s=4.5, is_placed=True)
+    assert late.counts("requests", faults=near) == set()
+    gone = requested(reply_s=1.0, is_placed=True).op(1.2, "ok", "answer", ANSWER)
+    assert gone.counts("requests", faults=near) == set()
 
 
 # Subscriptions

@@ -93,9 +93,12 @@ def group_history(seed: int) -> tuple[list[Op], tuple[FaultFacts, ...]]:
             waiting.append(value)
         elif what == "reply" and (waiting or unsent != keys):
             asked = random.choice(waiting)["key"] if waiting else keys[-1]
-            op(11, "reply", {"key": asked, "topic": "t", "group": "g"})
+            ended: OpType = "ok" if random.random() < 0.7 else "info"
+            op(11, "reply", {"key": asked, "topic": "t", "group": "g"}, type=ended)
         elif what == "give up" and waiting:
-            op(0, "send", waiting.pop(0), type="info")
+            place = {"broker": "b", "queue": 0, "queue_offset": number, "physical_offset": number}
+            stored = place if random.random() < 0.5 else {}
+            op(0, "send", {**waiting.pop(0), **stored}, type="info")
         elif what == "consume":
             event = [random.choice(keys), number, number, True, 0]
             op(9, "consume", {**of_group(), "broker": "b", "queue": 0, "messages": [event]})

@@ -226,7 +226,10 @@ def answers(ops: Sequence[Op], faults: Sequence[FaultFacts] = ()) -> Found:
 
 
 def _is_lost(ops: Sequence[Op], reply: Op, faults: Sequence[FaultFacts]) -> bool:
-    """Whether the requester gave up a second or more behind a reply, and had no answer; no fault was near."""
+    """Whether the requester gave up a second or more behind a reply, and had no answer.
+
+    No fault was near, or the reply was taken and the request acknowledged.
+    """
     about = [
         op for op in ops if op.f in ("send", "answer") and op.value.get("key") == reply.value["key"]
     ]
@@ -234,6 +237,9 @@ def _is_lost(ops: Sequence[Op], reply: Op, faults: Sequence[FaultFacts]) -> bool
         return False
     begun = [op.time_ns for op in about if op.type == "invoke"]
     ended = [op.time_ns for op in about if op.type == "info" and op.time_ns >= reply.time_ns + S]
+    placed = any(op.type == "info" and op.value.get("broker") is not None for op in about)
+    if reply.type == "ok" and placed:
+        return bool(ended)
     return bool(ended) and not any(
         fault.fired_ns is not None
         and fault.fired_ns < ended[0]

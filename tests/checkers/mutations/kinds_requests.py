@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from staticfire.checkers.model.history import Op
+from staticfire.checkers.model.history import Op, OpType
 from tests.checkers.mutations.draft import Draft
 from tests.checkers.mutations.kinds import KINDS
 from tests.checkers.mutations.model import EVIDENCE, MS, Run, S, Site, choose
@@ -246,6 +246,19 @@ def answered_too_late(run: Run, rng: Random, site: Site) -> Run | None:
     workloads=("request-reply",),
 )
 def reply_never_arrives(run: Run, rng: Random, site: Site) -> Run | None:
+    return _without_reply(run, rng, site, replied_as="ok")
+
+
+@KINDS.oddity(
+    "near a fault a reply of which no broker says that it was taken is lost on its way",
+    workloads=("request-reply",),
+)
+def reply_lost_on_its_way(run: Run, rng: Random, site: Site) -> Run | None:
+    return _without_reply(run, rng, site, replied_as="info") if site == "fault" else None
+
+
+def _without_reply(run: Run, rng: Random, site: Site, *, replied_as: OpType) -> Run | None:
+    """A request that was replied to, and ends after 5 s without its answer."""
     answer = _answers(run, rng, site)
     key = answer.value["key"]
     sent = run.sends[key]
@@ -254,6 +267,10 @@ def reply_never_arrives(run: Run, rng: Random, site: Site) -> Run | None:
         return None
     draft = Draft(run)
     draft.drop(answer.index)
+    for at, op in draft.ops():
+        if op.f == "reply" and op.value["key"] == key:
+            draft.replace(at, type=replied_as)
+    draft.alter(sent.at, reply=None)
     draft.replace(sent.at, type="info", error="no reply after 5 s")
     draft.move(sent.at, sent.begin_ns + 5 * S)
     return draft.finish()
