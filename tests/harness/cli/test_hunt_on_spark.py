@@ -11,6 +11,7 @@ import pytest
 from staticfire.harness.cli.hunt.row_files import read_rows
 from staticfire.harness.cli.hunt.seeds import SeedResult
 from tests.harness.cli.conftest import SHORT, Said
+from tests.support.sample import sample_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_spark]
 
@@ -20,15 +21,14 @@ def known(path: Path) -> list[SeedResult]:
     return [replace(row, cpu_s=0.0, wall_s=0.0, summary=()) for row in read_rows(path)]
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        ("--workload", "queue,retry", *SHORT),
-        ("--defect", "ack-before-fsync"),
-        ("--guided", *SHORT),
-    ],
-    ids=["two workloads", "planted", "guided"],
-)
+HUNTS = [
+    pytest.param(("--workload", "queue,retry", *SHORT), id="two workloads"),
+    pytest.param(("--defect", "ack-before-fsync"), id="planted"),
+    pytest.param(("--guided", *SHORT), id="guided"),
+]
+
+
+@pytest.mark.parametrize("options", sample_of(HUNTS, 1))
 def test_the_rows_are_the_same(
     options: tuple[str, ...], staticfire_process: Callable[..., Said], tmp_path: Path
 ) -> None:
