@@ -17,13 +17,17 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Crash the store alone, thousands of times.")
 @click.option(
-    "--cycles", type=click.IntRange(1, 10**9), default=1000, show_default=True, help="How many."
+    "--cycles",
+    type=click.IntRange(1, 10**9),
+    default=1000,
+    show_default=True,
+    help="Number of cycles.",
 )
 @click.option(
-    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the first cycle."
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the first cycle."
 )
 @click.option(
-    "--jobs", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes."
+    "--jobs", type=click.IntRange(1, 256), default=1, show_default=True, help="Number of processes."
 )
 @click.option(
     "--defect",
@@ -47,7 +51,8 @@ def crash_store(cycles: int, seed: int, jobs: int, defect: str, policies: str) -
       staticfire crash-store --cycles 1000 --defect recovery-ignores-crc
       staticfire crash-store --cycles 200 --policies store.cut_log
 
-    A cycle is four crashes on average.
+    A cycle has four crashes on average.
+
     Exit status: 0 valid, 1 invalid, 254 bad arguments, 255 harness error.
     """
     use_defect(defect)

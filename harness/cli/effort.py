@@ -41,7 +41,7 @@ def effort_options(budget_s: float, budget_help: str) -> Callable[[Command], Com
             default=os.cpu_count() or 1,
             show_default="one a processor",
             callback=lambda _context, _option, jobs: check_jobs(jobs),
-            help="Processes.",
+            help="Number of processes.",
         )(command)
         return click.option(
             "--budget",

@@ -53,7 +53,7 @@ _OPTIONS = (
         type=click.Choice(FILE_SYSTEMS),
         default=FILE_SYSTEM,
         show_default=True,
-        help="With --environment namespaces, docker or ssh: of the servers' disks.",
+        help="With --environment namespaces, docker or ssh: the servers' file system.",
     ),
 )
 

@@ -102,8 +102,8 @@ _OPTIONS = (
     click.option(
         "--mode",
         shell_complete=one_of(MODES),
-        help=f"{' or '.join(MODES)}: keep every promise, or behave as RocketMQ 4.9.8 does; a target that is not ours "
-        "is judged by it.",
+        help=f"{' or '.join(MODES)}: keep every promise, or behave as RocketMQ 4.9.8 does. For another target it only "
+        "chooses the promises.",
     ),
     click.option(
         "--environment",
@@ -113,7 +113,7 @@ _OPTIONS = (
     click.option(
         "--target",
         shell_complete=one_of(TARGETS),
-        help=f"What is tested: {' or '.join(TARGETS)}, Apache RocketMQ in --home. Default: own.",
+        help=f"Target: {' or '.join(TARGETS)}. apache is Apache RocketMQ in --home. Default: own.",
     ),
     click.option(
         "--client",
@@ -144,7 +144,7 @@ _OPTIONS = (
     click.option(
         "--consumer-kind",
         shell_complete=one_of(CONSUMER_KINDS),
-        help=f"What the members of the group are: {', '.join(CONSUMER_KINDS)}.",
+        help=f"Kind of the group's members: {', '.join(CONSUMER_KINDS)}.",
     ),
     click.option(
         "--batch-messages",
@@ -157,9 +157,7 @@ _OPTIONS = (
         metavar="KIND[,KIND...]",
         help="Kinds to inject, none, or all that are available; see `staticfire faults`.",
     ),
-    click.option(
-        "--time", "time_s", type=float, metavar="SECONDS", help="How long the load lasts."
-    ),
+    click.option("--time", "time_s", type=float, metavar="SECONDS", help="Duration of the load."),
     click.option(
         "--broker-property",
         "broker_properties",
@@ -170,7 +168,7 @@ _OPTIONS = (
     click.option(
         "--acl/--no-acl",
         default=None,
-        help="Whether brokers check signatures and rights; all requests are signed then. Default: one seed in ten.",
+        help="Brokers check signatures and rights, and clients sign all requests. Default: in one seed of ten.",
     ),
     click.option(
         "--tls",

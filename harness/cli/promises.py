@@ -47,7 +47,7 @@ DEFAULT_PROFILES = ("sync/sync/hardened", "sync/sync/faithful")
     shell_complete=one_of(anomaly_names),
     help="Only these anomalies.",
 )
-@click.option("--json", "as_json", is_flag=True, help="A JSON line a promise.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON line for each promise.")
 def promises(profiles: tuple[str, ...], anomalies: tuple[str, ...], as_json: bool) -> int:
     """Show what an anomaly means: a violation, allowed, or informational (a documented hazard).
 

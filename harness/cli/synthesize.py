@@ -17,16 +17,20 @@ from staticfire.spark_analysis.synthesis.workload_profile import ShapeError, Wor
 HELP = {
     "ops": "Number of sends and listener calls.",
     "seed": "The same seed and options give the same bytes.",
+    "topics": "Number of topics.",
+    "brokers": "Number of brokers.",
+    "groups": "Number of consumer groups.",
+    "producers": "Number of producers.",
     "queues": "Number of queues of all topics and brokers.",
     "skew": "The queue of rank r gets 1 / r^SKEW of the messages; 0: all alike.",
-    "fan_out": "Groups that read each topic.",
+    "fan_out": "Number of groups that read each topic.",
     "batch": "Messages of each listener call.",
-    "consumers": "Members of each group.",
+    "consumers": "Number of members of each group.",
     "first_offset": "First offset of every queue, as after long use.",
-    "outages": "Kills of a broker, with sends that fail.",
-    "plant": "Anomalies of each kind.",
+    "outages": "Number of kills of a broker, with sends that fail.",
+    "plant": "Number of planted anomalies of each kind.",
     "semantics": "1: also plant anomalies of tags, delays, retries, transactions, groups; 0: the core set only.",
-    "rows_a_chunk": "Ops made at a time; a larger number needs more memory.",
+    "rows_a_chunk": "Number of ops generated at a time; a larger number needs more memory.",
 }
 
 
@@ -41,10 +45,18 @@ def _shape_options(command: Any) -> Any:
     return command
 
 
-@click.command(name="synthesize", short_help="Make a history of any size with planted anomalies.")
+@click.command(
+    name="synthesize", short_help="Generate a history of any size with planted anomalies."
+)
 @click.argument("folder", type=click.Path(path_type=Path))
 @_shape_options
-@click.option("--layout", type=click.Choice(MODES), default="per-queue", show_default=True)
+@click.option(
+    "--layout",
+    type=click.Choice(MODES),
+    default="per-queue",
+    show_default=True,
+    help="Columns sorted into a folder for each queue, raw (not sorted by queue), or both.",
+)
 def synthesize_command(folder: Path, layout: str, **options: Any) -> int:
     """Write a history into FOLDER, with facts.json, and truth.json: the findings that `staticfire analyze` must make.
 

@@ -48,7 +48,7 @@ MB = 1 << 20
 @click.option(
     "--engine",
     type=click.Choice(["in-process", "spark"]),
-    help="Default: spark with --master, else in-process.",
+    help="Engine that runs the checkers. Default: spark with --master, else in-process.",
 )
 @click.option(
     "--master",
@@ -56,7 +56,10 @@ MB = 1 << 20
     help="local[N], spark://HOST:PORT, yarn, k8s://..., or sc://HOST:PORT for Spark Connect.",
 )
 @click.option(
-    "--out", metavar="DIR", type=click.Path(path_type=Path), help="Default: PATH/analysis."
+    "--out",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Folder for the results. Default: PATH/analysis.",
 )
 @click.option(
     "--rows",
@@ -65,9 +68,18 @@ MB = 1 << 20
     help="For thousands of runs: judge each run as a whole, and write only a Parquet file with a row a run.",
 )
 @click.option(
-    "--memory", "memory_mb", default=1024, metavar="MB", help="Of the JVM. Default: 1024."
+    "--memory",
+    "memory_mb",
+    default=1024,
+    metavar="MB",
+    help="Memory of Spark's JVM. Default: 1024.",
 )
-@click.option("--spill", metavar="DIR", type=click.Path(path_type=Path), help="Where Spark spills.")
+@click.option(
+    "--spill",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Folder for the temporary files of Spark.",
+)
 @click.option("--packed", metavar="FILE", help="A packed Python environment for the executors.")
 @click.option("--follow", is_flag=True, help="Count what a running campaign writes, until Ctrl-C.")
 @output_options
@@ -87,8 +99,8 @@ def analyze(
 ) -> int:
     """Judge every history in columns at or below the PATHs: runs, folders of runs, or synthetic ones.
 
-    Raw histories are first sorted by queue. Several PATHs are versions: an anomaly that a later version has and the
-    previous one has not is a regression, and versions.svg shows them side by side. The command writes verdict.json,
+    Raw histories are first sorted by queue. Several PATHs are versions: an anomaly of a version that the
+    previous one did not have is a regression, and versions.svg compares them. The command writes verdict.json,
     witnesses.jsonl, latency.json and latency plots.
 
     With --rows each run is judged as a whole, as by `staticfire check`, and becomes a row: seed, commit, verdict,

@@ -58,7 +58,7 @@ class Search:
     is_flag=True,
     help="Draw workload, options and faults from the seed instead of using the recipe.",
 )
-@effort_options(BUDGET_S, "Time that the search may take.")
+@effort_options(BUDGET_S, "Time for the search.")
 @click.option("--json", "is_json", is_flag=True, help="Print the result of the search, and stop.")
 @runs_option
 def reproduce(name: str, blind: bool, budget: float, jobs: int, is_json: bool, runs: Path) -> int:

@@ -47,7 +47,7 @@ from staticfire.harness.systems.registry import system_of
     type=click.IntRange(min=1),
     default=1,
     show_default=True,
-    help="Processes that judge columns.",
+    help="Number of processes that judge columns.",
 )
 @click.option(
     "--mode",

@@ -27,18 +27,18 @@ def edn_options(command: Command) -> Command:
         click.option(
             "--flush",
             type=click.Choice(get_args(Flush)),
-            help="Of an .edn history: how brokers flush.  [default: sync]",
+            help="For an .edn history: how brokers flush.  [default: sync]",
         ),
         click.option(
             "--replication",
             type=click.Choice(get_args(Replication)),
-            help="Of an .edn history: how brokers replicate.  [default: none]",
+            help="For an .edn history: how brokers replicate.  [default: none]",
         ),
         click.option(
             "--groups",
             multiple=True,
             type=click.Choice((GROUP, ASSIGNED)),
-            help="Of an .edn history: a group that must get every message, as a group of RocketMQ must.",
+            help="For an .edn history: a group that must get every message, as a group of RocketMQ must.",
         ),
     )
     for option in reversed(options):

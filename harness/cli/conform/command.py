@@ -33,7 +33,7 @@ from staticfire.harness.defect_loader import use_defect
     default="hardened",
     show_default=True,
     shell_complete=one_of(MODES),
-    help="Of our cluster: hardened or faithful.",
+    help="Mode of our cluster: hardened or faithful.",
 )
 @click.option(
     "--target",
@@ -57,7 +57,7 @@ from staticfire.harness.defect_loader import use_defect
 @click.option(
     "--profile",
     shell_complete=one_of(conformance_profiles),
-    help="Such as broker-core, broker-ha, nameserver, durable. Default: all, or client.",
+    help="Clauses to try: broker-core, broker-ha, nameserver, durable, ... Default: all, or client.",
 )
 @click.option(
     "--select",
@@ -98,7 +98,7 @@ def conform(defect: str, **options: Any) -> int:
       staticfire conform --client ./my_client
       staticfire conform --name-server 10.0.0.2:9876 --out mine --beside theirs
 
-    Topics and groups get a prefix of this run and are removed; others are never touched.
+    The command removes its topics and groups, whose names have a prefix of this run. It touches no others.
 
     Exit status: 0 every MUST and SHOULD that ran passed, 1 some failed, 2 too few ran to prove anything,
     254 bad arguments, 255 harness error or interrupted; the report of what was finished is written.

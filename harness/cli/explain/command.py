@@ -63,7 +63,7 @@ class Asked:
     "--point-of-no-return",
     "no_return",
     is_flag=True,
-    help="Find out when the failure became inevitable.",
+    help="Find the time from which the failure was inevitable.",
 )
 @click.option(
     "--counterfactuals",
@@ -79,9 +79,9 @@ class Asked:
     "--draw-faults",
     "draws_faults",
     is_flag=True,
-    help="Rewound, draw the faults to come again. Default: leave them out.",
+    help="With --point-of-no-return: draw the later faults again. Default: leave them out.",
 )
-@effort_options(BUDGET_S, "Time that repeating may take.")
+@effort_options(BUDGET_S, "Time for repetitions of the run.")
 @system_option(expose=False)
 def explain(
     run: Path,
@@ -100,12 +100,11 @@ def explain(
     The explanation uses what the run recorded: ops of clients, the disks of nodes at each acknowledgement, recoveries,
     and faults. Anomalies that follow from a loss are counted under it.
 
-    --point-of-no-return rewinds a simulated run to many moments and continues it with other random numbers: the
-    failure became inevitable where the share that ends with the same anomaly jumps to 1. With --key that message
-    itself must be hit. --counterfactuals changes one fault of the plan at a time and names the first difference of
-    the nearest run that passes. --code repeats the run with other seeds and fewer faults, and ranks the functions of
-    the system under test that runs reach which fail alike, and runs that pass do not. Each of them has the whole of
-    --budget.
+    --point-of-no-return rewinds a simulated run to many moments and continues it with other random numbers. The
+    failure became inevitable where the share of continuations with the same anomaly jumps to 1; with --key they
+    must hit that message. --counterfactuals changes one fault of the plan at a time and names the first difference
+    of the most similar run that passes. --code repeats the run with other seeds and fewer faults, and ranks functions
+    of the system under test: first those that only runs reach which fail alike. Each option has the whole of --budget.
 
     \b
     Example:

@@ -42,7 +42,12 @@ def _nanoseconds(_context: click.Context, _option: click.Parameter, given: float
 @click.option("--shiviz", metavar="FILE", type=FILE, help="A log with vector clocks for ShiViz.")
 @click.option("--key", "keys", metavar="KEY", multiple=True, help="Only the message with this key.")
 @click.option(
-    "--from", "since_ns", metavar="SECONDS", type=float, callback=_nanoseconds, help="Not before."
+    "--from",
+    "since_ns",
+    metavar="SECONDS",
+    type=float,
+    callback=_nanoseconds,
+    help="Only from this time on.",
 )
 @click.option(
     "--to",
@@ -50,7 +55,7 @@ def _nanoseconds(_context: click.Context, _option: click.Parameter, given: float
     metavar="SECONDS",
     type=float,
     callback=_nanoseconds,
-    help="Before this time.",
+    help="Only before this time.",
 )
 @system_option(expose=False)
 def export(

@@ -74,7 +74,7 @@ PAGE, LEDGER, LOCK = "index.html", "ledger.jsonl", "lock"
     default=32,
     show_default=True,
     metavar="SEEDS",
-    help="Seeds of one workload before the next choice.",
+    help="Seeds of a round. Each round has one workload.",
 )
 @click.option(
     "--canary-seeds",
@@ -91,7 +91,7 @@ PAGE, LEDGER, LOCK = "index.html", "ledger.jsonl", "lock"
     default=300.0,
     show_default=True,
     metavar="SECONDS",
-    help="Time to make a new failure small.",
+    help="Time to shrink a new failure.",
 )
 @placement_options
 def farm(

@@ -100,8 +100,8 @@ def _seconds(_context: click.Context, _option: click.Parameter, given: float | N
 @click.command("filter", short_help="Write only the ops that fit the options.")
 @SOURCE
 @TARGET
-@click.option("--from", "since_ns", type=float, callback=_seconds, help="Seconds: not before.")
-@click.option("--to", "until_ns", type=float, callback=_seconds, help="Seconds: before this time.")
+@click.option("--from", "since_ns", type=float, callback=_seconds, help="Only from this second on.")
+@click.option("--to", "until_ns", type=float, callback=_seconds, help="Only before this second.")
 @click.option("--process", "processes", type=int, multiple=True, help="Only of this process.")
 @click.option("--queue", "queues", multiple=True, callback=_queue, help="topic@broker/number.")
 @click.option("--key", "keys", multiple=True, help="Only about the message with this key.")

@@ -41,7 +41,7 @@ HISTORY = click.argument(
 @click.option(
     "-n", "count", type=click.IntRange(min=0), default=20, show_default=True, help="Number of ops."
 )
-@click.option("--json", "as_json", is_flag=True, help="Whole ops as lines of JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print whole ops as lines of JSON.")
 def head(source: Path, count: int, as_json: bool) -> None:
     """Show the first ops of HISTORY: index, seconds, process, type, f, value.
 

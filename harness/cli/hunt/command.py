@@ -74,7 +74,7 @@ class _Hunt(click.Group):
 @campaign_options
 @machine_options
 @placement_options
-@click.option("--reverse", is_flag=True, help="Last seed first.")
+@click.option("--reverse", is_flag=True, help="Run the seeds in descending order.")
 @click.option("--until-found", is_flag=True, help="Stop at the first seed that is invalid.")
 @click.option(
     "--anomaly",
@@ -121,7 +121,7 @@ def hunt(
     is_json: bool,
     **given: Any,
 ) -> int:
-    """Run one campaign with every seed of a range, and sum up the results.
+    """Run one campaign with every seed of a range, and summarize the results.
 
     \b
     Example:
@@ -140,7 +140,7 @@ def hunt(
 
     With --defect and without --campaign, the defect's own recipe is used. --workload may name several workloads or all,
     which run one after the other. During the hunt the lines of --out are in a file beside it that ends with .part;
-    --resume skips the seeds in it. With --guided a bred seed is repeated by its campaign file, any other by its number.
+    --resume skips the seeds in it. After --guided, repeat a bred seed by its campaign file, any other by its number.
 
     A seed fails if its process ends, or if it takes longer than --seed-limit; the other seeds go on. At the end,
     `planned` says how many seeds are done, have failed and were not run. --master runs the seeds on Spark, with this

@@ -33,7 +33,7 @@ Key = tuple[str, str, str, int]  # commit, options, workload, seed
     help="File of all rows: JSON lines, or Parquet where the name ends with .parquet.",
 )
 def merge(rows: tuple[Path, ...], out: Path) -> int:
-    """Write the rows of several hunts into one file, and sum them up by commit.
+    """Write the rows of several hunts into one file, and summarize them by commit.
 
     \b
     Example:

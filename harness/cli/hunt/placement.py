@@ -80,7 +80,10 @@ class Placement:
 
 _OPTIONS = (
     click.option(
-        "--jobs", type=int, show_default="one a processor", help="Processes of this machine."
+        "--jobs",
+        type=int,
+        show_default="one a processor",
+        help="Number of processes on this machine.",
     ),
     click.option(
         "--master",

@@ -24,7 +24,7 @@ from staticfire.harness.truncated_repr import printable
     "--out",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Default: report.html in the folder of the run.",
+    help="File of the report. Default: report.html in the folder of the run.",
 )
 @output_options
 @system_option(expose=False)

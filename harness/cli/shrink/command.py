@@ -31,13 +31,15 @@ if TYPE_CHECKING:
 BUDGET_S = 60.0
 
 
-@click.command(short_help="Make a failing run small.")
+@click.command(short_help="Shrink a failing run.")
 @click.argument("run", type=click.Path(path_type=Path), shell_complete=complete_run)
-@click.option("--out", type=click.Path(path_type=Path), help="Folder. Default: RUN/shrunk.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="Folder for the results. Default: RUN/shrunk."
+)
 @effort_options(BUDGET_S, "Time for the search.")
 @system_option(expose=False)
 def shrink(run: Path, out: Path | None, budget: float, jobs: int) -> int:
-    """Look for the smallest campaign that fails as the run in folder RUN did.
+    """Search for the smallest campaign that fails as the run in folder RUN did.
 
     \b
     Example:

@@ -73,13 +73,13 @@ class Tried:
         return lines
 
 
-@click.command(short_help="Look in the simulation for the failure of a real run.")
+@click.command(short_help="Search the simulation for the failure of a real run.")
 @click.argument("run", type=click.Path(path_type=Path), shell_complete=complete_run)
 @effort_options(BUDGET_S, "Time of the search.")
 @runs_option
 @system_option(expose=False)
 def resimulate(run: Path, budget: float, jobs: int, runs: Path) -> int:
-    """Look in the simulation, near the run's plan, for the failure of the real run in folder RUN.
+    """Search the simulation, near the run's plan, for the failure of the real run in folder RUN.
 
     \b
     Example:

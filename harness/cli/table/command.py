@@ -56,7 +56,7 @@ TARGETS = ("own", "apache")
     default="own",
     show_default=True,
     shell_complete=one_of(TARGETS),
-    help=f"What is tested: {' or '.join(TARGETS)}, Apache RocketMQ in --home.",
+    help=f"Target: {' or '.join(TARGETS)}. apache is Apache RocketMQ in --home.",
 )
 @click.option(
     "--environments",
