@@ -17,7 +17,7 @@ BITS_PER_S = (150_000, 1_000_000)
 
 
 class BadNetwork(Fault):
-    """Of one broker or name server. It bit if its counter moved meanwhile."""
+    """Degrades the outgoing traffic of one broker or name server. It bit if its counter moved meanwhile."""
 
     affects = ("network",)
     counter: ClassVar[str]  # of NetworkControl.traffic_counters
@@ -26,11 +26,11 @@ class BadNetwork(Fault):
 
     @abstractmethod
     def draw_param(self, random: Random) -> float:
-        """How bad."""
+        """Draw the strength of the fault."""
 
     @abstractmethod
     async def shape(self, network: NetworkControl, node: str, value: float) -> None:
-        """Make it so bad; 0 ends it."""
+        """Set the strength; 0 ends the fault."""
 
     def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
         target = pick(random, context.topology.servers)
@@ -74,9 +74,7 @@ class NetworkLatency(BadNetwork):
 
 class PacketLoss(BadNetwork):
     name = "packet-loss"
-    summary = (
-        "some of what a broker or name server sends is lost on the way, and TCP must repeat it"
-    )
+    summary = "a share of a broker's or name server's packets is lost, and TCP must retransmit them"
     needs = ("network.lose",)
     counter = "lost"
     param = "percent"
@@ -95,7 +93,7 @@ class PacketLoss(BadNetwork):
 
 class Bandwidth(BadNetwork):
     name = "bandwidth"
-    summary = "a master can send only so much a second, to clients and slaves together"
+    summary = "a master's outgoing bandwidth is limited, to clients and slaves together"
     needs = ("network.limit",)
     counter = "limited"
     param = "bits_per_s"
@@ -109,7 +107,7 @@ class Bandwidth(BadNetwork):
     proof = "packets that had to wait"
 
     def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
-        """A master: others send too little to feel it."""
+        """Draw a master: other nodes send too little to be affected."""
         master = pick(random, context.topology.leaders)
         return FaultParams(targets=(master.node,), params={self.param: self.draw_param(random)})
 

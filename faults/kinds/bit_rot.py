@@ -1,4 +1,4 @@
-"""A disk that changes what it holds: a bit of a message that was stored long ago."""
+"""A disk that changes its contents: one bit of a message that was stored long ago."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from staticfire.faults.model.params import Number
 
 
 class BitRot(Fault):
-    """The body of one record, which has a checksum. RocketMQ's records have none for the rest.
+    """Flips a bit in the body of one record, which has a checksum. The rest of RocketMQ's records has none.
 
-    Masters with a slave only: the record must never be served as it is, and the slave's copy mends it.
+    Only masters with a slave are targets: no node may serve the damaged record, and the slave's copy repairs it.
     """
 
     name = "bit-rot"
     affects = ("rots",)
     summary = (
-        "a bit of a stored message changes on a master's disk; it must come back from its slave"
+        "a bit of a stored message changes on a master's disk; the slave's copy must repair it"
     )
     needs = ("disk.rot",)
     max_per_run = 3

@@ -1,4 +1,4 @@
-"""Fake death without a word: a host that is gone, while those who were connected to it believe that it is there."""
+"""Fake death: a host that disappears without a word, while its peers keep their connections to it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from staticfire.faults.model.fault import (
 
 
 class BlackHole(Fault):
-    """Everything that the host sends or is sent vanishes: no RST, no FIN, and no SYN-ACK either."""
+    """Drops everything that the host sends or receives: no RST, no FIN, and no SYN-ACK either."""
 
     needs = ("network.black_hole", "cluster")
     affects = ("stalls",)
@@ -42,8 +42,8 @@ class BlackHole(Fault):
 class BrokerBlackHole(BlackHole):
     name = "broker-black-hole"
     summary = (
-        "a broker's host is gone without RST: packets in and out vanish; later it is back, "
-        "none the wiser"
+        "a broker's host disappears without RST: packets in and out vanish; later it returns "
+        "unchanged"
     )
     duration_s = (4.0, 15.0)
     roles = ("replica",)
@@ -54,7 +54,7 @@ class BrokerBlackHole(BlackHole):
 
 class NameServerBlackHole(BlackHole):
     name = "name-server-black-hole"
-    summary = "a name server's host is gone without RST, and returns with its old routes"
+    summary = "a name server's host disappears without RST, and returns with its old routes"
     duration_s = (5.0, 20.0)
     roles = ("coordinator",)
 

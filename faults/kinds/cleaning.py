@@ -1,4 +1,4 @@
-"""An administrator has brokers clean up while they are in use."""
+"""An administrator makes brokers clean up while they are in use."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from staticfire.faults.model.fault import ClusterContext, Fault, FaultParams, Pl
 
 
 class Cleaning(Fault):
-    """RocketMQ: cleanUnusedTopic and cleanExpiredCQ. Nothing of a topic in use may go, system topics included."""
+    """RocketMQ: cleanUnusedTopic and cleanExpiredCQ. They must keep every topic in use, system topics included."""
 
     name = "cleaning"
     affects = ("admin",)
     summary = (
-        "an administrator has all brokers delete the queues of deleted topics and expired "
-        "queue files"
+        "an administrator makes all brokers delete queues of deleted topics and expired queue files"
     )
     needs = (SERVERS_NEED,)
     max_per_run = 3

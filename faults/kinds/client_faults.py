@@ -34,7 +34,7 @@ class ClientCrash(Kill):
 
 class MemberLeaves(GracefulStop):
     name = "member-leaves"
-    summary = "a consumer leaves its group as it should, and comes back later"
+    summary = "a consumer leaves its group gracefully, and comes back later"
     needs = ("process.client",)
     roles = ("consumer",)
     simulated = "a consumer ends as it likes: it commits and leaves its group"
@@ -46,7 +46,7 @@ class MemberLeaves(GracefulStop):
 
 
 class GroupAndBrokerCrash(Kill):
-    """What a power cut of a rack does to those who consume in it: no node is left that knows where the group stood."""
+    """A power cut of a rack with a broker and a whole group: no node remembers the group's position."""
 
     name = "group-and-broker-crash"
     summary = "SIGKILL a broker and all consumers in one instant, start all of them again later"
@@ -74,7 +74,7 @@ class GroupAndBrokerCrash(Kill):
 
 
 class FilterChange(Fault):
-    """What a new version of an application does: each member is restarted, one after the other, and asks anew."""
+    """A new version of an application: the members restart one after the other, with another subscription."""
 
     name = "filter-change"
     affects = ("stops",)
@@ -104,7 +104,7 @@ class FilterChange(Fault):
 
 
 class ListenerFault(Fault):
-    """A listener that misbehaves for a while. It bit if the listener counted such batches meanwhile."""
+    """A listener that misbehaves for a while. It bit if the listener counted affected batches meanwhile."""
 
     needs = ("client",)
     counter: ClassVar[str]  # of ClientControl.listener_counters
@@ -114,7 +114,7 @@ class ListenerFault(Fault):
 
     @abstractmethod
     async def set_strength(self, client: ClientControl, node: str, strength: float) -> None:
-        """Let the listener of the node misbehave this badly from now on."""
+        """Set how strongly the node's listener misbehaves from now on."""
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         node = planned.targets[0]
@@ -132,7 +132,7 @@ class ListenerFault(Fault):
 class SlowConsumer(ListenerFault):
     name = "slow-consumer"
     affects = ("listener",)
-    summary = "the listener of a consumer takes long for every batch"
+    summary = "the listener of a consumer is slow for every batch"
     counter = "delayed"
     strength = "delay_s"
     roles = ("consumer",)

@@ -30,7 +30,7 @@ async def counted(controls: Controls, planned: PlannedFault, counter: str) -> in
 
 
 class DiskFault(Fault):
-    """A disk that `DiskControl.heal` puts right. It bit if its counter moved meanwhile."""
+    """A disk that `DiskControl.heal` repairs. It bit if its counter moved meanwhile."""
 
     counter: ClassVar[str]  # of DiskControl.counters
 
@@ -118,7 +118,7 @@ class SlowDisk(DiskFault):
     name = "slow-disk"
     affects = ("disk",)
     summary = (
-        "what must reach a broker's disk takes many times as long, or waits until the disk goes on"
+        "writes and fsyncs of a broker take many times as long, or wait until the disk continues"
     )
     needs = ("disk.slow",)
     counter = "slow_ns"
@@ -143,7 +143,7 @@ class SlowDisk(DiskFault):
 
 
 class DiskLost(Fault):
-    """The slave's link often breaks first: what the master acknowledges alone from then on is lost with it."""
+    """Often the slave's link breaks first: messages that the master then acknowledges alone are lost with its disk."""
 
     name = "disk-lost"
     affects = ("stops", "forgets", "empties", "writes_fail")
@@ -184,7 +184,7 @@ class DiskLost(Fault):
         return {"bitten": await counted(controls, planned, "power_cuts") > before, "for_good": True}
 
     async def _destroy_cut_off(self, controls: Controls, planned: PlannedFault) -> None:
-        """For a while before the end nothing that the master sends reaches its slaves."""
+        """Destroy the disk after a time in which nothing that the master sends reached its slaves."""
         pairs = [(planned.targets[0], slave) for slave in planned.params["slaves"]]
         for source, target in pairs:
             await controls.network.drop(source=source, target=target)

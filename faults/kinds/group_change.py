@@ -1,4 +1,4 @@
-"""Consumer groups get another number of retry queues while they are used."""
+"""The number of retry queues of consumer groups changes while they are in use."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ FORMER = 1  # what brokers give a group that they make themselves
 
 
 class GroupChange(Fault):
-    """RocketMQ: updateSubGroup with `-q`. The retry topic of a group keeps the queues with which it was made."""
+    """RocketMQ: updateSubGroup with `-q`. An existing retry topic keeps its number of queues."""
 
     name = "group-change"
     affects = ("admin",)
-    summary = "the groups of the load get another number of retry queues, and the former one again"
+    summary = (
+        "the groups of the load get another number of retry queues, and later their former one"
+    )
     needs = (SERVERS_NEED,)
     in_swarms: ClassVar[bool] = False
     roles = ()

@@ -1,4 +1,6 @@
-"""The name servers' own faults: one that plays dead, one that forgets, and lists that differ."""
+"""Faults of name servers: one that accepts connections and never answers, one that forgets, and differing lists of
+them.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from staticfire.faults.model.params import NodeOf
 
 class NameServerFreeze(Pause):
     name = "name-server-freeze"
-    summary = "a name server plays dead: TCP open, requests accepted, never an answer"
+    summary = "a name server accepts connections and requests, and never answers"
     duration_s = (5.0, 20.0)
     roles = ("coordinator",)
 
@@ -30,7 +32,7 @@ class NameServerAmnesia(ProcessFault):
         "stops",
         "forgets",
     )
-    summary = "a name server restarts and has forgotten every route"
+    summary = "a name server restarts without any route"
     needs = ("process.server", "cluster")
     duration_s = (0.5, 3.0)
     roles = ("coordinator",)
@@ -102,7 +104,7 @@ async def _restart_with(
 ) -> tuple[list[dict[str, object]], bool]:
     """Restart nodes, each with name servers of its own; an empty list means all.
 
-    Returns when each was down, in ns before the last one was started, and whether all had been running.
+    Return when each was down, in ns before the last one was started, and whether all had been running.
     """
     loop = asyncio.get_running_loop()
     times: list[tuple[str, float, float]] = []

@@ -1,4 +1,4 @@
-"""The offsets of a group, beside the load, are cloned to another one, whose member goes on."""
+"""The offsets of a group of a side topic are cloned to another group, whose member continues."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from staticfire.faults.model.fault import ClusterContext, Fault, FaultParams, Pl
 
 
 class OffsetsCloned(Fault):
-    """RocketMQ: cloneGroupOffset. The new group begins where the source stood: nothing is left out or comes again."""
+    """RocketMQ: cloneGroupOffset. The new group begins at the source's offsets: it misses and repeats nothing."""
 
     name = "offsets-cloned"
     affects = ("admin",)
     summary = (
-        "the offsets of a group beside the load are cloned to another one, whose member goes on"
+        "the offsets of a group beside the load are cloned to another one, whose member continues"
     )
     needs = ("cluster",)
     max_per_run = 2

@@ -11,7 +11,7 @@ from staticfire.faults.model.params import LoadTopic
 
 
 class OffsetsReset(Fault):
-    """RocketMQ: resetOffsetByTime. What was consumed comes again; nothing may be left out."""
+    """RocketMQ: resetOffsetByTime. Consumed messages come again, and none may be missing."""
 
     name = "offsets-reset"
     affects = ("offsets",)

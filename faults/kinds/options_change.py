@@ -56,6 +56,6 @@ class OptionsChange(Fault):
 
 
 def option_of(planned: PlannedFault) -> tuple[str, str]:
-    """Name and value of what changes."""
+    """Return the name and the value of the changed option."""
     name, _, value = planned.params["option"].partition("=")
     return name, value

@@ -28,7 +28,7 @@ class Partition(Fault):
 
     @abstractmethod
     def grudge(self, nodes: Sequence[str]) -> list[grudges.Pair]:
-        """The pairs to drop; the first node is the one the partition is about."""
+        """Return the pairs whose packets are dropped; the first node is the one that the partition isolates."""
 
     def links(self, planned: PlannedFault) -> tuple[tuple[str, str], ...]:
         return tuple((source, target) for source, target in planned.params["drop"])
@@ -65,7 +65,7 @@ class Partition(Fault):
 
 class PartitionHalves(Partition):
     name = "partition-halves"
-    summary = "cut all nodes into two halves that do not hear each other"
+    summary = "split all nodes into two halves that cannot communicate"
 
     def grudge(self, nodes: Sequence[str]) -> list[grudges.Pair]:
         return grudges.halves(nodes)
@@ -81,7 +81,7 @@ class PartitionOne(Partition):
 
 class PartitionOneWay(Partition):
     name = "partition-one-way"
-    summary = "one broker is heard by all other nodes and hears none"
+    summary = "one broker reaches all other nodes and receives nothing from them"
 
     def grudge(self, nodes: Sequence[str]) -> list[grudges.Pair]:
         return grudges.one_way(nodes[0], nodes)
@@ -97,7 +97,7 @@ class PartitionBridge(Partition):
 
 class PartitionRing(Partition):
     name = "partition-ring"
-    summary = "every server hears only its two neighbours"
+    summary = "every server communicates only with its two neighbours"
     needs = ("network.drop", "network.between_servers")
 
     def candidates(self, context: ClusterContext) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Power loss: of one node, inside a disk operation of it, or of the whole cluster in one instant."""
+"""Power loss: of one node, of a node inside a disk operation, or of the whole cluster at once."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def counters_now(controls: Controls, planned: PlannedFault) -> dict[str, i
 
 
 def draw_stall(random: Random) -> dict[str, object]:
-    """Whether, and for how long, disks stall before the power goes: it goes in the middle of an fsync then."""
+    """Draw whether, and for how long, disks stall before the power goes, so that it goes in the middle of an fsync."""
     factor, over_s = between(random, 50.0, 400.0), between(random, 0.1, 0.5)
     if random.random() < 0.5:
         return {}
@@ -48,9 +48,9 @@ def draw_stall(random: Random) -> dict[str, object]:
 
 
 class PowerCut(Fault):
-    """A host that reboots: it falls silent at once (no RST, no FIN), has lost what was not synced, and returns.
+    """A host that reboots: it falls silent at once (no RST, no FIN), loses unsynced bytes, and comes back.
 
-    In half of the cases its disk stalls before, where the environment can make disks slow.
+    In half of the cases its disk stalls first, if the environment can slow disks down.
     """
 
     name = "power-cut"
@@ -105,7 +105,7 @@ class PowerCut(Fault):
 
 
 class PowerCutInOperation(Fault):
-    """Every other one strikes inside an fsync: there are few of them, and then whole records are at stake."""
+    """Every second one strikes inside an fsync: fsyncs are few, and then whole records are at stake."""
 
     name = "power-cut-in-operation"
     affects = (

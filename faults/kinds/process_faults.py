@@ -16,7 +16,7 @@ from staticfire.faults.model.fault import (
 
 
 class ProcessFault(Fault):
-    """Something that ends when the process is started again; a broker's, unless a subclass draws another one."""
+    """A fault that ends when its process starts again. Its target is a broker, unless a subclass draws another."""
 
     needs: ClassVar[tuple[str, ...]] = ("process.server",)
 
@@ -59,11 +59,11 @@ class GracefulStop(ProcessFault):
 
 
 class Pause(ProcessFault):
-    """A broker's fake death: its connections stay open and nothing answers (`black_holes.py` has the other one)."""
+    """Fake death of a broker: its connections stay open, it answers nothing (`black_holes.py` has the other form)."""
 
     name = "pause"
     affects = ("stalls",)
-    summary = "SIGSTOP a broker: connections stay open, nothing is answered; then SIGCONT"
+    summary = "SIGSTOP a broker: its connections stay open and it answers nothing; then SIGCONT"
     needs: ClassVar[tuple[str, ...]] = ("process.server", "cluster")
     roles: ClassVar[tuple[str, ...]] = ("server",)
     simulated = "the process stands still, its kernel goes on"

@@ -1,4 +1,4 @@
-"""An account loses its right to send while it is used, and gets it back."""
+"""An account loses its right to send while clients use it, and gets it back."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from staticfire.faults.model.fault import ClusterContext, Fault, FaultParams, Pl
 
 
 class RightsChange(Fault):
-    """RocketMQ: updateAclConfig. What every master has confirmed holds for every send that begins later."""
+    """RocketMQ: updateAclConfig. Once every master has confirmed a change, it holds for each send that begins later."""
 
     name = "rights-change"
     affects = ("admin",)

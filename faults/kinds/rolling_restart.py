@@ -16,10 +16,10 @@ POLL_S = 0.2
 
 
 async def restart_each(controls: Controls, brokers: Sequence[str], within_s: float) -> Evidence:
-    """SIGTERM, start again, wait for an answer, then the next, if it is likely to be done within the time.
+    """Restart nodes one by one: SIGTERM, start, wait for an answer; then the next, if the time is likely to suffice.
 
-    Evidence: the brokers that were `restarted`, `failed` to stop or to answer again, or were `left_out`; of each that
-    was `struck` from when to when, in ns before the last one was.
+    Evidence: the brokers that were `restarted`, that `failed` to stop or to answer again, or that were `left_out`; and
+    for each when it was `struck`, from and to, in ns before the last one was.
     """
     loop = asyncio.get_running_loop()
     start_s = loop.time()
@@ -44,7 +44,7 @@ async def restart_each(controls: Controls, brokers: Sequence[str], within_s: flo
 
 
 def ago_ns(at_s: float) -> int:
-    """How long ago a time of the loop is, in ns."""
+    """Return how long ago a time of the event loop was, in ns."""
     return int((asyncio.get_running_loop().time() - at_s) * 1e9)
 
 
@@ -65,7 +65,9 @@ async def _answers_again(controls: Controls, broker: str) -> bool:
 
 
 class RollingRestart(Fault):
-    """All of it happens when it is fired, as far as its time goes: nothing else may happen to the brokers meanwhile."""
+    """Restarts all brokers when it is fired, as far as its time allows: no other fault may strike the brokers
+    meanwhile.
+    """
 
     name = "rolling-restart"
     affects: ClassVar[tuple[str, ...]] = ("stops",)
@@ -100,14 +102,14 @@ class RollingRestart(Fault):
 
 
 class NameServerFreezeInRollingRestart(RollingRestart):
-    """The first target is the name server. Each restart waits for its answer in vain, and takes some seconds more."""
+    """The first target is the name server. Each restart waits for its answer in vain, and takes some seconds longer."""
 
     name = "name-server-freeze-in-rolling-restart"
     affects = (
         "stalls",
         "stops",
     )
-    summary = "a name server plays dead while every broker is restarted, one after the other"
+    summary = "a name server never answers while every broker is restarted, one after the other"
     duration_s = (12.0, 24.0)
     roles: ClassVar[tuple[str, ...]] = ("coordinator", "replica")
     simulated = "`rolling-restart` while a name server is frozen"

@@ -1,4 +1,4 @@
-"""A topic and its group, beside the load, are deleted and made again."""
+"""A side topic and its group are deleted and created again."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from staticfire.faults.model.fault import ClusterContext, Fault, FaultParams, Pl
 
 
 class TopicAnew(Fault):
-    """Nothing of the former topic may be given out again, nothing of the new one or of any other may be missing."""
+    """Brokers must deliver nothing of the former topic, and everything of the new one and of all others."""
 
     name = "topic-anew"
     affects = ("admin",)
-    summary = "a topic beside the load and its group are deleted and made again"
+    summary = "a topic beside the load and its group are deleted and created again"
     needs = ("cluster", OWN_NEED)
     max_per_run = 2
     in_swarms: ClassVar[bool] = False

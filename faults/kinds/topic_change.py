@@ -36,7 +36,7 @@ class TopicChange(Fault):
         }
 
     async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
-        """Ask the masters that were not heard again: each may have made the queues after it was given up."""
+        """Ask masters that did not answer again: each may have created the queues after the request timed out."""
         unheard = fired["masters_unheard"]
         if not unheard:
             return fired
