@@ -199,7 +199,7 @@ _ROWS: tuple[Excuse, ...] = (
         at_least=_half_a_rebalance,
         after=_two_requests,
         since=Since.SHARED_ANEW,
-        mechanism="a member that is cut off does not know its share, or counts for those who hold the list",
+        mechanism="a member that is cut off does not know its share, or brokers still count it as a member",
     ),
     *(
         Excuse(
@@ -208,7 +208,7 @@ _ROWS: tuple[Excuse, ...] = (
             on=(Role.ALL_COORDINATORS,),
             after=lambda t: t.register_s,
             since=Since.MEMBER_STARTS,
-            mechanism="a member that starts cannot tell all brokers, before these register again",
+            mechanism="a member that starts cannot announce itself to all brokers before these register again",
         )
         for anomaly in ("queue_unowned", "double_ownership")
     ),
@@ -237,7 +237,7 @@ _ROWS: tuple[Excuse, ...] = (
         on=(Role.LEADER,),
         before=lambda t: t.offset_persist_s + t.write_back_s,
         after=_two_requests,
-        mechanism="the disk of the leader had not taken the offset",
+        mechanism="the disk of the leader had not stored the offset",
     ),
     Excuse(
         anomaly="offset_lost",
@@ -253,7 +253,7 @@ _ROWS: tuple[Excuse, ...] = (
         effects=(STOPS,),
         on=(Role.LEADER,),
         before=lambda _: ON_ITS_WAY_S,
-        mechanism="the leader ended before it had carried the commit out",
+        mechanism="the leader ended before it had executed the commit",
     ),
     # ... unless the commit is known to have arrived there
     Excuse(
@@ -287,7 +287,7 @@ _ROWS: tuple[Excuse, ...] = (
         effects=(FORGETS,),
         on=(Role.ALL_COORDINATORS,),
         after=_routes_known,
-        mechanism="coordinators that had forgotten all knew only the follower, and clients that asked committed there",
+        mechanism="coordinators without routes learned only of the follower, and clients that asked committed there",
     ),
     # ... if it is known that it was sent to a follower
     Excuse(
@@ -341,14 +341,14 @@ _ROWS: tuple[Excuse, ...] = (
         anomaly="moved_twice",
         effects=(STOPS, FORGETS, ROLLS_BACK, EMPTIES),
         on=(Role.REPLICAS,),
-        mechanism="a broker died before it had written down that it had moved the message",
+        mechanism="a broker died before it had recorded that it had moved the message",
     ),
     # ... where no copy waits for a follower: a broker that stops gracefully has written that down
     Excuse(
         anomaly="moved_twice unreplicated",
         effects=(FORGETS, ROLLS_BACK, EMPTIES, DISK, WRITES_FAIL),
         on=(Role.REPLICAS,),
-        mechanism="a broker died, or could not write, before it had written down that it had moved the message",
+        mechanism="a broker died, or could not write, before it had recorded that it had moved the message",
     ),
     # ... for how long that may be
     Excuse(
@@ -357,14 +357,14 @@ _ROWS: tuple[Excuse, ...] = (
         on=(Role.REPLICAS,),
         across=(Role.REPLICAS,),
         after=_replicates_again,
-        mechanism="the copy could not become safe, so that it was moved could not be written down",
+        mechanism="the copy could not become safe, so the broker could not record that it had moved the message",
     ),
     Excuse(
         anomaly="progress_held unreplicated",
         effects=(STOPS, STALLS, DISK, WRITES_FAIL),
         on=(Role.LEADER,),
         after=_one_request,
-        mechanism="the broker could write nothing down",
+        mechanism="the broker could not record anything",
     ),
     Excuse(
         anomaly="check_held",
@@ -393,7 +393,7 @@ _ROWS: tuple[Excuse, ...] = (
             on=(Role.LEADER,),
             across=(Role.REPLICAS, Role.INVOLVED),
             after=lambda t: t.replication_silence_s,
-            mechanism="a follower showed what the leader does not show before replication goes on",
+            mechanism="a follower served messages that the leader does not serve until replication continues",
         )
         for anomaly in _GOES_BACK
     ),
@@ -457,7 +457,7 @@ _ROWS: tuple[Excuse, ...] = (
         effects=(OFFSETS,),
         on=(Role.CLUSTER,),
         after=_two_requests,
-        mechanism="an operator sent the group elsewhere",
+        mechanism="an operator moved the group's offsets",
     ),
     # send_status.py: after the heal until the broker answers a send with SEND_OK again, and no longer
     Excuse(
@@ -472,7 +472,7 @@ _ROWS: tuple[Excuse, ...] = (
         effects=(WRITES_FAIL,),
         on=(Role.LEADER,),
         after=lambda t: t.follower_sync_s,
-        mechanism="the disk of the leader failed, and all that waited were answered at once",
+        mechanism="the disk of the leader failed, and the broker answered all waiting sends at once",
     ),
     Excuse(
         anomaly="spurious_weak_status FLUSH_SLAVE_TIMEOUT",
@@ -488,7 +488,7 @@ _ROWS: tuple[Excuse, ...] = (
         on=(Role.REPLICAS,),
         across=(Role.REPLICAS,),
         after=lambda t: t.replication_silence_s,
-        mechanism="no follower followed when the message was stored, and one had it just before the answer came",
+        mechanism="no follower was in step when the message was stored, and one copied it just before the answer",
     ),
     Excuse(
         anomaly="spurious_weak_status SLAVE_NOT_AVAILABLE",
@@ -503,7 +503,7 @@ _ROWS: tuple[Excuse, ...] = (
         on=(Role.REPLICAS,),
         at_least=lambda t: t.replication_silence_s,
         after=lambda t: t.replication_silence_s,
-        mechanism="a follower that followed was not heard for so long that it counted as gone",
+        mechanism="a follower that was in step was silent for so long that the leader counted it as gone",
     ),
     # recovery.py: what was deleted before its time
     Excuse(
@@ -511,7 +511,7 @@ _ROWS: tuple[Excuse, ...] = (
         effects=(WRITES_FAIL,),
         on=(Role.REPLICAS,),
         after=lambda t: t.clean_s,
-        mechanism="its disk was full, and a broker may make space of what every group has consumed",
+        mechanism="its disk was full, and a broker may then delete messages that every group has consumed",
     ),
     Excuse(
         anomaly="faithful lost_from_log",
@@ -565,7 +565,7 @@ _ROWS: tuple[Excuse, ...] = (
             on=(Role.REPLICAS,),
             across=(Role.REPLICAS,),
             after=lambda t: t.replication_silence_s,
-            mechanism="the broker could not store anything, or had not yet its topics, and says so first",
+            mechanism="the broker could not store anything or had not loaded its topics, and refused before any check",
         )
         for refusal in ("wrong_refusal", "needless_refusal")
     ),
@@ -613,7 +613,7 @@ _ROWS: tuple[Excuse, ...] = (
             effects=(STOPS, STALLS, DISK, NETWORK, CUTS, ROUTES),
             on=(Role.INVOLVED,),
             after=_two_requests,
-            mechanism="the broker and the coordinator could not hear each other",
+            mechanism="the broker and the coordinator could not communicate",
         )
         for anomaly in ("missing_route", "stale_route")
     ),

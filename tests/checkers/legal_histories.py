@@ -66,7 +66,7 @@ def goes_back(anomaly: str, *ops: str) -> Iterator[Legal]:
     for mechanism, of in (
         ("an operator reset the offsets", fault("offsets_reset", at_s=5, healed_s=6)),
         (
-            "a follower showed what the leader does not show before replication goes on",
+            "a follower served messages that the leader does not serve until replication continues",
             fault("pause", "n0", at_s=5, healed_s=6),
         ),
     ):
@@ -170,7 +170,7 @@ def route(anomaly: str, of: FaultFacts, *answers: tuple[float, Any, str]) -> Leg
             (at_s, {"b": named}, list(up.split())) for at_s, named, up in answers
         )
     )
-    mechanism = "the broker and the coordinator could not hear each other"
+    mechanism = "the broker and the coordinator could not communicate"
     known = {"routes_observed": True}
     return Legal(mechanism=mechanism, anomaly=anomaly, ops=(), faults=(of,), seen=seen, known=known)
 

@@ -67,13 +67,13 @@ def _histories() -> Iterator[Legal]:
             fault("pause", "c1", at_s=51, healed_s=90),
         ),
         (
-            "a member that is cut off does not know its share, or counts for those who hold the list",
+            "a member that is cut off does not know its share, or brokers still count it as a member",
             GIVEN_UP,
             fault("topic_change", at_s=45, healed_s=46),
             cut("c1", "n0", at_s=51, healed_s=90),
         ),
         (
-            "a member that starts cannot tell all brokers, before these register again",
+            "a member that starts cannot announce itself to all brokers before these register again",
             STARTED_AGAIN,
             BLIND,
         ),
@@ -94,7 +94,10 @@ def _histories() -> Iterator[Legal]:
         known={"orderly": ("g",)},
     )
     for mechanism, of in (
-        ("a member that starts cannot tell all brokers, before these register again", BLIND),
+        (
+            "a member that starts cannot announce itself to all brokers before these register again",
+            BLIND,
+        ),
         (
             "a member that is cut off does not know that others have taken its queues",
             fault("pause", "c1", at_s=49, healed_s=90),
@@ -115,7 +118,7 @@ def _histories() -> Iterator[Legal]:
         taken_s=60,
     )
     yield by_master(
-        "the disk of the leader had not taken the offset",
+        "the disk of the leader had not stored the offset",
         faults=(fault("power_cut", "n0", at_s=18, healed_s=20),),
         taken_s=60,
         timings=Timings(write_back_s=35.0),
@@ -129,7 +132,7 @@ def _histories() -> Iterator[Legal]:
         taken_s=60,
     )
     yield by_master(
-        "the leader ended before it had carried the commit out",
+        "the leader ended before it had executed the commit",
         faults=(fault("graceful_stop", "n0", at_s=5.5, healed_s=7),),
         taken_s=60,
         sent_to="0",
@@ -167,7 +170,7 @@ def _histories() -> Iterator[Legal]:
         **NO_NAME_SERVER,
     )
     yield by_master(
-        "coordinators that had forgotten all knew only the follower, and clients that asked committed there",
+        "coordinators without routes learned only of the follower, and clients that asked committed there",
         "offset_at_follower",
         faults=(fault("name_server_amnesia", "ns-1", at_s=3, healed_s=4),),
         taken_s=90,
@@ -256,7 +259,9 @@ def _histories() -> Iterator[Legal]:
         faults=LEADER_UNKNOWN,
         known={"coordinators": ("ns-1", "ns-2")},
     )
-    yield slow("an operator sent the group elsewhere", fault("offsets_reset", at_s=19, healed_s=21))
+    yield slow(
+        "an operator moved the group's offsets", fault("offsets_reset", at_s=19, healed_s=21)
+    )
     # send_status.py
     yield weak(
         "the leader flushed it just after it had given up waiting",
@@ -264,7 +269,7 @@ def _histories() -> Iterator[Legal]:
         fault("slow_disk", "n0", at_s=9, healed_s=16),
     )
     yield weak(
-        "the disk of the leader failed, and all that waited were answered at once",
+        "the disk of the leader failed, and the broker answered all waiting sends at once",
         "FLUSH_DISK_TIMEOUT",
         fault("disk_lost", "n0", at_s=10, healed_s=16),
         took_s=0.5,
@@ -275,7 +280,7 @@ def _histories() -> Iterator[Legal]:
         fault("pause", "n1", at_s=9, healed_s=14),
     )
     yield weak(
-        "no follower followed when the message was stored, and one had it just before the answer came",
+        "no follower was in step when the message was stored, and one copied it just before the answer",
         "SLAVE_NOT_AVAILABLE",
         fault("kill", "n1", at_s=2, healed_s=9),
         took_s=0.5,
@@ -287,7 +292,7 @@ def _histories() -> Iterator[Legal]:
         took_s=0.5,
     )
     yield weak(
-        "a follower that followed was not heard for so long that it counted as gone",
+        "a follower that was in step was silent for so long that the leader counted it as gone",
         "SLAVE_NOT_AVAILABLE",
         fault("packet_loss", "n1", at_s=-12, healed_s=9),
         took_s=0.5,
@@ -453,14 +458,14 @@ def _histories() -> Iterator[Legal]:
     # refusals.py
     refused = {"topic": "t", "key": "x", "illegal": "properties", "code": 14, "broker": "b"}
     yield Legal(
-        mechanism="the broker could not store anything, or had not yet its topics, and says so first",
+        mechanism="the broker could not store anything or had not loaded its topics, and refused before any check",
         anomaly="wrong_refusal",
         ops=Story().op(9.0, "ok", "refused", refused),
         faults=(fault("kill", "n0", at_s=7.5, healed_s=8.0),),
     )
     unable = {"topic": "t", "key": "x", "size": 1, "code": 14, "refused_by": "b"}
     yield Legal(
-        mechanism="the broker could not store anything, or had not yet its topics, and says so first",
+        mechanism="the broker could not store anything or had not loaded its topics, and refused before any check",
         anomaly="needless_refusal",
         ops=Story().op(8.9, "invoke", "send", unable).op(9.0, "fail", "send", unable),
         faults=(fault("kill", "n0", at_s=7.5, healed_s=8.0),),
@@ -468,7 +473,7 @@ def _histories() -> Iterator[Legal]:
     # recovery.py
     for mechanism, row_of, of, mode in (
         (
-            "its disk was full, and a broker may make space of what every group has consumed",
+            "its disk was full, and a broker may then delete messages that every group has consumed",
             "lost_from_log",
             fault("disk_full", "n0", at_s=5, healed_s=6),
             "hardened",
@@ -498,7 +503,7 @@ def _histories() -> Iterator[Legal]:
         ("moved_twice unreplicated", "died, or could not write,", {"replication": "async"}),
     ):
         yield Legal(
-            mechanism=f"a broker {died} before it had written down that it had moved the message",
+            mechanism=f"a broker {died} before it had recorded that it had moved the message",
             anomaly="duplicate_unexplained",
             row_of=row_of,
             ops=moved_twice,
@@ -507,7 +512,7 @@ def _histories() -> Iterator[Legal]:
         )
     for mechanism, row_of, copies_s, struck in (
         (
-            "the broker could write nothing down",
+            "the broker could not record anything",
             "progress_held unreplicated",
             (5.0, 95.0),
             (
@@ -516,7 +521,7 @@ def _histories() -> Iterator[Legal]:
             ),
         ),
         (
-            "the copy could not become safe, so that it was moved could not be written down",
+            "the copy could not become safe, so the broker could not record that it had moved the message",
             "progress_held",
             (5.0, 95.0),
             (
