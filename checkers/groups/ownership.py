@@ -126,8 +126,7 @@ def _strange_commits(columns: Columns, context: Context) -> Iterator[Finding]:
                 judgement=judge(context.facts.mode, "unowned_commit"),
                 op_index=int(commits.op_index[row]),
                 time_ns=int(commits.time_ns[row]),
-                detail=f"process {process}{_where(context, process)} committed {commits.offset[row]}: "
-                "it never had the queue",
+                detail=f"process {process} committed {commits.offset[row]}: it never had the queue",
                 topic=queue.topic,
                 broker=queue.home,
                 queue=queue.partition,
@@ -256,15 +255,10 @@ def _findings(
             row,
             anomaly=anomaly,
             judgement=judge(context.facts.mode, anomaly),
-            detail=f"given to process {process}{_where(context, process)}: {WHY[anomaly]}",
+            detail=f"given to process {process}: {WHY[anomaly]}",
             group=columns.names.groups[delivered.group[row]],
             at_invocation=True,
         )
-
-
-def _where(context: Context, process: int) -> str:
-    node = context.timeline.nodes.get(process)
-    return "" if node is None else f" on {node}"
 
 
 def _unknown_reason(tally: Tally, context: Context) -> str | None:

@@ -70,6 +70,7 @@ from staticfire.checkers.model.columns import Columns, Names
 from staticfire.checkers.model.history import Op
 from staticfire.checkers.model.timeline import Timeline
 from staticfire.checkers.model.typed_fields import check_types
+from staticfire.checkers.verdicts.node_names import with_nodes
 from staticfire.checkers.white_box.queue_entries import QUEUE_ENTRIES
 from staticfire.checkers.white_box.replicas import REPLICA_PREFIX
 from staticfire.checkers.white_box.resources import RESOURCES
@@ -268,7 +269,10 @@ def conclude_run(
     answers = [(checker, _verdict(checker, by_kernel, answer, context)) for checker in asked]
     for _, verdict in answers:
         shares |= verdict.reportable
-    verdicts = tuple(_unless_excused(checker, verdict, shares) for checker, verdict in answers)
+    nodes = context.timeline.nodes
+    verdicts = tuple(
+        with_nodes(_unless_excused(checker, verdict, shares), nodes) for checker, verdict in answers
+    )
     below_floors = tuple(_below_floors(totals.get("acked", 0), context))
     if facts.unchecked:
         below_floors += tuple(contradictions(facts, context.timeline, names))
