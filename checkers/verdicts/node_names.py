@@ -1,4 +1,4 @@
-"""Where the processes that findings name have run: `process 100008 on consumer-4`."""
+"""Names of nodes in findings: `process 100008 on consumer-4`."""
 
 from __future__ import annotations
 
