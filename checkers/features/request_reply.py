@@ -132,12 +132,12 @@ def _lost_replies(columns: Columns, context: Context) -> Iterator[Finding]:
         process = int(sends.process[row])
         if ended_ns(context, process) <= gave_up_ns:
             continue
-        had_taken = reply.is_clear and sends.log[row] != UNKNOWN
+        had_taken = reply.is_taken and sends.log[row] != UNKNOWN
         at_rest = any(span.start_ns <= began_ns and gave_up_ns <= span.end_ns for span in rest)
         if had_taken or at_rest:
             what = f"process {process} waited until {gave_up_ns / NS_PER_S:.3f} s and got no answer"
             if had_taken:
-                what += ", although the broker had said that it had taken this one"
+                what += ", although the broker had reported that it took this one"
             yield _finding(context, reply, "lost_reply", what)
 
 

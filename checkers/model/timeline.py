@@ -204,7 +204,7 @@ class Exchange(NamedTuple):
     process: int
     key: str  # of the request
     reply: str  # whose answer it is, as the answer says
-    is_clear: bool  # of a written answer: its broker says that the requester has taken it
+    is_taken: bool  # of a listener's reply: the broker reported that the requester took it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

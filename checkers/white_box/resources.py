@@ -1,4 +1,4 @@
-"""Resources of nodes: without load, faults and clients, a server uses no more than it did before them.
+"""Resources of nodes: when load, faults and clients have ended, a server uses no more than before they began.
 
 **task_leak**, **thread_leak**: a coordinator or broker has more asyncio tasks, or threads, than before the load.
 **socket_leak**: it has more sockets. **file_leak**: it has more surplus file descriptors. Surplus are descriptors of

@@ -502,8 +502,8 @@ def _range(row: Sequence[object]) -> tuple[int, int]:
 
 
 def _exchange(op: Op, reply: object) -> Exchange:
-    key, is_clear = text(op.value["key"]), op.type == "ok"
-    return Exchange(op.index, op.time_ns, op.process, key, text(reply), is_clear)
+    key, is_taken = text(op.value["key"]), op.type == "ok"
+    return Exchange(op.index, op.time_ns, op.process, key, text(reply), is_taken)
 
 
 def _earliest_ns(op: Op) -> int:

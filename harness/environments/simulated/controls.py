@@ -11,7 +11,8 @@ from staticfire.harness.recording.stored_logs import StoredLogs
 from staticfire.harness.simulation.hosts.process import SimProcess
 from staticfire.harness.simulation.network.link import Link
 
-HELD_CALLS_CHECK_S = 0.1
+NS_PER_S = 1_000_000_000
+HELD_CALLS_CHECK_S = 0.1  # how often a heal sees whether the process has ended
 FILL_STEPS = 50  # of a disk that fills up slowly
 
 
@@ -212,10 +213,12 @@ class SimulatedDisks:
         job that also writes, has its end from the start.
         """
         disk = self._nodes[node].host.disk
-        was_slow = disk.is_slow
+        until_ns = disk.calls.out_of_reach_until_ns() if disk.is_slow else 0
         disk.heal()
-        while was_slow and disk.calls.out_of_reach_until_ns() > self._environment.now_ns():
-            await asyncio.sleep(HELD_CALLS_CHECK_S)
+        while (left_ns := until_ns - self._environment.now_ns()) > 0:
+            if disk.calls.out_of_reach_until_ns() < until_ns:
+                return  # the process has ended, and its calls with it
+            await asyncio.sleep(min(left_ns / NS_PER_S, HELD_CALLS_CHECK_S))
 
     async def counters(self, node: str) -> dict[str, int]:
         counters = self._nodes[node].host.disk.counters

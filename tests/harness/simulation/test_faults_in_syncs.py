@@ -257,37 +257,54 @@ def saving(file: File) -> None:
     file.fsync()
 
 
+async def heal(scene: Scene) -> None:
+    environment = SimpleNamespace(
+        nodes={"node": SimpleNamespace(host=scene.host)}, now_ns=lambda: scene.world.now_ns
+    )
+    await SimulatedDisks(cast(SimulationEnvironment, environment), None).heal("node")
+
+
 @pytest.mark.parametrize(
     ("job", "healed_ms"), [(saving, 1_000), (File.fsync, 100)], ids=["also writes", "syncs only"]
 )
 def test_a_slow_disk_is_healed_when_its_last_call_has_ended(
     job: Callable[[File], None], healed_ms: int
 ) -> None:
-    healed: list[int] = []
-
     async def scenario(scene: Scene) -> None:
         scene.disk.slow(100)
         scene.begin(partial(job, scene.files[0]))
         await asyncio.sleep(0.1)
-        nodes = {"node": SimpleNamespace(host=scene.host)}
-        environment = SimpleNamespace(nodes=nodes, now_ns=lambda: scene.world.now_ns)
-        await SimulatedDisks(cast(SimulationEnvironment, environment), None).heal("node")
-        healed.append(scene.now_ms - scene.begin_ms)
+        await heal(scene)
+        assert scene.now_ms - scene.begin_ms == healed_ms
 
     Scene(1).play(scenario)
-    assert healed == [healed_ms]
 
 
-def test_a_killed_process_waits_for_no_call() -> None:
+def test_calls_that_begin_after_the_heal_do_not_put_its_end_off() -> None:
+    async def scenario(scene: Scene) -> None:
+        scene.disk.slow(100)
+        scene.begin(partial(saving, scene.files[0]))
+        await asyncio.sleep(0.995)
+        healing = asyncio.ensure_future(heal(scene))
+        await asyncio.sleep(0.001)
+        scene.begin(partial(saving, scene.files[1]))
+        await healing
+        assert scene.now_ms - scene.begin_ms == 1_000
+
+    Scene(1).play(scenario)
+
+
+def test_a_killed_process_ends_the_wait_for_its_calls() -> None:
     async def scenario(scene: Scene) -> None:
         assert scene.host.process is not None
         scene.disk.slow(100)
         scene.begin(partial(saving, scene.files[0]))
         await asyncio.sleep(0.1)
-        assert scene.disk.calls.out_of_reach_until_ns() == scene.world.now_ns + 900 * MS
+        healing = asyncio.ensure_future(heal(scene))
+        await asyncio.sleep(0.15)
         scene.host.process.kill()
-        await asyncio.sleep(0.001)
-        assert scene.disk.calls.out_of_reach_until_ns() == 0
+        await healing
+        assert scene.now_ms - scene.begin_ms == 300
 
     Scene(1).play(scenario)
 
