@@ -78,6 +78,14 @@ class WorkerPool(ProcessPoolExecutor):
         return super().__exit__(kind, error, traceback)
 
 
+def ended_futures(futures: Iterable[Future[T]], until: float) -> Iterator[Future[T]]:
+    """Yield futures as they end, up to a time of `time.monotonic`."""
+    left = set(futures)
+    while left and (left_s := until - time.monotonic()) > 0:
+        done, left = wait(left, timeout=left_s, return_when=FIRST_COMPLETED)
+        yield from done
+
+
 class WorkerLost(Exception):
     """A call has no result; the text is one sentence with the reason."""
 

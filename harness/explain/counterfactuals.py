@@ -5,9 +5,8 @@ For a variant that passes, the first op in which it differs from the failed run 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -19,7 +18,7 @@ from staticfire.harness.campaign.campaign import SEED_MAX, Campaign, CampaignErr
 from staticfire.harness.draws.limits import check_campaign
 from staticfire.harness.explain.recorded_run import NotRepeated
 from staticfire.harness.results.fingerprint import Fingerprint, fingerprint_of
-from staticfire.harness.worker_processes import WorkerPool
+from staticfire.harness.worker_processes import WorkerPool, ended_futures
 
 SEEDS = 3  # seeds for each change: the run's own and those that follow it
 SHIFT_S = 1.0
@@ -210,7 +209,7 @@ def counterfactuals_of(
     rows = [Row(change) for change in changes_of(campaign)]
     pool = WorkerPool(jobs)
     futures: dict[Future[Ended], Row | None] = {}  # None: of the run itself
-    count = 0
+    ended_count = 0
     try:
         futures[pool.submit(ended, campaign, ops)] = None
         for number in range(SEEDS):
@@ -218,23 +217,17 @@ def counterfactuals_of(
                 seed = (campaign.seed + number) % SEED_MAX
                 changed = replace(row.change.campaign, seed=seed)
                 futures[pool.submit(ended, changed, None if number else ops)] = row
-        left = set(futures)
-        progress(count)
-        while left and time.monotonic() < until:
-            done, left = wait(
-                left, timeout=max(until - time.monotonic(), 0), return_when="FIRST_COMPLETED"
-            )
-            for future in done:
-                count += 1
-                one, row_of = _result(future), futures[future]
-                if row_of is not None:
-                    row_of.ended.append(one)
-                elif one.difference is not None:
-                    raise NotRepeated(one.difference[0])
-                progress(count)
+        progress(ended_count)
+        for ended_count, future in enumerate(ended_futures(futures, until), start=1):
+            one, row_of = _result(future), futures[future]
+            if row_of is not None:
+                row_of.ended.append(one)
+            elif one.difference is not None:
+                raise NotRepeated(one.difference[0])
+            progress(ended_count)
     finally:
         pool.end()
-    return Counterfactuals(wanted=wanted, rows=rows, is_complete=not left)
+    return Counterfactuals(wanted=wanted, rows=rows, is_complete=ended_count == len(futures))
 
 
 def _result(future: Future[Ended]) -> Ended:

@@ -10,22 +10,25 @@ Source: Abreu, Zoeteweij and van Gemund, On the Accuracy of Spectrum-based Fault
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from staticfire.harness.campaign.campaign import SEED_MAX, Campaign
-from staticfire.harness.explain.code_marks import Block, begin, reached
+from staticfire.harness.explain.code_marks import PACKAGE, Block, begin, reached
 from staticfire.harness.explain.recorded_run import NotRepeated
 from staticfire.harness.results.fingerprint import Fingerprint, fingerprint_of
-from staticfire.harness.worker_processes import WorkerPool
+from staticfire.harness.worker_processes import WorkerPool, ended_futures
 
 SEEDS = 8  # after that of the run
 LINES_MAX = 8  # in text; JSON has all
 Blocks = frozenset[Block]
+
+
+class RepetitionFailed(Exception):
+    """The repeated run tells nothing of the code that it reached; the text is one sentence."""
 
 
 class Function(NamedTuple):
@@ -44,7 +47,7 @@ class ReachedCode:
     failing: list[Blocks] = field(default_factory=list)
     passing: list[Blocks] = field(default_factory=list)
     otherwise: list[Blocks] = field(default_factory=list)  # of runs that fail otherwise
-    is_complete: bool = True
+    is_complete: bool = False
     name: str = "code"
 
     @property
@@ -167,29 +170,35 @@ def reached_code_of(
         wanted: fingerprint of the failed run.
         until: end of the search, by `time.monotonic`.
 
-    Raises NotRepeated.
+    Raises NotRepeated, and RepetitionFailed if the run itself could not be repeated or reached no code of the system.
     """
     part = ReachedCode()
     pool = WorkerPool(jobs, begin)
     try:
         futures = [pool.submit(ran, one) for one in variants_of(campaign)]
-        left, count = set(futures), 0
-        progress(count)
-        while left and time.monotonic() < until:
-            done, left = wait(
-                left, timeout=max(until - time.monotonic(), 0), return_when="FIRST_COMPLETED"
-            )
-            for future in done:
-                count += 1
-                one = _result(future)
-                if future is futures[0] and one.fingerprint != wanted:
-                    raise NotRepeated(one.failed or "it ends otherwise")
-                _add(part, one, wanted)
-                progress(count)
+        progress(0)
+        for count, future in enumerate(ended_futures(futures, until), start=1):
+            one = _result(future)
+            if future is futures[0]:
+                check_repeated(one, wanted)
+            _add(part, one, wanted)
+            part.is_complete = count == len(futures)
+            progress(count)
     finally:
         pool.end()
-    part.is_complete = not left
     return part
+
+
+def check_repeated(one: Ran, wanted: Fingerprint) -> None:
+    """Check the repetition of the failed run itself. Raises NotRepeated, RepetitionFailed."""
+    if one.failed:
+        raise RepetitionFailed(f"the run could not be repeated: {one.failed}")
+    if one.fingerprint != wanted:
+        raise NotRepeated("it ends otherwise")
+    if not one.blocks:
+        raise RepetitionFailed(
+            f"the run reached no code of {PACKAGE}, the only code that --code knows"
+        )
 
 
 def _add(part: ReachedCode, one: Ran, wanted: Fingerprint) -> None:

@@ -7,10 +7,11 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import Future
 
 import pytest
 
-from staticfire.harness.worker_processes import WatchedWorker, WorkerPool
+from staticfire.harness.worker_processes import WatchedWorker, WorkerPool, ended_futures
 
 INTERRUPTED = """
 import os, signal
@@ -33,6 +34,15 @@ def test_every_task_has_its_result() -> None:
     with WorkerPool(2) as pool:
         assert sorted(pool.results(abs, range(-50, 0))) == list(range(1, 51))
         assert list(pool.results(abs, ())) == []
+
+
+def test_futures_are_given_as_they_end_until_the_time_is_over() -> None:
+    ended, open_ = Future[int](), Future[int]()
+    ended.set_result(7)
+    until = time.monotonic() + 0.001
+    assert [future.result() for future in ended_futures([ended, open_], until)] == [7]
+    assert time.monotonic() >= until
+    assert list(ended_futures([ended], time.monotonic())) == []
 
 
 def test_an_error_of_a_task_is_that_of_the_command() -> None:

@@ -14,7 +14,7 @@ import click
 import orjson
 
 from staticfire.checkers.model.history import HistoryError
-from staticfire.harness.campaign.campaign import Campaign
+from staticfire.harness.campaign.campaign import DEFAULT_SYSTEM, Campaign
 from staticfire.harness.cli.completion import complete_run
 from staticfire.harness.cli.effort import effort_options
 from staticfire.harness.cli.options import system_option
@@ -177,6 +177,11 @@ def explain_run(
     explanation = replace(explanation, parts=found)
     if asked is not None and asked.repeats:
         campaign = repeatable(folder)
+        if asked.code and campaign.system != DEFAULT_SYSTEM:
+            raise BadInput(
+                f"--code ranks functions of system_under_test/, and {run} is of the system {campaign.system!r}; "
+                "--counterfactuals explains runs of every system"
+            )
         parts = _parts(folder, campaign, recorded, explanation, key is not None, asked)
         explanation = replace(explanation, parts=(*explanation.parts, *parts))
     if is_json:
@@ -226,7 +231,7 @@ def _parts(
 ) -> Sequence[Part]:
     """Raises BadInput."""
     from staticfire.harness.explain.counterfactuals import counterfactuals_of
-    from staticfire.harness.explain.reached_code import reached_code_of
+    from staticfire.harness.explain.reached_code import RepetitionFailed, reached_code_of
     from staticfire.harness.explain.recorded_run import NotRepeated
     from staticfire.harness.explain.rewinding import point_of_no_return
 
@@ -271,6 +276,8 @@ def _parts(
             parts.append(code)
     except NotRepeated as error:
         raise not_repeated(folder) from error
+    except RepetitionFailed as error:
+        raise BadInput(f"{folder.path} cannot be explained by code: {error}") from error
     return parts
 
 

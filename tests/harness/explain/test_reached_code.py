@@ -11,7 +11,16 @@ import pytest
 from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.explain import code_marks
 from staticfire.harness.explain.code_marks import Block, marked, reached
-from staticfire.harness.explain.reached_code import SEEDS, ReachedCode, variants_of
+from staticfire.harness.explain.reached_code import (
+    SEEDS,
+    Ran,
+    ReachedCode,
+    RepetitionFailed,
+    check_repeated,
+    variants_of,
+)
+from staticfire.harness.explain.recorded_run import NotRepeated
+from staticfire.harness.results.fingerprint import Fingerprint
 
 SOURCE = '''
 """A title."""
@@ -78,6 +87,7 @@ def a(function: str, line: int = 1) -> Block:
 def test_functions_are_ranked_by_their_best_block() -> None:
     always, rare, wrong = a("Log.put"), a("Log.put", 9), a("Log.recover")
     part = ReachedCode(
+        is_complete=True,
         failing=[frozenset({always, wrong}), frozenset({always, wrong, rare})],
         passing=[frozenset({always}), frozenset({always, rare})],
     )
@@ -100,6 +110,7 @@ def test_functions_are_ranked_by_their_best_block() -> None:
 def test_code_that_all_failing_runs_reach_and_some_passing_ones_comes_second() -> None:
     begun, wrong = a("begin"), a("recover")
     part = ReachedCode(
+        is_complete=True,
         failing=[frozenset({begun, wrong})] * 3,
         passing=[frozenset({begun}), frozenset(), frozenset()],
     )
@@ -109,9 +120,14 @@ def test_code_that_all_failing_runs_reach_and_some_passing_ones_comes_second() -
 @pytest.mark.parametrize(
     ("part", "text"),
     [
-        (ReachedCode(failing=[frozenset({a("put")})]), "1 fail like this, and 0 fail otherwise"),
         (
-            ReachedCode(failing=[frozenset({a("put")})], passing=[frozenset({a("put")})]),
+            ReachedCode(is_complete=True, failing=[frozenset({a("put")})]),
+            "1 fail like this, and 0 fail otherwise",
+        ),
+        (
+            ReachedCode(
+                is_complete=True, failing=[frozenset({a("put")})], passing=[frozenset({a("put")})]
+            ),
             "1 fail like this, and 1 pass",
         ),
     ],
@@ -121,7 +137,11 @@ def test_where_nothing_tells_runs_apart_it_says_so(part: ReachedCode, text: str)
 
 
 def test_where_no_run_passes_those_that_fail_otherwise_are_the_others() -> None:
-    part = ReachedCode(failing=[frozenset({a("put"), a("cut")})], otherwise=[frozenset({a("put")})])
+    part = ReachedCode(
+        is_complete=True,
+        failing=[frozenset({a("put"), a("cut")})],
+        otherwise=[frozenset({a("put")})],
+    )
     assert part.lines() == [
         "code      store/log.py:1 cut: 1 of 1 that fail like this, 0 of 1 that fail otherwise"
     ]
@@ -130,7 +150,7 @@ def test_where_no_run_passes_those_that_fail_otherwise_are_the_others() -> None:
 
 
 def test_the_time_is_over() -> None:
-    part = ReachedCode(is_complete=False)
+    part = ReachedCode()
     assert part.lines()[-1] == "          the time was over, --budget allows more"
 
 
@@ -151,3 +171,21 @@ def test_variants_are_the_run_without_faults_with_other_seeds_and_with_one_fault
 def test_a_run_without_faults_has_other_seeds_alone() -> None:
     campaign = replace(draw_campaign(3, {"time_s": 20.0}), plan=(), faults=())
     assert len({one.seed for one in variants_of(campaign)}) == SEEDS + 1
+
+
+WANTED = Fingerprint("loss", "lost")
+
+
+@pytest.mark.parametrize(
+    ("one", "error", "text"),
+    [
+        (Ran(fingerprint=None, failed="its process was killed"), RepetitionFailed, "was killed"),
+        (Ran(fingerprint=None, blocks=frozenset({a("put")})), NotRepeated, "ends otherwise"),
+        (Ran(fingerprint=WANTED), RepetitionFailed, "reached no code of staticfire.system"),
+    ],
+)
+def test_a_repetition_that_tells_nothing_is_an_error(
+    one: Ran, error: type[Exception], text: str
+) -> None:
+    with pytest.raises(error, match=text):
+        check_repeated(one, WANTED)

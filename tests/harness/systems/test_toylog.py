@@ -60,6 +60,21 @@ def test_the_bug_is_found_in_the_simulation() -> None:
 
 
 @pytest.mark.slow
+def test_the_code_of_another_system_is_not_ranked(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from staticfire.harness.cli import status_of
+
+    options = ["--system", FORGETFUL, "--seed", "0", "--time", "10", "--faults", "kill"]
+    assert status_of(["run", *options, "--runs", str(tmp_path)]) == 1
+    [run] = tmp_path.iterdir()
+    capfd.readouterr()
+    assert status_of(["explain", str(run), "--system", FORGETFUL, "--code"]) == 254
+    [line] = capfd.readouterr().err.splitlines()
+    assert f"is of the system {FORGETFUL!r}; --counterfactuals explains" in line
+
+
+@pytest.mark.slow
 def test_a_seed_repeats_itself() -> None:
     assert simulated(SOUND, 5).digest == simulated(SOUND, 5).digest
 
