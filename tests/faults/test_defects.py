@@ -62,7 +62,9 @@ def test_a_defect_changes_a_few_lines_of_the_system_and_applies_once(
 ) -> None:
     sound = named_files(defect.diff.decode(), tmp_path / "sound")
     planted = plant(defect, sound, tmp_path / "once")
-    for path in sound.rglob("*.py"):
+    files = list(sound.rglob("*.py"))
+    assert files
+    for path in files:
         changed = planted / path.relative_to(sound)
         assert changed.read_bytes() != path.read_bytes()
         ast.parse(changed.read_text(encoding="utf-8"))

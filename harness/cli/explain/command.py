@@ -73,7 +73,7 @@ class Asked:
 @click.option(
     "--code",
     is_flag=True,
-    help="Rank the functions of the system that failing runs reach rather than passing ones.",
+    help="Rank functions of the system by how well they tell failing runs from passing ones.",
 )
 @click.option(
     "--draw-faults",
@@ -104,7 +104,7 @@ def explain(
     failure became inevitable where the share of continuations with the same anomaly jumps to 1; with --key they
     must hit that message. --counterfactuals changes one fault of the plan at a time and names the first difference
     of the most similar run that passes. --code repeats the run with other seeds and fewer faults, and ranks functions
-    of the system under test: first those that only runs reach which fail alike. Each option has the whole of --budget.
+    of the system under test, first those that only runs with this failure reach. Each option has the whole of --budget.
 
     \b
     Example:
