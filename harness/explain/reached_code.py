@@ -1,8 +1,9 @@
-"""Code of the system that runs reach which fail alike, rather than runs that pass.
+"""Ranking of the system's code by how well it tells runs with the same failure from runs that pass.
 
-The run is repeated with other seeds, without each of its faults, and without any. Each block of code is scored by the
-runs that reach it (Ochiai: runs that fail alike and reach it, by the geometric mean of all that fail alike and all that
-reach it), and functions are ranked by their best block. A bug in code that each run reaches is not found this way.
+The failed run is repeated with other seeds, without each of its faults, and without any. The score of a block of code is
+the Ochiai coefficient: the number of failing runs that reach it, divided by the geometric mean of the number of all
+failing runs and the number of all runs that reach it. A function has the score of its best block. The ranking cannot
+show a bug in code that every run reaches.
 
 Source: Abreu, Zoeteweij and van Gemund, On the Accuracy of Spectrum-based Fault Localization (2007).
 """
