@@ -1,7 +1,7 @@
 """Ranking of the system's code by how well it tells runs with the same failure from runs that pass.
 
-The failed run is repeated with other seeds, without each of its faults, and without any. The score of a block of code is
-the Ochiai coefficient: the number of failing runs that reach it, divided by the geometric mean of the number of all
+The failed run is repeated with other seeds, without each of its faults, and without any. The score of a block of code
+is the Ochiai coefficient: the number of failing runs that reach it, divided by the geometric mean of the number of all
 failing runs and the number of all runs that reach it. A function has the score of its best block. The ranking cannot
 show a bug in code that every run reaches.
 
