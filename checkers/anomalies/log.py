@@ -299,6 +299,13 @@ LOG: Final = (
         example="`0 ok send a / 0 ok send b / 0 ok send c / 1 ok assign 0 / 1 ok consume b a`",
     ),
     Anomaly(
+        name="shared_id",
+        title="id shared by two messages",
+        meaning="the producers gave two messages the same unique message id",
+        promise=FOUND,
+        example="two sends, and the answers to both have the id 0A000105...0001",
+    ),
+    Anomaly(
         name="not_found_by_id",
         title="not found by id",
         meaning="a message is in its queue, but a query by its id does not find it",

@@ -59,6 +59,7 @@ from staticfire.checkers.log.polls import POLLS
 from staticfire.checkers.log.provenance import PROVENANCE
 from staticfire.checkers.log.readability import READABILITY
 from staticfire.checkers.log.recovery import RECOVERY
+from staticfire.checkers.log.shared_ids import SHARED_IDS
 from staticfire.checkers.log.storage_order import STORAGE_ORDER
 from staticfire.checkers.log.store_times import STORE_TIMES
 from staticfire.checkers.measures.coverage import COVERAGE, coverage_of
@@ -105,6 +106,7 @@ ALL_CHECKERS: tuple[Checker, ...] = (
     LATE_DELIVERIES,
     SHARDING_KEYS,
     BATCHES,
+    SHARED_IDS,
     REQUESTS,
     SUBSCRIPTIONS,
     FORWARDING,

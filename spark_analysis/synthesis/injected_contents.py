@@ -14,21 +14,32 @@ from staticfire.spark_analysis.synthesis.scenario import (
 )
 
 PROPERTIES = {"colour": "red"}
-SENT: Mapping[str, Any] = {"tag": "x", "properties": PROPERTIES, "id": 77}
+SENT: Mapping[str, Any] = {"tag": "x", "properties": PROPERTIES}
 NS_PER_MS = 1_000_000
 HOUR_MS = 3_600_000
 RETRY_MS = 11_000  # after the send, when a retry that is given out at 12 s is stored
 
 
-def _given(scenario: Scenario) -> list[Any]:
+def _send(scenario: Scenario, number: int = 0) -> str:
+    """Send a message with contents at 0 s; returns its key."""
+    return scenario.send(0, process=number, id=_id(scenario, number), **SENT)
+
+
+def _id(scenario: Scenario, number: int = 0) -> int:
+    """The digest of the unique message id of the message that process `number` sends."""
+    return scenario.process + number
+
+
+def _given(scenario: Scenario, number: int = 0) -> list[Any]:
     """The contents of a message that was sent at 0 s. The wall clock began with the run (`WALL_EPOCH_MS`)."""
     sent_ms = WALL_EPOCH_MS + scenario.ns(0) // NS_PER_MS
-    return [77, "x", digest_of_properties(PROPERTIES), sent_ms, sent_ms + 5, 100, None]
+    digest = digest_of_properties(PROPERTIES)
+    return [_id(scenario, number), "x", digest, sent_ms, sent_ms + 5, 100, None]
 
 
-def _changed(scenario: Scenario, name: str, value: Any) -> list[Any]:
+def _changed(scenario: Scenario, name: str, value: Any, number: int = 0) -> list[Any]:
     """The contents that were sent, but for one; of a time, `value` says by how much it is wrong."""
-    contents, index = _given(scenario), CONTENTS.index(name)
+    contents, index = _given(scenario, number), CONTENTS.index(name)
     contents[index] = contents[index] + value if name.endswith("_ms") else value
     return contents
 
@@ -37,7 +48,7 @@ def _delivered(anomaly: str, name: str, value: object) -> ScenarioInjection:
     """The only delivery of a message does not hold what was sent."""
 
     def inject(scenario: Scenario, _sets: int) -> None:
-        key = scenario.send(0, **SENT)
+        key = _send(scenario)
         scenario.consume(1, key, 0, contents=_changed(scenario, name, value))
         scenario.drained(2)
         scenario.expect(anomaly, key, 0)
@@ -49,7 +60,7 @@ def _delivered_again(anomaly: str, name: str, value: object) -> ScenarioInjectio
     """The listener fails, and the same record comes again with another time."""
 
     def inject(scenario: Scenario, _sets: int) -> None:
-        key = scenario.send(0, **SENT)
+        key = _send(scenario)
         scenario.consume(1, key, 0, "info", contents=_given(scenario))
         scenario.consume(2, key, 0, contents=_changed(scenario, name, value))
         scenario.drained(3)
@@ -62,7 +73,7 @@ def _delivered_again(anomaly: str, name: str, value: object) -> ScenarioInjectio
 def _origin_changed(scenario: Scenario, _sets: int) -> None:
     """A retry names a message that was never delivered as its original."""
     scenario.facts["retries_max"] = {scenario.group: 2}
-    key = scenario.send(0, **SENT)
+    key = _send(scenario)
     scenario.consume(1, key, 0, "info", contents=_given(scenario))
     other = _changed(scenario, "origin", 7 * RECORD_BYTES)
     other[CONTENTS.index("stored_ms")] += RETRY_MS
@@ -126,13 +137,22 @@ def _route_mismatch(scenario: Scenario, _sets: int) -> None:
 
 def _stored_before_its_neighbour(scenario: Scenario, _sets: int) -> None:
     """Two messages of a queue, and the second one was stored before the first one."""
-    keys = [scenario.send(0, process=number, **SENT) for number in (0, 1)]
+    keys = [_send(scenario, number) for number in (0, 1)]
     contents = _given(scenario)
-    earlier = _changed(scenario, "stored_ms", -3)
+    earlier = _changed(scenario, "stored_ms", -3, number=1)
     for number, (key, expected) in enumerate(zip(keys, (contents, earlier), strict=True)):
         scenario.consume(1 + number, key, number, contents=expected)
     scenario.drained(3)
     scenario.expect("nonmonotonic_store_time", keys[1], 1)
+
+
+def _shared_id(scenario: Scenario, _sets: int) -> None:
+    """Two messages, in two queues, have one unique message id."""
+    keys = [scenario.send(at, queue=at, id=_id(scenario)) for at in (0, 1)]
+    for queue, key in enumerate(keys):
+        scenario.consume(2 + queue, key, 0, queue=queue)
+    scenario.drained(4)
+    scenario.expect("shared_id", keys[1], 0, queue=1, in_group=False)
 
 
 CONTENTS_INJECTIONS: Mapping[str, ScenarioInjection] = {
@@ -140,6 +160,7 @@ CONTENTS_INJECTIONS: Mapping[str, ScenarioInjection] = {
     "properties_changed": _delivered("properties_changed", "properties", 5),
     "size_changed": _delivered("size_changed", "size", 99),
     "id_changed": _delivered("id_changed", "message_id", 78),
+    "shared_id": _shared_id,
     "born_time_changed": _delivered_again("born_time_changed", "born_ms", 1),
     "store_time_changed": _delivered_again("store_time_changed", "stored_ms", 1),
     "origin_changed": _origin_changed,

@@ -50,6 +50,18 @@ def contents(ops: Sequence[Op], digest: Callable[[dict[str, str]], int]) -> Foun
     return found
 
 
+def shared_ids(ops: Sequence[Op]) -> set[str]:
+    """The keys of sends whose id another message had before."""
+    found, owners = set(), dict[int, str]()
+    for send in sorted(sends_of(ops), key=lambda send: send.ended):
+        number = ops[send.ended].value.get("id")
+        if number is not None and owners.get(number, send.key) != send.key:
+            found.add(send.key)
+        if number is not None:
+            owners[number] = send.key
+    return found
+
+
 def _given(ops: Sequence[Op]) -> Iterator[Given]:
     taken: Counter[int] = Counter()
     for delivery in deliveries_of(ops):

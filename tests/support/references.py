@@ -93,6 +93,7 @@ OF_FUNCTION: Mapping[Callable[..., Any], str] = {
     "int_nonmonotonic_send",
     reference_storage.store_times: "nonmonotonic_store_time",
     reference_storage.torn_batches: "torn_batch",
+    reference_contents.shared_ids: "shared_id",
     reference_waits.waits: "send_gap start_gap delivery_gap",
     reference_waits.stuck: "producer_stuck",
     reference_waits.refused: "refused_at_rest",

@@ -7,10 +7,10 @@ from random import Random
 from typing import Any
 
 from tests.checkers.mutations.draft import Draft
-from tests.checkers.mutations.events import BARE, Delivery
+from tests.checkers.mutations.events import BARE, Delivery, Sent
 from tests.checkers.mutations.kinds import KINDS
 from tests.checkers.mutations.model import MS, Run, S, Site, choose, without
-from tests.checkers.mutations.pick import pick_delivery, two_groups
+from tests.checkers.mutations.pick import pick_delivery, pick_sent, two_groups
 
 CONTENTS = (
     BARE  # the place of a message's contents: id, tag, properties, born, stored, size, origin
@@ -67,6 +67,28 @@ def tag_changed(run: Run, rng: Random, site: Site) -> Run | None:
 )
 def id_changed(run: Run, rng: Random, site: Site) -> Run | None:
     return _changed(run, rng, site, ID, lambda digest: digest ^ 2)
+
+
+@KINDS.mutation(
+    "shared_id",
+    "the answer to a send has the unique message id of another message, and its deliveries have it, too",
+    workloads=SINGLE,
+)
+def two_messages_with_one_id(run: Run, rng: Random, site: Site) -> Run | None:
+    def is_identified(sent: Sent) -> bool:
+        return sent.at is not None and "id" in run.ops[sent.at].value
+
+    first, second = (pick_sent(run, rng, site, is_identified) for _ in range(2))
+    if first.key == second.key or first.at is None or second.at is None:
+        return None
+    draft = Draft(run)
+    shared = run.ops[first.at].value["id"]
+    draft.alter(second.at, id=shared)
+    for like in run.by_key.get(second.key, ()):
+        contents = _contents(run, like)
+        if contents is not None and contents[ID] is not None:
+            draft.set_field(like, CONTENTS, [shared, *contents[1:]])
+    return draft.finish()
 
 
 @KINDS.mutation(

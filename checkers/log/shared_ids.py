@@ -1,0 +1,89 @@
+"""Unique message ids: no two messages have the same one.
+
+**shared_id**: a client reports the same unique message id (UNIQ_KEY) for the sends of two messages. Users look messages
+up, trace them and discard duplicates by this id. The producer makes it, from its address, its process, the time and a
+counter, and keeps it for all attempts of a send.
+
+Cannot see: ids of sends that no broker answered, of batches in ranges, and of clients that do not report them. Of more
+than 250,000 sends with ids, the checker compares a sample that the digest of the id selects, such as 1 of 4 of a
+million. Two messages with one id are in the same sample.
+
+Source: MessageClientIDSetter of Apache RocketMQ 4.9.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from staticfire.checkers.engine.kernel import Checker, Context, finding_at, sends_only
+from staticfire.checkers.guarantees.promises import judge
+from staticfire.checkers.guarantees.verdict import Tally, Verdict
+from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, is_constant
+
+ANOMALY = "shared_id"
+COMPARED_MAX = 250_000  # sends that are held in memory
+_ESTIMATED_BY = 4096  # one of so many ids shows how many there are
+
+
+def estimating_rows(columns: Columns, _context: Context) -> Columns:
+    """Select the sends that show how many ids there are."""
+    return sends_only(columns, _sampled(columns, _ESTIMATED_BY))
+
+
+def compared_rows(columns: Columns, _context: Context, estimating: Columns) -> Columns:
+    """Select the sends that are compared; `estimating` are the `estimating_rows` of all queues."""
+    return sends_only(columns, _sampled(columns, _one_of(estimating)))
+
+
+def check_shared_ids(columns: Columns, context: Context) -> Verdict:
+    """Compare the ids of all sends, or of the sample."""
+    sends = columns.sends
+    rows = _sampled(columns, _one_of(columns))
+    rows = rows[np.lexsort((sends.op_index[rows], sends.message_id[rows]))]
+    ids, messages = sends.message_id[rows], sends.message[rows]
+    later = 1 + np.flatnonzero((ids[1:] == ids[:-1]) & (messages[1:] != messages[:-1]))
+    tally = Tally.of(
+        finding_at(
+            columns,
+            sends,
+            int(rows[at]),
+            anomaly=ANOMALY,
+            judgement=judge(context.facts.mode, ANOMALY),
+            detail=f"key {columns.names.key(int(messages[at - 1]))} has the same unique message id",
+        )
+        for at in later.tolist()
+    )
+    return Verdict(
+        checker="shared_ids",
+        valid=ANOMALY not in tally.counts,
+        counts=tally.counts,
+        findings=tally.findings,
+    )
+
+
+def _one_of(columns: Columns) -> int:
+    """Return of how many sends one is compared: a power of two, so that a sample of the sends says the same."""
+    estimated = len(_sampled(columns, _ESTIMATED_BY)) * _ESTIMATED_BY
+    one_of = 1
+    while one_of < _ESTIMATED_BY and estimated > COMPARED_MAX * one_of:
+        one_of *= 2
+    return one_of
+
+
+def _sampled(columns: Columns, one_of: int) -> Ints:
+    """Return the rows of sends that belong to a sample of the ids."""
+    ids = columns.sends.message_id
+    if is_constant(ids) and ids[0] == UNKNOWN:
+        return np.zeros(0, np.int64)
+    known = ids != UNKNOWN
+    rows: Ints = np.flatnonzero(known if one_of == 1 else known & (ids % one_of == 0))
+    return rows
+
+
+SHARED_IDS = Checker(
+    name="shared_ids",
+    anomalies=(ANOMALY,),
+    check=check_shared_ids,
+    rows=estimating_rows,
+    rows_again=compared_rows,
+)
