@@ -103,6 +103,8 @@ class RouteTable:
         self._is_outdated = is_outdated
         self._queues: dict[str, dict[str, QueueData]] = {}  # topic -> broker name
         self._queue_count = 0
+        # broker name -> topics that only slaves have registered since its master was gone
+        self._from_slaves: dict[str, set[str]] = {}
         self._brokers: dict[str, BrokerData] = {}  # broker name
         self._clusters: dict[
             str, dict[str, None]
@@ -128,12 +130,16 @@ class RouteTable:
         is_new = known is None or known.connection_key != connection_key
         is_first = self._add_broker(identity)
         is_news = is_first or self.data_version(identity.address) != registration.data_version
+        name = identity.broker_name
         if is_news and identity.broker_id == MASTER_ID:
-            self._set_queues(identity.broker_name, registration.topics)
-        elif MASTER_ID not in self._brokers[identity.broker_name].broker_addrs:
+            from_slaves = self._from_slaves.pop(name, set()) - registration.topics.keys()
+            self._drop_queues(sorted(from_slaves & self._queues.keys()), (name,))
+            self._set_queues(name, registration.topics)
+        elif MASTER_ID not in self._brokers[name].broker_addrs:
             # Also what it has said before: its master was there then, and counted.
-            name = identity.broker_name
-            self._set_queues(name, self._slave_topics(name, registration.topics, self._queues))
+            topics = self._slave_topics(name, registration.topics, self._queues)
+            self._from_slaves.setdefault(name, set()).update(topics)
+            self._set_queues(name, topics)
         self._live[identity.address] = LiveBroker(
             updated_ns=now_ns,
             connected_ns=now_ns if known is None or is_new else known.connected_ns,
@@ -192,7 +198,8 @@ class RouteTable:
         return is_first
 
     def _set_queues(self, broker_name: str, topics: dict[str, TopicConfig]) -> None:
-        # Topics that are missing here stay: only delete_topic() or the loss of the broker removes one.
+        # Topics that are missing here stay: only delete_topic(), the loss of the broker, or a master that has come back
+        # and lacks what its slaves have registered removes one.
         alike: dict[QueueData, QueueData] = {}  # topics with the same queues share one object
         for topic, config in topics.items():
             self._queue_count += broker_name not in self._queues.get(topic, {})
@@ -293,6 +300,7 @@ class RouteTable:
         empty = {broker.broker_name: None for broker in brokers if not broker.broker_addrs}
         for name in empty:
             del self._brokers[name]
+            self._from_slaves.pop(name, None)
             for cluster in [cluster for cluster, names in self._clusters.items() if name in names]:
                 del self._clusters[cluster][name]
                 if not self._clusters[cluster]:

@@ -123,9 +123,10 @@ class Components:
             policies.registration,
             self.tables,
             self.store,
-            queue_keys=self.store.queue_view.list_keys,
+            living_queues=self.hidden.living_queues,
             on_master=self.engine.ha.set_master_address,
             on_topics=self.hidden.adopt_from,
+            on_restored_topics=self.hidden.restore_from,
         )
         self.catch_up = MasterCatchUp(
             config,
@@ -134,6 +135,7 @@ class Components:
             self.store,
             self.tables,
             env.log,
+            living_queues=self.hidden.living_queues,
         )
         self.processors = Processors(
             env,

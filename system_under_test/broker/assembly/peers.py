@@ -26,8 +26,9 @@ class Peers:
     """Sends requests to other nodes, as a client of theirs.
 
     Args:
-        queue_keys: (topic, queue id) of every queue in the store.
+        living_queues: (topic, queue id) of the queues, but those that only hold messages of a deleted topic.
         on_topics: given the master's table of topics as a slave copied it.
+        on_restored_topics: given the table of topics of a replica that restores a master.
         on_master: called with the HA address of the master, when a name server has sent its addresses.
     """
 
@@ -39,14 +40,15 @@ class Peers:
         tables: MetadataTables,
         store: MessageStore,
         *,
-        queue_keys: Callable[[], list[tuple[str, int]]],
+        living_queues: Callable[[], list[tuple[str, int]]],
         on_master: Callable[[str], None],
         on_topics: Callable[[Mapping[str, object]], None],
+        on_restored_topics: Callable[[Mapping[str, object]], None],
     ) -> None:
         self._config = config
         self._log = env.log
         self._tables = tables
-        self._queue_keys = queue_keys
+        self._living_queues = living_queues
         self._on_master = on_master
         self._client = RemotingClient(env, sign=broker_signer(env.storage, config))
         self.registration = registration(
@@ -59,13 +61,13 @@ class Peers:
         self.repair = RecordRepair(self._client, store, config.ha_peers, env.log)
         store.when_damaged(self.repair.damaged)
         self._slave_sync = SlaveSync(self._client, tables, env.log, on_topics=on_topics)
-        self.restore = MetadataRestore(self._client, tables, env.log)
+        self.restore = MetadataRestore(self._client, tables, env.log, on_topics=on_restored_topics)
 
     def _registered_topics(self) -> TopicConfigTable:
         """What this broker registers. The master may be gone before a slave has copied its latest topics."""
         table = self._tables.topics.table()
         if self._config.is_slave:
-            table = covering(table, self._queue_keys())
+            table = covering(table, self._living_queues())
         return restricted(table, self._config.broker_permission)
 
     def _learn_ordered(self, topics: Collection[str]) -> None:

@@ -51,6 +51,17 @@ class HiddenMessages:
         if self._beginnings:
             document[HIDDEN] = self._beginnings
 
+    def restore_from(self, document: Mapping[str, object]) -> None:
+        """As a master with a new disk: also hide what a replica hides. Raises OSError, ValueError."""
+        merged = {topic: dict(row) for topic, row in self._beginnings.items()}
+        for topic, row in beginnings_of(document.get(HIDDEN, {})).items():
+            own = merged.setdefault(topic, {})
+            for queue, offset in row.items():
+                own[queue] = max(offset, own.get(queue, 0))
+        if merged != self._beginnings:
+            self._save(merged)
+        self.apply()
+
     def adopt_from(self, document: Mapping[str, object]) -> None:
         """As a slave: hide what the master hides, as far as the queues have come. Raises OSError, ValueError."""
         if HIDDEN not in document:
@@ -95,6 +106,15 @@ class HiddenMessages:
         if settled != self._beginnings:
             self._save(settled)
         self.apply()
+
+    def living_queues(self) -> list[tuple[str, int]]:
+        """(topic, queue id) of the queues, sorted, but those with no message since their topic was deleted."""
+        return sorted(
+            (queue.topic, queue.queue_id)
+            for queue in self._queues
+            if queue.next_offset
+            > self._beginnings.get(queue.topic, {}).get(str(queue.queue_id), -1)
+        )
 
     def _of(self, topic: str) -> list[ConsumeQueue]:
         return [queue for queue in self._queues if queue.topic == topic]

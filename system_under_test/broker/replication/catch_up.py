@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from staticfire.system_under_test.broker.config import BrokerConfig
 from staticfire.system_under_test.broker.metadata.metadata_tables import MetadataTables
 from staticfire.system_under_test.broker.replication.metadata_restore import MetadataRestore
@@ -74,13 +76,17 @@ class MasterCatchUp:
         store: MessageStore,
         tables: MetadataTables,
         log: Log,
+        *,
+        living_queues: Callable[[], list[tuple[str, int]]],
     ) -> None:
+        """`living_queues`: (topic, queue id) of the queues, but those that only hold messages of a deleted topic."""
         self._config = config
         self._mark = mark
         self._restore = restore
         self._store = store
         self._tables = tables
         self._log = log
+        self._living_queues = living_queues
         self.is_needed = False
 
     @property
@@ -119,7 +125,7 @@ class MasterCatchUp:
         restored = self.restores_metadata
         try:
             if restored:  # topics younger than the slaves' last look are in the log alone
-                self._tables.topics.cover(self._store.queue_view.list_keys())
+                self._tables.topics.cover(self._living_queues())
                 await self._tables.offsets_file.save()
             if self.is_needed:
                 self._mark.end()

@@ -7,7 +7,7 @@ Of topics and groups the newest table counts, as all are copies of the same one;
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from staticfire.system_under_test.broker.metadata.metadata_tables import MetadataTables
 from staticfire.system_under_test.broker.metadata.offsets import OffsetTable, offset_table_from_json
@@ -22,8 +22,17 @@ from staticfire.system_under_test.runtime.env import Log
 class MetadataRestore:
     """Takes over the metadata of each peer. Asking a peer twice does no harm."""
 
-    def __init__(self, client: RemotingClient, tables: MetadataTables, log: Log) -> None:
+    def __init__(
+        self,
+        client: RemotingClient,
+        tables: MetadataTables,
+        log: Log,
+        *,
+        on_topics: Callable[[Mapping[str, object]], None],
+    ) -> None:
+        """`on_topics` is given the replica's table of topics as it came. Raises OSError, ValueError."""
         self._client = client
+        self._on_topics = on_topics
         self._tables = tables
         self._log = log
 
@@ -34,15 +43,15 @@ class MetadataRestore:
             f"{host}:{ha_port - 1}"  # RocketMQ: the HA port is always the one after the main port
         )
         try:
-            topics = TopicConfigTable.from_json(
-                await self._ask(address, RequestCode.GET_ALL_TOPIC_CONFIG)
-            )
+            document = await self._ask(address, RequestCode.GET_ALL_TOPIC_CONFIG)
+            topics = TopicConfigTable.from_json(document)
             groups = SubscriptionGroupTable.from_json(
                 await self._ask(address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
             )
             offsets = await self._ask(address, RequestCode.GET_ALL_CONSUMER_OFFSET)
             delays = await self._ask(address, RequestCode.GET_ALL_DELAY_OFFSET)
             self._tables.topics.take_newer(topics)
+            self._on_topics(document)
             self._tables.groups.take_newer(groups)
             self._advance_offsets(offset_table_from_json(offsets))
             delay_file = self._tables.delay_offsets

@@ -120,6 +120,25 @@ def test_what_only_a_slave_knows_can_be_read_until_the_master_is_back(registry: 
     assert registry.queues("T") == {"a": (8, 6)}
 
 
+def test_what_only_a_slave_knew_is_gone_if_its_master_lacks_it(registry: Registry) -> None:
+    registry.register("c/b/0@B", "Deleted", key=3)
+    registry.register("c/a/1@A1", "T", "Deleted", queues=4)
+    registry.register("c/a/0@A", "T", queues=4, key=2)
+    assert registry.queues("T") == {"a": (4, 6)}
+    assert registry.brokers("Deleted") == {"b": {0: "B"}}
+
+
+def test_a_master_that_lacks_what_it_had_registered_itself_changes_nothing(
+    registry: Registry,
+) -> None:
+    registry.register("c/a/0@A", "T", "U", queues=4)
+    registry.register("c/a/1@A1", "T", "U", queues=4, key=2)
+    registry.unregister("c/a/0@A")
+    registry.register("c/a/1@A1", "T", "U", queues=4, key=2)
+    registry.register("c/a/0@A", "T", version=2, queues=4, key=4)
+    assert registry.queues("U") == {"a": (4, 6)}
+
+
 def test_a_slave_does_not_change_what_its_master_has_told(registry: Registry) -> None:
     registry.register("c/a/0@A", "T", queues=8)
     registry.register("c/a/1@A1", "T", queues=8, key=2)

@@ -62,6 +62,9 @@ class Model:
     members: set[tuple[str, str]] = field(default_factory=set)  # (cluster, name)
     queues: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
     heard: dict[str, Heard] = field(default_factory=dict)  # by address
+    of_slaves: set[tuple[str, str]] = field(
+        default_factory=set
+    )  # (topic, name) in the master's absence
 
     def register(
         self, who: BrokerIdentity, topics: dict[str, int], version: int, key: int, now_ns: int
@@ -94,6 +97,11 @@ class Model:
         return master if who.broker_id and master in self.heard else None
 
     def _take_topics(self, who: BrokerIdentity, topics: dict[str, int]) -> None:
+        if who.broker_id == 0:
+            mine = {place for place in self.of_slaves if place[1] == who.broker_name}
+            self.of_slaves -= mine
+            for place in mine:
+                self.queues.pop(place, None)
         for topic, queues in topics.items():
             place = (topic, who.broker_name)
             if who.broker_id == 0:
@@ -102,6 +110,7 @@ class Model:
                 pass
             elif self.queues.get(place, (0, 0))[0] < queues:
                 self.queues[place] = (queues, 4)
+                self.of_slaves.add(place)
 
     def unregister(self, who: BrokerIdentity, key: int, now_ns: int) -> None:
         if self.is_outdated(who, key, now_ns):
@@ -123,6 +132,7 @@ class Model:
         self.cluster_of = {n: c for n, c in self.cluster_of.items() if n in names}
         self.members = {(c, n) for c, n in self.members if n in names}
         self.queues = {(t, n): q for (t, n), q in self.queues.items() if n in names}
+        self.of_slaves = {(t, n) for t, n in self.of_slaves if n in names}
 
     def brokers(self, topic: str) -> dict[str, dict[int, str]]:
         names = sorted({name for found, name in self.queues if found == topic})

@@ -86,6 +86,25 @@ def test_other_topics_and_queues_stay_as_they_are() -> None:
     assert not on_disk.disk.exists(PATH)
 
 
+def test_a_queue_lives_until_its_topic_is_deleted_and_with_the_next_message() -> None:
+    on_disk, hidden = filled()
+    assert hidden.living_queues() == [("TopicTest", 0)]
+    hidden.note("TopicTest")
+    assert hidden.living_queues() == []
+    on_disk.put_visible(make_message(b"new"))
+    assert hidden.living_queues() == [("TopicTest", 0)]
+
+
+def test_a_master_with_a_new_disk_hides_what_a_replica_hides() -> None:
+    on_disk, hidden = filled()
+    hidden.restore_from({"hiddenMessages": {"TopicTest": {"0": 3}, "Other": {"1": 7}}})
+    assert on_disk.bodies() == FORMER[3:]
+    hidden.restore_from({"hiddenMessages": {"TopicTest": {"0": 2}}})  # a replica that is behind
+    hidden.restore_from({})  # one of RocketMQ
+    assert on_disk.bodies() == FORMER[3:]
+    assert restarted(on_disk).living_queues() == [("TopicTest", 0)]
+
+
 @pytest.mark.parametrize("table", [[], {"TopicTest": 3}, {"TopicTest": {"zero": 1}}])
 def test_a_file_of_another_shape_is_refused(table: object) -> None:
     on_disk, hidden = filled()
