@@ -11,16 +11,16 @@ from staticfire.checkers.op_kinds.fields import FLAG, LIST, NUMBER, OBJECT, TEXT
 from staticfire.harness.clients.consumer_kinds import CONSUMER_KINDS, PUSH
 from staticfire.harness.clients.lines import LineError, check_fields, check_value
 from staticfire.system_under_test.acl.signature import Credentials
-from staticfire.system_under_test.client.consumer.push.push_consumer import ConsumerConfig
+from staticfire.system_under_test.client.consumer.push.consumer_config import ConsumerConfig
 from staticfire.system_under_test.client.consumer.queue_puller import FlowLimits
-from staticfire.system_under_test.client.offsets.offset_store import ConsumeFrom
+from staticfire.system_under_test.client.offsets.queue_bounds import ConsumeFrom
 from staticfire.system_under_test.client.producer.producer import ProducerConfig
 from staticfire.system_under_test.configuration.real_tls import RealTls, read_tls_options
 from staticfire.system_under_test.runtime.env import TlsError, TlsMode
 
 if TYPE_CHECKING:
     from staticfire.system_under_test.acl.signature import Credentials
-    from staticfire.system_under_test.client.consumer.push.push_consumer import ConsumerConfig
+    from staticfire.system_under_test.client.consumer.push.consumer_config import ConsumerConfig
     from staticfire.system_under_test.client.producer.producer import ProducerConfig
     from staticfire.system_under_test.configuration.real_tls import RealTls
 

@@ -31,10 +31,8 @@ from staticfire.harness.clients.forwarding import Forwarder, forwarder_config
 from staticfire.harness.clients.payload import delivered_message, key_of, make_body
 from staticfire.harness.clients.polling import Callbacks, polled_member
 from staticfire.harness.clients.port import ClientSide, Outcome, Request
-from staticfire.system_under_test.client.consumer.push.push_consumer import (
-    ConsumerConfig,
-    PushConsumer,
-)
+from staticfire.system_under_test.client.consumer.push.consumer_config import ConsumerConfig
+from staticfire.system_under_test.client.consumer.push.push_consumer import PushConsumer
 from staticfire.system_under_test.client.listening import SUCCESS, ConsumeResult
 from staticfire.system_under_test.client.offsets.offset_store import CommitSent
 from staticfire.system_under_test.client.producer.producer import Producer

@@ -17,7 +17,7 @@ from staticfire.checkers.op_kinds.producer import SEND_MANY
 from staticfire.checkers.op_kinds.values import ForwardReport
 from staticfire.harness.clients.port import ClientSide, Request
 from staticfire.harness.clients.producer import invoke_many
-from staticfire.system_under_test.client.consumer.push.push_consumer import ConsumerConfig
+from staticfire.system_under_test.client.consumer.push.consumer_config import ConsumerConfig
 from staticfire.system_under_test.client.producer.producer import Producer, ProducerConfig
 from staticfire.system_under_test.protocol.bodies import MessageQueue
 from staticfire.system_under_test.protocol.message import Message

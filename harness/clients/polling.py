@@ -20,11 +20,10 @@ from staticfire.system_under_test.client.consumer.pull.lite_pull_consumer import
     LitePullConsumer,
 )
 from staticfire.system_under_test.client.consumer.pull.pull_consumer import (
-    PullAnswer,
     PullConsumer,
     PullConsumerConfig,
-    PullOutcome,
 )
+from staticfire.system_under_test.client.consumer.pulling import PullAnswer, PullOutcome
 from staticfire.system_under_test.client.consumer.push.consumer_config import ConsumerConfig
 from staticfire.system_under_test.client.consumer.rebalance.assignment import OnCommit
 from staticfire.system_under_test.client.consumer.rebalance.rebalancing import OnAssignment

@@ -20,14 +20,10 @@ from staticfire.harness.clients.port import ONE_WAY, ClientSide, Outcome, Reques
 from staticfire.system_under_test.acl.signature import Credentials
 from staticfire.system_under_test.client.message_properties import DELAY_LEVEL, KEYS, TAGS
 from staticfire.system_under_test.client.producer.ordered_queues import OrderedQueues
-from staticfire.system_under_test.client.producer.producer import (
-    Producer,
-    ProducerConfig,
-    RequestTimeout,
-    SendFailed,
-    SendResult,
-    TransactionState,
-)
+from staticfire.system_under_test.client.producer.producer import Producer, ProducerConfig
+from staticfire.system_under_test.client.producer.request_reply import RequestTimeout
+from staticfire.system_under_test.client.producer.send_result import SendFailed, SendResult
+from staticfire.system_under_test.client.producer.transactions import TransactionState
 from staticfire.system_under_test.protocol.bodies import MessageQueue
 from staticfire.system_under_test.protocol.codes import SendStatus
 from staticfire.system_under_test.protocol.message import Message, parse_offset_message_id

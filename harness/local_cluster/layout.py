@@ -18,7 +18,7 @@ from staticfire.harness.truncated_repr import truncated_repr
 from staticfire.system_under_test.broker.config import MASTER_ID, BrokerConfig, BrokerRole
 from staticfire.system_under_test.configuration.config import BROKER_PROPERTIES
 from staticfire.system_under_test.configuration.mode import Mode
-from staticfire.system_under_test.name_server.name_server import NameServerConfig
+from staticfire.system_under_test.name_server.config import NameServerConfig
 
 # Sizes for test machines, which need neither RocketMQ's file sizes of gigabytes nor millions of messages a queue.
 COMMIT_LOG_FILE_BYTES = 64 << 20

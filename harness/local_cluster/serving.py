@@ -18,7 +18,8 @@ from staticfire.harness.local_cluster.layout import Config
 from staticfire.system_under_test.broker.append_pipeline.flush import StoreFailed
 from staticfire.system_under_test.broker.assembly.broker import Broker
 from staticfire.system_under_test.broker.config import BrokerConfig
-from staticfire.system_under_test.name_server.name_server import NameServer, NameServerConfig
+from staticfire.system_under_test.name_server.config import NameServerConfig
+from staticfire.system_under_test.name_server.name_server import NameServer
 from staticfire.system_under_test.remoting import CannotListen
 from staticfire.system_under_test.runtime.env import Env
 from staticfire.system_under_test.store.errors import StoreError

@@ -22,7 +22,7 @@ from staticfire.system_under_test.acl.signature import Credentials
 from staticfire.system_under_test.broker.assembly.broker import main as broker_main
 from staticfire.system_under_test.broker.config import BrokerConfig, BrokerRole
 from staticfire.system_under_test.broker.policies.policies import BROKER_POLICIES
-from staticfire.system_under_test.client.consumer.push.push_consumer import ConsumerConfig
+from staticfire.system_under_test.client.consumer.push.consumer_config import ConsumerConfig
 from staticfire.system_under_test.client.producer.producer import ProducerConfig
 from staticfire.system_under_test.configuration import config as node_config
 from staticfire.system_under_test.configuration.mode import Mode

@@ -11,8 +11,6 @@ from staticfire.system_under_test.configuration.java_properties import (
 from staticfire.system_under_test.runtime.env import Storage
 from staticfire.system_under_test.store.metadata_file import replace_atomically
 
-__all__ = ["rewrite_config_file"]
-
 
 def rewrite_config_file(storage: Storage, path: str, known: Container[str], text: str) -> None:
     """Let the file have the options of `text`; names in it that mean nothing to this node stay. Raises OSError."""

@@ -6,8 +6,6 @@ no effect. Numbers of threads are those of a machine with one processor, which i
 
 from __future__ import annotations
 
-__all__ = ["IDLE_BROKER_OPTIONS", "IDLE_NAME_SERVER_OPTIONS", "format_idle"]
-
 
 def format_idle(options: dict[str, str]) -> str:
     """Lines of a `.properties` text, also for what is empty."""

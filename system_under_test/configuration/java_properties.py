@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-__all__ = ["check_request", "format_properties", "parse_properties"]
-
 # Of a text that any peer may send: no node has more than 250 options.
 REQUEST_SIZE_MAX = 64 << 10  # characters
 REQUEST_LINES_MAX = 2_000

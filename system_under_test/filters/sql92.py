@@ -22,15 +22,6 @@ from staticfire.system_under_test.filters.sql92_expressions import (
 if TYPE_CHECKING:
     from lark import Lark, Token
 
-__all__ = [
-    "CompiledFilters",
-    "EvaluationError",
-    "FilterSyntaxError",
-    "SqlFilter",
-    "compile_filter",
-    "load_parser",
-]
-
 COMPILED_MAX = 100  # RocketMQ, SelectorParser: PARSE_CACHE
 # RocketMQ has no limits. The broker serves no other client while it parses.
 TEXT_LENGTH_MAX = 16 << 10  # characters

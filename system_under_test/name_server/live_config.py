@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import Any
 
-from staticfire.system_under_test.configuration.config import NAME_SERVER_PROPERTIES, ConfigError
+from staticfire.system_under_test.configuration.config import NAME_SERVER_PROPERTIES
 from staticfire.system_under_test.configuration.config import read_settings as read
 from staticfire.system_under_test.configuration.config_file import rewrite_config_file
 from staticfire.system_under_test.configuration.idle_options import (
@@ -77,6 +77,3 @@ def _written(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return ";".join(value) if isinstance(value, tuple) else str(value)
-
-
-__all__ = ["ConfigError", "ForbiddenOption", "LiveConfig"]

@@ -20,8 +20,6 @@ from staticfire.system_under_test.remoting import Connection, RemotingServer
 from staticfire.system_under_test.remoting.address import format_address
 from staticfire.system_under_test.runtime.env import Env
 
-__all__ = ["NameServer", "NameServerConfig", "main"]
-
 CHECK_INTERVAL_S = 0.5  # how often the name server notes the time
 SCAN_FIRST_NS = 5_000_000_000
 SCAN_INTERVAL_NS = 10_000_000_000

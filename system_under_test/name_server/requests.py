@@ -19,9 +19,9 @@ from staticfire.system_under_test.protocol import json_dialect
 from staticfire.system_under_test.protocol.bodies import DataVersion, RegisterBrokerBody
 from staticfire.system_under_test.protocol.codes import FAQ, RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.header_fields import HeaderError
 from staticfire.system_under_test.protocol.headers import (
     GetRouteInfoHeader,
-    HeaderError,
     RegisterBrokerHeader,
     UnregisterBrokerHeader,
 )

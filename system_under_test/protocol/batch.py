@@ -17,8 +17,6 @@ from staticfire.system_under_test.protocol.message import (
     encode_properties,
 )
 
-__all__ = ["BatchEntry", "decode_batch", "encode_batch"]
-
 _HEAD = struct.Struct(">iiiii")
 _SHORT = struct.Struct(">h")
 _OVERHEAD = _HEAD.size + _SHORT.size

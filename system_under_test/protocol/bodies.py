@@ -12,29 +12,11 @@ from typing import Annotated, Any, NamedTuple, Self, TypeAlias
 
 from staticfire.system_under_test.protocol.header_fields import Int32, Int64
 from staticfire.system_under_test.protocol.json_body import JsonBody
-from staticfire.system_under_test.protocol.json_dialect import BodyError
 from staticfire.system_under_test.protocol.registration import (
     read_compressed_registration,
     read_registration,
     write_compressed_registration,
 )
-
-__all__ = [
-    "BodyError",
-    "BrokerData",
-    "ClusterInfo",
-    "ConsumerData",
-    "DataVersion",
-    "HeartbeatData",
-    "MessageQueue",
-    "QueueData",
-    "RegisterBrokerBody",
-    "SubscriptionData",
-    "SubscriptionGroupConfig",
-    "TopicConfig",
-    "TopicConfigTable",
-    "TopicRouteData",
-]
 
 # Names of Java enums, in their order: C++ clients send the position.
 TopicFilterType: TypeAlias = Annotated[str, ("SINGLE_TAG", "MULTI_TAG")]

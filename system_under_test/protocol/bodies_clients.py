@@ -18,26 +18,6 @@ from staticfire.system_under_test.protocol.codes import LanguageCode
 from staticfire.system_under_test.protocol.header_fields import Int32, Int64
 from staticfire.system_under_test.protocol.json_body import JsonBody
 
-__all__ = [
-    "BrokerStats",
-    "CheckClientConfig",
-    "ClientConnection",
-    "ConsumeDirectlyResult",
-    "ConsumeResult",
-    "ConsumeStatus",
-    "ConsumerConnections",
-    "ConsumerRunningInfo",
-    "GroupList",
-    "KVTable",
-    "ProcessQueueInfo",
-    "ProducerConnections",
-    "ProducerInfo",
-    "ProducerTable",
-    "StatsSummary",
-    "SubscriptionGroupTable",
-    "TopicList",
-]
-
 Language: TypeAlias = Annotated[str, tuple(language.name for language in LanguageCode)]
 ConsumeResult: TypeAlias = Annotated[
     str,

@@ -11,27 +11,6 @@ from staticfire.system_under_test.protocol.bodies import MessageQueue, Subscript
 from staticfire.system_under_test.protocol.header_fields import Int32, Int64
 from staticfire.system_under_test.protocol.json_body import JsonBody
 
-__all__ = [
-    "BrokerConsumeStats",
-    "ConsumeQueueEntry",
-    "ConsumeQueuePage",
-    "ConsumeStats",
-    "ConsumeTimeSpans",
-    "ConsumerStatus",
-    "CorrectionOffsets",
-    "LockedQueues",
-    "OffsetMovedEvent",
-    "OffsetPosition",
-    "QueueLockRequest",
-    "QueueOffsetForC",
-    "QueueTimeSpan",
-    "ResetOffsetBody",
-    "ResetOffsetBodyForC",
-    "TopicOffset",
-    "TopicStats",
-]
-
-
 # Locks: 41, 42
 
 

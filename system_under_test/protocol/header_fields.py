@@ -21,18 +21,6 @@ from typing import (
     get_type_hints,
 )
 
-__all__ = [
-    "BOOLEANS",
-    "INT32S",
-    "INT64S",
-    "Header",
-    "HeaderError",
-    "Int32",
-    "Int64",
-    "ShortHeader",
-    "wire_name",
-]
-
 Int32: TypeAlias = Annotated[int, 32]  # Java's int
 Int64: TypeAlias = Annotated[int, 64]  # Java's long
 

@@ -14,43 +14,10 @@ from staticfire.system_under_test.protocol.header_fields import (
     INT32S,
     INT64S,
     Header,
-    HeaderError,
     Int32,
     Int64,
     ShortHeader,
 )
-
-__all__ = [
-    "CheckTransactionStateHeader",
-    "ConsumerSendMsgBackHeader",
-    "CreateTopicHeader",
-    "DeleteTopicHeader",
-    "EndTransactionHeader",
-    "GetConsumerListHeader",
-    "GetEarliestMessageStoreTimeHeader",
-    "GetMaxOffsetHeader",
-    "GetMinOffsetHeader",
-    "GetRouteInfoHeader",
-    "Header",
-    "HeaderError",
-    "NotifyConsumerIdsChangedHeader",
-    "PullMessageHeader",
-    "PullMessageResponse",
-    "QueryConsumerOffsetHeader",
-    "QueryDataVersionResponse",
-    "RegisterBrokerHeader",
-    "RegisterBrokerResponse",
-    "ReplyMessageHeader",
-    "ResumeCheckHalfMessageHeader",
-    "SearchOffsetHeader",
-    "SendMessageHeader",
-    "SendMessageResponse",
-    "UnregisterBrokerHeader",
-    "UnregisterClientHeader",
-    "UpdateConsumerOffsetHeader",
-    "ViewMessageHeader",
-]
-
 
 # Sending: 10, 310, 320, 36, 324, 325, 326
 

@@ -6,24 +6,6 @@ from dataclasses import dataclass
 
 from staticfire.system_under_test.protocol.header_fields import Header, Int32, Int64
 
-__all__ = [
-    "BrokerStatsHeader",
-    "CloneGroupOffsetHeader",
-    "ConsumeMessageDirectlyHeader",
-    "ConsumeStatsHeader",
-    "ConsumeStatsInBrokerHeader",
-    "ConsumeTimeSpanHeader",
-    "ConsumerConnectionsHeader",
-    "ConsumerRunningInfoHeader",
-    "ConsumerStatusHeader",
-    "CorrectionOffsetHeader",
-    "DeleteSubscriptionGroupHeader",
-    "ProducerConnectionsHeader",
-    "QueryConsumeQueueHeader",
-    "ResetOffsetHeader",
-    "TopicHeader",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicHeader(Header):

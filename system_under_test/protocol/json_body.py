@@ -17,8 +17,6 @@ from staticfire.system_under_test.protocol.header_fields import wire_name
 from staticfire.system_under_test.protocol.json_dialect import BodyError, loads, loads_request
 from staticfire.system_under_test.protocol.json_writer import dumps_fastjson
 
-__all__ = ["JsonBody"]
-
 Read = Callable[[Any], Any]
 
 _SCALARS = frozenset((str, int, bool, float))

@@ -9,8 +9,6 @@ from typing import Any
 
 import orjson
 
-__all__ = ["dumps_pretty"]
-
 
 def dumps_pretty(value: object) -> bytes:
     """The text in the order of the dicts. A map of decimal names to integers (offsets by queue) has integer keys."""

@@ -11,8 +11,6 @@ from typing import Any
 
 import orjson
 
-__all__ = ["dumps_browser_compatible", "dumps_fastjson"]
-
 _NOT_ASCII = re.compile(r"[^\x00-\x7e]")
 
 

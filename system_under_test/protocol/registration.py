@@ -19,8 +19,6 @@ from staticfire.system_under_test.protocol.json_dialect import (
 )
 from staticfire.system_under_test.protocol.json_writer import dumps_fastjson
 
-__all__ = ["read_compressed_registration", "read_registration", "write_compressed_registration"]
-
 # A broker makes up to 18,000 topics without an administrator: 8,000 for sends, two for each of 5,000 groups.
 TOPICS_MAX = 20_000
 FILTER_SERVERS_MAX = 1_000

@@ -6,8 +6,6 @@ import struct
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 
-__all__ = ["UniqueIdGenerator"]
-
 _PROCESS = struct.Struct(">HI")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)

@@ -9,8 +9,6 @@ import asyncio
 
 from staticfire.system_under_test.runtime.env import Log
 
-__all__ = ["ConnectionLimit", "TurnedAway"]
-
 
 class ConnectionLimit:
     """How many connections one port takes; the first refusal is logged, until there is room again."""

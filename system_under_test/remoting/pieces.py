@@ -9,8 +9,6 @@ from staticfire.system_under_test.protocol.codes import ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand, size_of
 from staticfire.system_under_test.remoting.connection import Connection, Handler
 
-__all__ = ["WAITING_MAX", "Pieces"]
-
 WAITING_MAX = 1_000
 WAITING_SIZE_MAX = 64 << 20  # bytes, about, of their requests
 

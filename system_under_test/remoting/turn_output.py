@@ -7,8 +7,6 @@ from typing import Protocol
 
 from staticfire.system_under_test.remoting.turn_share import TurnShare
 
-__all__ = ["TurnOutput", "Writer"]
-
 
 class Writer(Protocol):
     """A connection that has collected bytes."""

@@ -10,8 +10,6 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
-__all__ = ["SLICE_S", "TURN_S", "TurnShare"]
-
 TURN_S = 0.025  # of one turn of the loop, so that other peers are served
 SLICE_S = 0.002  # of one connection, once others wait
 

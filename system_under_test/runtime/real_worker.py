@@ -14,8 +14,6 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from threading import Thread
 
-__all__ = ["RealWorker"]
-
 Job = Callable[[], None]
 Done = Callable[[BaseException | None], None]
 

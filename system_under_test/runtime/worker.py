@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-__all__ = ["ExecutorWorker"]
-
 
 class ExecutorWorker:
     """The Worker of `Env` in simulations, and for jobs so rare that a thread of their own would only sleep."""

@@ -11,8 +11,6 @@ import struct
 
 from staticfire.system_under_test.runtime.env import File, Storage
 
-__all__ = ["Checkpoint"]
-
 CHECKPOINT_SIZE = 4096
 # minTimestamp lies this far before the times in the file (RocketMQ, StoreCheckpoint.getMinTimestamp).
 REWIND_MS = 3000

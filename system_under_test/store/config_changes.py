@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-__all__ = ["take_over"]
-
 
 def take_over(kept: Any, fresh: Any) -> None:
     """Give `kept`, which others hold, the values of `fresh`: two dataclasses of the same kind, nested ones included."""

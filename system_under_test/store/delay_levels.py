@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["DELAY_LEVELS_MS", "SCHEDULE_TOPIC", "DelayLevels", "due_time_ms", "parse_delay_levels"]
-
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 
 _UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}

@@ -10,8 +10,6 @@ from collections.abc import Sequence
 
 from staticfire.system_under_test.runtime.env import Clock, Log, Storage
 
-__all__ = ["DiskWatch"]
-
 UNREADABLE = -1.0
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["NoBuffer", "NoSpace", "RecordInvalid", "StoreError", "StoreLocked"]
-
 
 class StoreError(Exception):
     """The store cannot be opened or used as asked."""

@@ -13,8 +13,6 @@ from typing import Protocol
 from staticfire.system_under_test.runtime.env import File, Storage
 from staticfire.system_under_test.store.checkpoint import Checkpoint
 
-__all__ = ["FlushTask", "QueueFlushTask", "Sync", "SyncPlan", "SyncedFile", "at_once"]
-
 Sync = Callable[[Callable[[], None]], None]  # calls what it is given, which may raise OSError
 
 

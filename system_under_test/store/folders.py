@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from staticfire.system_under_test.runtime.env import Storage
 
-__all__ = ["make_durable_folder", "parent_folder"]
-
 
 def parent_folder(path: str) -> str:
     """The folder that holds `path`; "/" at the top."""

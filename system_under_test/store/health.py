@@ -13,8 +13,6 @@ from staticfire.system_under_test.store.disk_watch import DiskWatch
 from staticfire.system_under_test.store.errors import NoSpace, StoreError
 from staticfire.system_under_test.store.results import PutResult, PutStatus
 
-__all__ = ["FaithfulHealth", "StoreHealth"]
-
 
 class StoreHealth:
     """Remembers the first failure."""

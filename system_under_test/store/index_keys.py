@@ -11,8 +11,6 @@ from operator import mul
 
 from staticfire.system_under_test.store.record_scan import ScannedRecord, property_value
 
-__all__ = ["UNIQUE_KEY", "USER_KEYS", "KeyHasher", "index_hash", "record_hashes"]
-
 UNIQUE_KEY = "UNIQ_KEY"
 USER_KEYS = "KEYS"  # separated by single blanks
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-__all__ = ["LogFolders", "default_log_folder"]
-
 
 def default_log_folder(root: str) -> str:
     """Where the log of a store lies unless configured otherwise."""

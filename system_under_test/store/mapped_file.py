@@ -16,8 +16,6 @@ from staticfire.system_under_test.store.errors import NoSpace, StoreError
 from staticfire.system_under_test.store.folders import parent_folder
 from staticfire.system_under_test.store.store_file import StoreFile
 
-__all__ = ["MappedFile", "MappedFileQueue"]
-
 NAME_DIGITS = 20
 _ZEROS = bytes(1 << 20)
 

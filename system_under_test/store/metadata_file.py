@@ -15,8 +15,6 @@ from staticfire.system_under_test.runtime.env import Storage
 from staticfire.system_under_test.store.errors import StoreError
 from staticfire.system_under_test.store.folders import make_durable_folder, parent_folder
 
-__all__ = ["MetadataFile", "UnsafeMetadataFile", "replace_atomically"]
-
 
 class MetadataFile:
     """A JSON object at `path`; `path`.bak holds the object before the last save."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-__all__ = ["FixedPullLimits", "PullLimits"]
-
 
 class PullLimits(Protocol):
     """May change while the store is open. The first message of a pull always fits."""

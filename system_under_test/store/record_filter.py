@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
-__all__ = ["ExtensionUnit", "RecordFilter"]
-
 
 class ExtensionUnit(NamedTuple):
     """What the extension of a queue holds of one message (RocketMQ, ConsumeQueueExt.CqExtUnit)."""

@@ -19,22 +19,6 @@ from staticfire.system_under_test.store.delay_levels import (
     due_time_ms,
 )
 
-__all__ = [
-    "BLANK_HEADER",
-    "BLANK_HEADER_SIZE",
-    "KEPT_SIZE",
-    "RECORD_HEADER_SIZE",
-    "RecordScanner",
-    "ScanEnd",
-    "ScannedRecord",
-    "has_queue_entry",
-    "is_rolled_back",
-    "is_sound",
-    "property_value",
-    "stored_at_ms",
-    "with_body_of",
-]
-
 BLANK_HEADER = struct.Struct(">Ii")  # remaining size, magic
 BLANK_HEADER_SIZE = 8  # RocketMQ, CommitLog.END_FILE_MIN_BLANK_LENGTH
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-__all__ = ["Dispatched", "PutResult", "PutStatus"]
-
 
 class PutStatus(Enum):
     """Whether a message was appended. Flush and replication are judged by the caller that waits for them."""

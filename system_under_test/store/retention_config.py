@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["MS_PER_HOUR", "RetentionConfig"]
-
 MS_PER_HOUR = 3_600_000
 
 

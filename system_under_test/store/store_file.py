@@ -6,8 +6,6 @@ from contextlib import suppress
 
 from staticfire.system_under_test.runtime.env import File, Storage
 
-__all__ = ["StoreFile"]
-
 
 class StoreFile:
     """At `path`. `is_new`: its size or its name may not be durable."""

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["NO_POOL_BUFFERS", "PAGE_SIZE", "PoolConfig"]
-
 PAGE_SIZE = 4096
 NO_POOL_BUFFERS = (1 << 31) - 1  # what RocketMQ says is left when there is no pool
 

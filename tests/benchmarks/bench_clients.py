@@ -18,15 +18,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from staticfire.system_under_test.client.consumer.push.push_consumer import (
-    ConsumerConfig,
-    PushConsumer,
-)
-from staticfire.system_under_test.client.producer.producer import (
-    Producer,
-    ProducerConfig,
-    TransactionState,
-)
+from staticfire.system_under_test.client.consumer.push.consumer_config import ConsumerConfig
+from staticfire.system_under_test.client.consumer.push.push_consumer import PushConsumer
+from staticfire.system_under_test.client.producer.producer import Producer, ProducerConfig
+from staticfire.system_under_test.client.producer.transactions import TransactionState
 from staticfire.system_under_test.protocol.bodies import MessageQueue
 from staticfire.system_under_test.protocol.message import Message
 from staticfire.system_under_test.runtime.real_env import make_env

@@ -8,10 +8,8 @@ from typing import Any
 import pytest
 
 from staticfire.harness.local_cluster import LocalCluster
-from staticfire.system_under_test.client.consumer.push.push_consumer import (
-    ConsumerConfig,
-    PushConsumer,
-)
+from staticfire.system_under_test.client.consumer.push.consumer_config import ConsumerConfig
+from staticfire.system_under_test.client.consumer.push.push_consumer import PushConsumer
 from staticfire.system_under_test.client.message_properties import retry_topic
 from staticfire.system_under_test.runtime.real_env import make_env
 from tests.support import cpp_everything as cpp

@@ -12,11 +12,8 @@ from pathlib import Path
 import pytest
 
 from staticfire.harness.clients.payload import make_body
-from staticfire.system_under_test.client.producer.producer import (
-    Producer,
-    ProducerConfig,
-    SendFailed,
-)
+from staticfire.system_under_test.client.producer.producer import Producer, ProducerConfig
+from staticfire.system_under_test.client.producer.send_result import SendFailed
 from staticfire.system_under_test.protocol.codes import ResponseCode, SendStatus
 from staticfire.system_under_test.protocol.message import Message
 from staticfire.system_under_test.runtime.real_env import make_env

@@ -15,11 +15,8 @@ import pytest
 from staticfire.harness.local_cluster.ports import free_ports
 from staticfire.system_under_test.client.consumer.pulling import pull_command
 from staticfire.system_under_test.client.consumer.subscription import Subscription
-from staticfire.system_under_test.client.producer.producer import (
-    Producer,
-    ProducerConfig,
-    SendResult,
-)
+from staticfire.system_under_test.client.producer.producer import Producer, ProducerConfig
+from staticfire.system_under_test.client.producer.send_result import SendResult
 from staticfire.system_under_test.protocol.codes import SendStatus
 from staticfire.system_under_test.protocol.command import RemotingCommand, decode_command
 from staticfire.system_under_test.protocol.frames import FrameDecoder

@@ -15,16 +15,11 @@ from staticfire.harness.local_cluster import LocalCluster
 from staticfire.harness.local_cluster.ports import free_ports
 from staticfire.system_under_test.admin.client import AdminClient
 from staticfire.system_under_test.admin.messages import by_offset_id
-from staticfire.system_under_test.client.consumer.push.push_consumer import (
-    ConsumerConfig,
-    PushConsumer,
-)
+from staticfire.system_under_test.client.consumer.push.consumer_config import ConsumerConfig
+from staticfire.system_under_test.client.consumer.push.push_consumer import PushConsumer
 from staticfire.system_under_test.client.errors import ClientError
-from staticfire.system_under_test.client.producer.producer import (
-    Producer,
-    ProducerConfig,
-    SendResult,
-)
+from staticfire.system_under_test.client.producer.producer import Producer, ProducerConfig
+from staticfire.system_under_test.client.producer.send_result import SendResult
 from staticfire.system_under_test.protocol.bodies import MessageQueue
 from staticfire.system_under_test.protocol.codes import SendStatus
 from staticfire.system_under_test.protocol.message import Message, parse_offset_message_id

@@ -14,11 +14,9 @@ from staticfire.faults.linux.disks.power_loss import PowerLoss, cut_power
 from staticfire.faults.linux.machine import LinuxMachine
 from staticfire.system_under_test.protocol.message import decode_record
 from staticfire.system_under_test.runtime.real_env import RealStorage
-from staticfire.system_under_test.store.assembly.message_store import (
-    MessageStore,
-    PutStatus,
-    StoreConfig,
-)
+from staticfire.system_under_test.store.appending.config import StoreConfig
+from staticfire.system_under_test.store.assembly.message_store import MessageStore
+from staticfire.system_under_test.store.results import PutStatus
 from tests.support.new_disk import new_disk
 from tests.support.starved_disk import StarvedDisk
 from tests.system_under_test.store.store_on_disk import ScriptedClock, SilentLog, make_message

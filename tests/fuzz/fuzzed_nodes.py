@@ -16,7 +16,7 @@ from staticfire.harness.simulation.network.tls import SimTls
 from staticfire.system_under_test.acl.signature import Credentials, make_signer
 from staticfire.system_under_test.broker.assembly.broker import main as broker_main
 from staticfire.system_under_test.broker.config import BrokerConfig, BrokerRole
-from staticfire.system_under_test.name_server.name_server import NameServerConfig
+from staticfire.system_under_test.name_server.config import NameServerConfig
 from staticfire.system_under_test.name_server.name_server import main as name_server_main
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from staticfire.system_under_test.store.assembly.message_store import PutStatus, StoreError
+from staticfire.system_under_test.store.errors import StoreError
+from staticfire.system_under_test.store.results import PutStatus
 from tests.system_under_test.store.store_on_disk import StoreOnDisk, make_message
 
 FILES = (

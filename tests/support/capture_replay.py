@@ -18,7 +18,7 @@ from typing import Any
 from staticfire.harness.simulation.hosts.world import World
 from staticfire.system_under_test.broker.assembly.broker import main as broker_main
 from staticfire.system_under_test.broker.config import BrokerConfig, BrokerRole
-from staticfire.system_under_test.name_server.name_server import NameServerConfig
+from staticfire.system_under_test.name_server.config import NameServerConfig
 from staticfire.system_under_test.name_server.name_server import main as name_server_main
 from staticfire.system_under_test.protocol.codes import RequestCode
 from staticfire.system_under_test.protocol.command import RemotingCommand, decode_command

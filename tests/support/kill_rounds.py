@@ -18,11 +18,8 @@ from staticfire.system_under_test.client.consumer.pull.pull_consumer import (
     PullConsumer,
     PullConsumerConfig,
 )
-from staticfire.system_under_test.client.producer.producer import (
-    Producer,
-    ProducerConfig,
-    SendFailed,
-)
+from staticfire.system_under_test.client.producer.producer import Producer, ProducerConfig
+from staticfire.system_under_test.client.producer.send_result import SendFailed
 from staticfire.system_under_test.protocol.codes import SendStatus
 from staticfire.system_under_test.protocol.message import Message
 from staticfire.system_under_test.runtime.env import Env

@@ -5,11 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from staticfire.system_under_test.client.producer.producer import (
-    Producer,
-    ProducerConfig,
-    SendResult,
-)
+from staticfire.system_under_test.client.producer.producer import Producer, ProducerConfig
+from staticfire.system_under_test.client.producer.send_result import SendResult
 from staticfire.system_under_test.protocol.message import Message
 from staticfire.system_under_test.runtime.real_env import make_env
 

@@ -9,10 +9,8 @@ from __future__ import annotations
 import asyncio
 
 from staticfire import LocalCluster
-from staticfire.system_under_test.client.consumer.push.push_consumer import (
-    ConsumerConfig,
-    PushConsumer,
-)
+from staticfire.system_under_test.client.consumer.push.consumer_config import ConsumerConfig
+from staticfire.system_under_test.client.consumer.push.push_consumer import PushConsumer
 from staticfire.system_under_test.client.producer.producer import Producer, ProducerConfig
 from staticfire.system_under_test.protocol.bodies import MessageQueue
 from staticfire.system_under_test.protocol.message import Message

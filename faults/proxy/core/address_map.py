@@ -11,8 +11,6 @@ from staticfire.faults.proxy.core.servers import Server, ServerKind, Servers
 from staticfire.faults.proxy.rocketmq.addresses import Address
 from staticfire.system_under_test.protocol.message import encode_host
 
-__all__ = ["AddressMap", "View"]
-
 PORT_SIZE = 4  # of a store host
 
 

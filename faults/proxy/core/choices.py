@@ -7,8 +7,6 @@ from typing import TypeVar
 
 from staticfire.faults.proxy.core.link_faults import LinkFaultError
 
-__all__ = ["choice"]
-
 Choice = TypeVar("Choice", bound=StrEnum)
 
 

@@ -13,8 +13,6 @@ from staticfire.faults.proxy.core.counters import FlowCounters
 from staticfire.faults.proxy.core.link_faults import NO_EFFECT, Effect, LinkFault
 from staticfire.faults.proxy.rocketmq.frames import Piece
 
-__all__ = ["HELD_MAX", "End", "Flow", "Pipe", "Sink"]
-
 HELD_MAX = 4 << 20  # bytes; more are left to the sender's socket
 HELD_LOW = 1 << 20  # bytes; from here on the sender is read again
 TRICKLE_S = 0.02  # a limit lets bytes pass in portions of this time

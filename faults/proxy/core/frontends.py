@@ -14,8 +14,6 @@ from staticfire.faults.proxy.core.ports import PortError, listen, listen_anywher
 from staticfire.faults.proxy.core.servers import HA_PORT_SHIFT, Server, ServerKind, Servers
 from staticfire.faults.proxy.rocketmq.addresses import Address
 
-__all__ = ["COMMON_FRONTEND", "Frontend", "Listener", "PortPlan"]
-
 COMMON_FRONTEND = ""
 FAST_PORT_SHIFT = -2  # where brokers answer everything but pulls; clients find it by subtraction
 BROKER_SHIFTS = (0, FAST_PORT_SHIFT, HA_PORT_SHIFT)

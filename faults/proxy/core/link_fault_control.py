@@ -7,8 +7,6 @@ from abc import ABC, abstractmethod
 from staticfire.faults.proxy.core.choices import choice
 from staticfire.faults.proxy.core.link_faults import ANY_END, Direction, LinkFault, LinkFaultKind
 
-__all__ = ["LinkFaultControl"]
-
 
 class LinkFaultControl(ABC):
     """Keeps the faults that strike now, in `faults`."""

@@ -10,8 +10,6 @@ from functools import cache
 
 from staticfire.faults.errors import FaultError
 
-__all__ = ["Direction", "Effect", "LinkFault", "LinkFaultError", "LinkFaultKind", "effect_of"]
-
 ANY_END = "*"
 
 

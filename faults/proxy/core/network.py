@@ -9,8 +9,6 @@ from typing import Any
 from staticfire.faults.proxy.core.link_fault_control import LinkFaultControl
 from staticfire.faults.proxy.core.link_faults import Direction, LinkFault, LinkFaultKind
 
-__all__ = ["PROXY_LACKS", "ProxyNetwork"]
-
 Pair = tuple[str, str]
 # What no proxy can do to packets, by need of a fault.
 PROXY_LACKS: Mapping[str, str] = {

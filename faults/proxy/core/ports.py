@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from staticfire.faults.errors import FaultError
 from staticfire.faults.proxy.rocketmq.addresses import PORT_MAX
 
-__all__ = ["NotOurAddress", "PortError", "listen", "listen_anywhere"]
-
 BACKLOG = 1024
 ATTEMPTS_MAX = 50
 

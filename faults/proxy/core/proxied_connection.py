@@ -19,8 +19,6 @@ from staticfire.faults.proxy.rocketmq.identity import ClientIdentity
 from staticfire.faults.proxy.rocketmq.rewriting import BrokerRewriter, NameServerRewriter, Rewriter
 from staticfire.faults.proxy.rocketmq.translator import Translator
 
-__all__ = ["ConnectionOwner", "ProxiedConnection"]
-
 
 class ConnectionOwner(Protocol):
     """What a tunnel asks of the proxy."""

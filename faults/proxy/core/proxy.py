@@ -22,8 +22,6 @@ from staticfire.faults.proxy.core.status import LinkStatus, Totals
 from staticfire.faults.proxy.rocketmq.addresses import Address, AddressError
 from staticfire.faults.proxy.rocketmq.translator import Translator
 
-__all__ = ["Proxy", "ProxyError"]
-
 WILDCARDS = ("0.0.0.0", "::")
 LOOPBACKS = ("127.0.0.1", "::1", "localhost")
 

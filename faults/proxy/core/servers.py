@@ -8,8 +8,6 @@ from enum import StrEnum
 
 from staticfire.faults.proxy.rocketmq.addresses import Address
 
-__all__ = ["Server", "ServerKind", "Servers"]
-
 HA_SUFFIX = "/ha"
 HA_PORT_SHIFT = (
     1  # RocketMQ's BrokerStartup takes the port after the main one, whatever is configured

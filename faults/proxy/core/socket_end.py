@@ -11,8 +11,6 @@ from typing import Protocol, cast
 from staticfire.faults.proxy.core.flow import End
 from staticfire.faults.proxy.rocketmq.addresses import Address
 
-__all__ = ["EndOwner", "SocketEnd"]
-
 LINGER_NONE = struct.pack("ii", 1, 0)  # close() sends RST and forgets what was not delivered
 
 

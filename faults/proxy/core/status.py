@@ -10,8 +10,6 @@ from staticfire.faults.proxy.core.link_faults import Direction
 from staticfire.faults.proxy.core.proxied_connection import ProxiedConnection
 from staticfire.faults.proxy.core.servers import Server
 
-__all__ = ["LinkStatus", "Totals"]
-
 
 @dataclass(slots=True, kw_only=True)
 class LinkStatus:

@@ -6,8 +6,6 @@ from typing import NamedTuple, Self
 
 from staticfire.faults.errors import FaultError
 
-__all__ = ["Address", "AddressError"]
-
 PORT_MAX = 65535
 
 

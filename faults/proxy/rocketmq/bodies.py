@@ -12,8 +12,6 @@ from staticfire.faults.proxy.rocketmq.translator import Translator
 from staticfire.system_under_test.protocol.json_dialect import BodyError, dumps, loads
 from staticfire.system_under_test.protocol.json_writer import dumps_fastjson
 
-__all__ = ["rewrite_body"]
-
 ADDRESSES_BY_ID: Final = "brokerAddrs"  # broker id -> address
 BROKER_NAME: Final = "brokerName"
 SINGLE_ADDRESS: Final = "brokerAddr"

@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 from staticfire.system_under_test.protocol.frames import FRAME_SIZE_MAX, FRAME_SIZE_MIN, LENGTH_SIZE
 
-__all__ = ["FrameSplitter", "Piece", "StreamKind"]
-
 TLS_HANDSHAKE = 0x16  # the first byte of a TLS stream; that of a legal frame is 0 or 1
 
 

@@ -8,8 +8,6 @@ from staticfire.system_under_test.protocol.codes import RequestCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.json_dialect import BodyError, loads
 
-__all__ = ["ClientIdentity"]
-
 # Where requests name the group that the client speaks for. Clients send heartbeats every 30 s only, but these always.
 GROUP_FIELDS: dict[int, str] = {
     RequestCode.SEND_MESSAGE: "producerGroup",

@@ -9,8 +9,6 @@ from collections.abc import Callable
 
 from staticfire.system_under_test.protocol.message import BORN_HOST_V6, MAGIC_MESSAGE, STORE_HOST_V6
 
-__all__ = ["rewrite_message_ids", "rewrite_records"]
-
 StoreHost = Callable[[bytes], bytes | None]
 
 MAGIC_MESSAGE_LONG_TOPIC = -626843477  # 5.x, MessageDecoder.MESSAGE_MAGIC_CODE_V2

@@ -16,8 +16,6 @@ from staticfire.system_under_test.protocol.codes import RequestCode
 from staticfire.system_under_test.protocol.command import RemotingCommand, decode_command
 from staticfire.system_under_test.protocol.frames import LENGTH_SIZE, RemoteProtocolError
 
-__all__ = ["BrokerRewriter", "NameServerRewriter", "Rewriter"]
-
 HEADER_AT = 2 * LENGTH_SIZE  # behind the length and the word with the header's kind and size
 MASTER = "0"
 # Fields of requests in which a broker names itself: 103, 104, 322, and the heartbeats of 5.x.

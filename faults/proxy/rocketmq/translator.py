@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Protocol
 
-__all__ = ["Translator"]
-
 
 class Translator(Protocol):
     """The addresses that one client is to dial in place of the real ones.

@@ -6,7 +6,7 @@ from staticfire.system_under_test.broker.administration.parts import AdminParts
 from staticfire.system_under_test.broker.clients.clients import Member
 from staticfire.system_under_test.broker.metadata.tag_filter import is_tag_expression, sql_refusal
 from staticfire.system_under_test.broker.responses import answer_error, answer_ok
-from staticfire.system_under_test.filters.sql92 import FilterSyntaxError
+from staticfire.system_under_test.filters.sql92_expressions import FilterSyntaxError
 from staticfire.system_under_test.protocol.bodies_clients import (
     CheckClientConfig,
     ClientConnection,

@@ -11,13 +11,14 @@ from staticfire.system_under_test.broker.responses import (
     topic_unknown,
 )
 from staticfire.system_under_test.protocol import json_dialect
-from staticfire.system_under_test.protocol.bodies import BodyError, MessageQueue, TopicConfig
+from staticfire.system_under_test.protocol.bodies import MessageQueue, TopicConfig
 from staticfire.system_under_test.protocol.bodies_clients import GroupList, TopicList
 from staticfire.system_under_test.protocol.bodies_queues import TopicOffset, TopicStats
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.headers import CreateTopicHeader, DeleteTopicHeader
 from staticfire.system_under_test.protocol.headers_admin import TopicHeader
+from staticfire.system_under_test.protocol.json_dialect import BodyError
 from staticfire.system_under_test.remoting import Connection, Handler
 
 PERM_MAX = 15

@@ -23,16 +23,11 @@ from staticfire.system_under_test.broker.statistics.put_times import PutTimes
 from staticfire.system_under_test.remoting import TurnOutput
 from staticfire.system_under_test.runtime.env import Worker
 from staticfire.system_under_test.runtime.worker import ExecutorWorker
-from staticfire.system_under_test.store.assembly.message_store import (
-    Dispatched,
-    FlushTask,
-    MessageStore,
-    QueueFlushTask,
-)
+from staticfire.system_under_test.store.assembly.message_store import MessageStore
 from staticfire.system_under_test.store.errors import StoreError
+from staticfire.system_under_test.store.flush import FlushTask, QueueFlushTask
+from staticfire.system_under_test.store.results import Dispatched
 from staticfire.system_under_test.store.retention.retention import Removal
-
-__all__ = ["AppendPipeline"]
 
 # With async flush no send waits for one, but consumers do: they see what is durable (RocketMQ: 500 ms; it shows more).
 FLUSH_DISTANCE_S = 0.005

@@ -16,9 +16,8 @@ from staticfire.system_under_test.broker.replication.ha_config import HaEvents, 
 from staticfire.system_under_test.broker.statistics.put_times import PutTimes
 from staticfire.system_under_test.remoting import TurnOutput
 from staticfire.system_under_test.runtime.env import Env
-from staticfire.system_under_test.store.assembly.message_store import MessageStore, RecoveryReport
-
-__all__ = ["LogEngine"]
+from staticfire.system_under_test.store.assembly.message_store import MessageStore
+from staticfire.system_under_test.store.recovery.recovery import RecoveryReport
 
 
 class LogEngine:

@@ -13,8 +13,6 @@ from staticfire.system_under_test.remoting import Connection, Handler
 from staticfire.system_under_test.store.assembly.message_store import MessageStore
 from staticfire.system_under_test.store.retention.retention import Removal
 
-__all__ = ["Cleaning"]
-
 FIRST_CLEAN_S = 60.0
 DISK_CHECK_INTERVAL_S = 10.0
 

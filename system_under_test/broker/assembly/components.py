@@ -36,8 +36,6 @@ from staticfire.system_under_test.runtime.env import Env
 from staticfire.system_under_test.store.assembly.message_store import MessageStore
 from staticfire.system_under_test.store.metadata_file import MetadataFile
 
-__all__ = ["Components"]
-
 CLIENT_SCAN_INTERVAL_S = 10.0  # RocketMQ: ClientHousekeepingService
 FILTERS_INTERVAL_S = 10.0  # RocketMQ, BrokerController: consumerFilterManager.persist
 

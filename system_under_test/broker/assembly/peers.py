@@ -19,8 +19,6 @@ from staticfire.system_under_test.remoting import RemotingClient
 from staticfire.system_under_test.runtime.env import Env
 from staticfire.system_under_test.store.assembly.message_store import MessageStore
 
-__all__ = ["Peers"]
-
 
 class Peers:
     """Sends requests to other nodes, as a client of theirs.

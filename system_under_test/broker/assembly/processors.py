@@ -32,8 +32,6 @@ from staticfire.system_under_test.remoting.turn_share import TurnShare
 from staticfire.system_under_test.runtime.env import Env
 from staticfire.system_under_test.store.assembly.message_store import MessageStore
 
-__all__ = ["Processors"]
-
 
 class Processors:
     """The processors of one broker and the services behind them.

@@ -5,8 +5,6 @@ from __future__ import annotations
 from staticfire.system_under_test.protocol.codes import ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 
-__all__ = ["REQUESTS_MAX", "SIZE_MAX", "AskedClients"]
-
 REQUESTS_MAX = 10_000
 SIZE_MAX = 64 << 20  # bytes, about, that they take
 

@@ -21,9 +21,10 @@ from staticfire.system_under_test.broker.sending.internal_copies import Internal
 from staticfire.system_under_test.broker.statistics.statistics import BrokerStatistics
 from staticfire.system_under_test.protocol.message import Message, RecordError, decode_record
 from staticfire.system_under_test.runtime.env import Clock, Log
-from staticfire.system_under_test.store.assembly.message_store import MessageStore, PutStatus
+from staticfire.system_under_test.store.assembly.message_store import MessageStore
 from staticfire.system_under_test.store.delay_levels import SCHEDULE_TOPIC
 from staticfire.system_under_test.store.queues.consume_queue import Entry
+from staticfire.system_under_test.store.results import PutStatus
 
 RETRY_MS = 100  # RocketMQ, DELAY_FOR_A_WHILE
 LOOK_INTERVAL_MAX_MS = 1_000  # the wall clock may step meanwhile

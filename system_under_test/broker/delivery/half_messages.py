@@ -20,11 +20,8 @@ from staticfire.system_under_test.protocol.message import (
     RecordError,
     decode_record,
 )
-from staticfire.system_under_test.store.assembly.message_store import (
-    MessageStore,
-    PutResult,
-    PutStatus,
-)
+from staticfire.system_under_test.store.assembly.message_store import MessageStore
+from staticfire.system_under_test.store.results import PutResult, PutStatus
 
 TRANSACTION_GROUP = "CID_RMQ_SYS_TRANS"
 OP_PROPERTIES = {"TAGS": "d", "WAIT": "true"}  # RocketMQ, TransactionalMessageUtil.REMOVETAG

@@ -22,7 +22,7 @@ from staticfire.system_under_test.protocol.message import (
 )
 from staticfire.system_under_test.remoting import Connection, RemotingError
 from staticfire.system_under_test.remoting.address import format_address
-from staticfire.system_under_test.store.assembly.message_store import PutStatus
+from staticfire.system_under_test.store.results import PutStatus
 
 PUSH_TIMEOUT_S = 10.0
 REPLY_TO_PROPERTY = "REPLY_TO_CLIENT"

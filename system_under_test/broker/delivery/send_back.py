@@ -29,7 +29,8 @@ from staticfire.system_under_test.protocol.message import (
     offset_message_id,
 )
 from staticfire.system_under_test.remoting import Connection
-from staticfire.system_under_test.store.assembly.message_store import MessageStore, PutStatus
+from staticfire.system_under_test.store.assembly.message_store import MessageStore
+from staticfire.system_under_test.store.results import PutStatus
 
 RETRY_TOPIC_PROPERTY = "RETRY_TOPIC"
 ORIGIN_ID_PROPERTY = "ORIGIN_MESSAGE_ID"

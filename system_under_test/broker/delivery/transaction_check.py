@@ -34,7 +34,7 @@ from staticfire.system_under_test.protocol.headers import CheckTransactionStateH
 from staticfire.system_under_test.protocol.message import Message, encode_record, offset_message_id
 from staticfire.system_under_test.remoting import Connection
 from staticfire.system_under_test.runtime.env import Clock, Log
-from staticfire.system_under_test.store.assembly.message_store import PutResult, PutStatus
+from staticfire.system_under_test.store.results import PutResult, PutStatus
 
 IMMUNITY_PROPERTY = "CHECK_IMMUNITY_TIME_IN_SECONDS"
 ORIGINAL_OFFSET_PROPERTY = "TRAN_PREPARED_QUEUE_OFFSET"

@@ -25,14 +25,14 @@ from staticfire.system_under_test.broker.sending.internal_copies import Internal
 from staticfire.system_under_test.broker.sending.send import PUT_CODES, waits_for_store
 from staticfire.system_under_test.protocol.codes import ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.header_fields import HeaderError
 from staticfire.system_under_test.protocol.headers import (
     EndTransactionHeader,
-    HeaderError,
     ResumeCheckHalfMessageHeader,
 )
 from staticfire.system_under_test.protocol.message import Message, parse_offset_message_id
 from staticfire.system_under_test.remoting import Connection
-from staticfire.system_under_test.store.assembly.message_store import PutResult, PutStatus
+from staticfire.system_under_test.store.results import PutResult, PutStatus
 
 PRODUCER_GROUP_PROPERTY = "PGROUP"
 CHECK_TIMES_PROPERTY = "TRANSACTION_CHECK_TIMES"

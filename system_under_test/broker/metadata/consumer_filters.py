@@ -17,16 +17,10 @@ from staticfire.system_under_test.broker.metadata.tag_filter import (
     is_tag_expression,
 )
 from staticfire.system_under_test.filters.bloom import BloomBits, BloomFilter
-from staticfire.system_under_test.filters.sql92 import (
-    TEXT_LENGTH_MAX,
-    CompiledFilters,
-    FilterSyntaxError,
-    SqlFilter,
-)
+from staticfire.system_under_test.filters.sql92 import TEXT_LENGTH_MAX, CompiledFilters, SqlFilter
+from staticfire.system_under_test.filters.sql92_expressions import FilterSyntaxError
 from staticfire.system_under_test.protocol.bodies import ConsumerData, SubscriptionData
 from staticfire.system_under_test.store.metadata_file import MetadataFile
-
-__all__ = ["ConsumerFilter", "ConsumerFilters", "FiltersFile"]
 
 SQL92 = "SQL92"
 # RocketMQ has no limits. Dead ones make room, the oldest first.

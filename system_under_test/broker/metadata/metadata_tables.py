@@ -17,8 +17,6 @@ from staticfire.system_under_test.runtime.env import Clock, Storage
 from staticfire.system_under_test.store.errors import StoreError
 from staticfire.system_under_test.store.metadata_file import MetadataFile
 
-__all__ = ["MetadataTables", "load_files", "make_tables"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataTables:

@@ -14,8 +14,6 @@ from staticfire.system_under_test.broker.refusal import Refused
 from staticfire.system_under_test.protocol.codes import ResponseCode
 from staticfire.system_under_test.protocol.message import RECORD_SIZE_MIN
 
-__all__ = ["OFFSET_MAX", "UNKNOWN_MAX", "CommitRefused", "OffsetCommits"]
-
 OFFSET_MAX = (1 << 63) // RECORD_SIZE_MIN  # no log has room for so many messages
 # Queues of topics or groups that this broker does not have: deleted a moment ago, or not yet copied from the master.
 UNKNOWN_MAX = 10_000

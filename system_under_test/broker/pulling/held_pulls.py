@@ -8,7 +8,7 @@ from staticfire.system_under_test.broker.pulling.pull_filters import PullFilter
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.headers import PullMessageHeader
 from staticfire.system_under_test.remoting import Connection
-from staticfire.system_under_test.store.assembly.message_store import Dispatched
+from staticfire.system_under_test.store.results import Dispatched
 
 QueueKey = tuple[str, int]
 

@@ -24,12 +24,9 @@ from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.headers import PullMessageHeader
 from staticfire.system_under_test.remoting import Connection
 from staticfire.system_under_test.remoting.turn_share import TurnShare
-from staticfire.system_under_test.store.assembly.message_store import (
-    Dispatched,
-    GetResult,
-    GetStatus,
-    MessageStore,
-)
+from staticfire.system_under_test.store.assembly.message_store import MessageStore
+from staticfire.system_under_test.store.reading.reading import GetResult, GetStatus
+from staticfire.system_under_test.store.results import Dispatched
 
 HOLD_CHECK_INTERVAL_S = 5.0
 

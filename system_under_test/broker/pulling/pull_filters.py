@@ -24,25 +24,14 @@ from staticfire.system_under_test.broker.metadata.tag_filter import (
 )
 from staticfire.system_under_test.broker.metadata.topics import RETRY_PREFIX
 from staticfire.system_under_test.broker.refusal import PullRefused
-from staticfire.system_under_test.filters.sql92 import FilterSyntaxError, SqlFilter
+from staticfire.system_under_test.filters.sql92 import SqlFilter
+from staticfire.system_under_test.filters.sql92_expressions import FilterSyntaxError
 from staticfire.system_under_test.protocol.bodies import SubscriptionData
 from staticfire.system_under_test.protocol.codes import FAQ, ResponseCode
 from staticfire.system_under_test.protocol.headers import PullMessageHeader
 from staticfire.system_under_test.protocol.message import RecordError, record_properties
-from staticfire.system_under_test.store.assembly.message_store import Dispatched
 from staticfire.system_under_test.store.record_filter import ExtensionUnit, RecordFilter
-
-__all__ = [
-    "ALL_MESSAGES",
-    "ExpressionFilter",
-    "FilterPolicy",
-    "PullFilter",
-    "PullFilters",
-    "QueueBits",
-    "born_before",
-    "properties_at",
-    "tested_since",
-]
+from staticfire.system_under_test.store.results import Dispatched
 
 SUBSCRIPTION_FLAG = 4  # RocketMQ, PullSysFlag
 RETRY_TOPIC_PROPERTY = "RETRY_TOPIC"

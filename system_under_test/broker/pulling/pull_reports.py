@@ -14,7 +14,7 @@ from staticfire.system_under_test.protocol.bodies_queues import OffsetMovedEvent
 from staticfire.system_under_test.protocol.codes import ResponseCode
 from staticfire.system_under_test.protocol.headers import PullMessageHeader
 from staticfire.system_under_test.protocol.message import Message
-from staticfire.system_under_test.store.assembly.message_store import GetResult
+from staticfire.system_under_test.store.reading.reading import GetResult
 
 
 class PullReports:

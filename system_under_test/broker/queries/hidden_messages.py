@@ -13,8 +13,6 @@ from staticfire.system_under_test.store.metadata_file import MetadataFile
 from staticfire.system_under_test.store.queues.consume_queue import ConsumeQueue
 from staticfire.system_under_test.store.queues.queue_table import QueueTable
 
-__all__ = ["HiddenMessages"]
-
 Beginnings = dict[str, dict[str, int]]  # topic -> queue id, as text -> queue offset
 
 

@@ -19,8 +19,6 @@ from staticfire.system_under_test.remoting.pieces import Pieces
 from staticfire.system_under_test.store.assembly.message_store import MessageStore
 from staticfire.system_under_test.store.index.key_search import KeyFound, KeyQuery, KeySearch
 
-__all__ = ["MessageQueries"]
-
 WORK_A_TURN = 10_000  # of a search by key: tens of milliseconds
 
 

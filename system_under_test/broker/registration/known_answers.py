@@ -9,8 +9,6 @@ from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCod
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.remoting import Connection, Handler
 
-__all__ = ["answered_once_known"]
-
 # They change topics or the broker's permission, and an administrator may look at the routes right after the answer.
 CHANGES = (
     RequestCode.UPDATE_AND_CREATE_TOPIC,

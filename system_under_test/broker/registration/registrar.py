@@ -18,8 +18,6 @@ from staticfire.system_under_test.remoting import RemotingClient, RemotingError
 from staticfire.system_under_test.runtime.ending import end_tasks
 from staticfire.system_under_test.runtime.env import Log
 
-__all__ = ["Registrar"]
-
 
 class Registrar:
     """Registers one broker at name servers. `tried`: each of them has been tried once.

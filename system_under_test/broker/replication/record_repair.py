@@ -18,8 +18,6 @@ from staticfire.system_under_test.runtime.ending import end_tasks, until_ended
 from staticfire.system_under_test.runtime.env import Log
 from staticfire.system_under_test.store.assembly.message_store import MessageStore
 
-__all__ = ["RecordRepair"]
-
 ASK_TIMEOUT_S = 3.0
 # How long an answer waits for repairs. Two replicas with the same damage ask each other: each must answer in time that
 # it has no copy, or neither would ever give the record up.

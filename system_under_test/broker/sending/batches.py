@@ -16,8 +16,6 @@ from staticfire.system_under_test.protocol.message import (
 )
 from staticfire.system_under_test.store.index_keys import USER_KEYS
 
-__all__ = ["PART_WEIGHT", "SHARED_PROPERTIES_SIZE_MAX", "parts_of"]
-
 # What a message, one of its properties and one of its further keys cost, in about 1.5 us.
 MESSAGE_WEIGHT, PROPERTY_WEIGHT, KEY_WEIGHT = 8, 1, 2
 PART_WEIGHT = 4_000  # 500 messages without properties: about 6 ms

@@ -15,11 +15,8 @@ from staticfire.system_under_test.broker.sending.visibility import Log, Replicas
 from staticfire.system_under_test.broker.statistics.statistics import BrokerStatistics
 from staticfire.system_under_test.protocol.codes import ResponseCode
 from staticfire.system_under_test.protocol.message import Message
-from staticfire.system_under_test.store.assembly.message_store import (
-    MessageStore,
-    PutResult,
-    PutStatus,
-)
+from staticfire.system_under_test.store.assembly.message_store import MessageStore
+from staticfire.system_under_test.store.results import PutResult, PutStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,9 +20,8 @@ from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.message import Message
 from staticfire.system_under_test.remoting import Connection, Handler
 from staticfire.system_under_test.remoting.turn_share import TurnShare
-from staticfire.system_under_test.store.assembly.message_store import MessageStore, PutResult
-
-__all__ = ["LargeBatch", "LargeBatches"]
+from staticfire.system_under_test.store.assembly.message_store import MessageStore
+from staticfire.system_under_test.store.results import PutResult
 
 WAITING_SIZE_MAX = (
     64 << 20

@@ -35,11 +35,8 @@ from staticfire.system_under_test.protocol.headers import SendMessageHeader
 from staticfire.system_under_test.protocol.message import Message, decode_properties
 from staticfire.system_under_test.remoting import Connection
 from staticfire.system_under_test.remoting.turn_share import TurnShare
-from staticfire.system_under_test.store.assembly.message_store import (
-    MessageStore,
-    PutResult,
-    PutStatus,
-)
+from staticfire.system_under_test.store.assembly.message_store import MessageStore
+from staticfire.system_under_test.store.results import PutResult, PutStatus
 
 MULTI_TAGS_FLAG = 0x2  # RocketMQ, MessageSysFlag
 WAIT_PROPERTY = "WAIT"

@@ -20,11 +20,8 @@ from staticfire.system_under_test.client.consumer.pulling import (
 from staticfire.system_under_test.client.consumer.subscription import Subscription
 from staticfire.system_under_test.client.errors import BrokerRefused, ClientError
 from staticfire.system_under_test.client.message_properties import RETRY_PREFIX, RETRY_TOPIC
-from staticfire.system_under_test.client.offsets.offset_store import (
-    ConsumeFrom,
-    Offsets,
-    OffsetUnknown,
-)
+from staticfire.system_under_test.client.offsets.offset_store import Offsets, OffsetUnknown
+from staticfire.system_under_test.client.offsets.queue_bounds import ConsumeFrom
 from staticfire.system_under_test.client.routing.client_instance import ClientInstance
 from staticfire.system_under_test.client.routing.routes import MASTER_ID
 from staticfire.system_under_test.protocol.bodies import MessageQueue

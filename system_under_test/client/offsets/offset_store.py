@@ -25,9 +25,6 @@ from staticfire.system_under_test.protocol.headers import (
 )
 from staticfire.system_under_test.remoting import RemotingError
 
-__all__ = ["ConsumeFrom", "OffsetStore", "OffsetUnknown", "Offsets"]
-
-
 # A queue, the group's offset there or None if it has none, and the id of the broker that said so.
 OnOffsetRead = Callable[[MessageQueue, int | None, int], None]
 

@@ -13,10 +13,10 @@ from staticfire.system_under_test.client.routing.client_instance import ClientIn
 from staticfire.system_under_test.protocol.bodies import MessageQueue
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.header_fields import Header
 from staticfire.system_under_test.protocol.headers import (
     GetMaxOffsetHeader,
     GetMinOffsetHeader,
-    Header,
     SearchOffsetHeader,
 )
 

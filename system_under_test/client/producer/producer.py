@@ -19,7 +19,6 @@ from staticfire.system_under_test.client.producer.ordered_queues import OrderedQ
 from staticfire.system_under_test.client.producer.request_reply import (
     Reply,
     Requests,
-    RequestTimeout,
 )
 from staticfire.system_under_test.client.producer.send_result import (
     SendFailed,
@@ -37,7 +36,6 @@ from staticfire.system_under_test.client.producer.transactions import (
     Execute,
     TransactionResult,
     Transactions,
-    TransactionState,
 )
 from staticfire.system_under_test.client.routing.client_instance import ClientInstance
 from staticfire.system_under_test.protocol.batch import BatchEntry, encode_batch
@@ -48,17 +46,6 @@ from staticfire.system_under_test.protocol.message import Message
 from staticfire.system_under_test.remoting import Connection, RemotingError
 from staticfire.system_under_test.remoting.connection import not_supported
 from staticfire.system_under_test.runtime.env import Env
-
-__all__ = [
-    "Producer",
-    "ProducerConfig",
-    "Reply",
-    "RequestTimeout",
-    "SendFailed",
-    "SendResult",
-    "TransactionResult",
-    "TransactionState",
-]
 
 BATCH_COUNT_MAX = 25_000  # the ids in the answer fit a header of READ_HEADER_SIZE_MAX
 

@@ -10,7 +10,8 @@ from staticfire.system_under_test.client.send_rules import is_definitely_not_sto
 from staticfire.system_under_test.protocol.bodies import MessageQueue
 from staticfire.system_under_test.protocol.codes import SendStatus
 from staticfire.system_under_test.protocol.command import RemotingCommand
-from staticfire.system_under_test.protocol.headers import HeaderError, SendMessageResponse
+from staticfire.system_under_test.protocol.header_fields import HeaderError
+from staticfire.system_under_test.protocol.headers import SendMessageResponse
 from staticfire.system_under_test.protocol.message import Message
 from staticfire.system_under_test.remoting import RemotingError
 

@@ -28,8 +28,6 @@ from staticfire.system_under_test.store.record_scan import (
 )
 from staticfire.system_under_test.store.results import Dispatched, PutResult, PutStatus
 
-__all__ = ["Appender", "MessageIllegal"]
-
 PUT_OK = PutStatus.PUT_OK
 _HEX_OFFSET_DIGITS = 16
 

@@ -11,8 +11,6 @@ from staticfire.system_under_test.store.queues.queue_extension import EXTENSION_
 from staticfire.system_under_test.store.retention_config import RetentionConfig
 from staticfire.system_under_test.store.transient_pool import PoolConfig
 
-__all__ = ["RECORD_OVERHEAD_MAX", "StoreConfig"]
-
 # Whole record: message_size_max and this (RocketMQ, CommitLog.MessageExtEncoder).
 RECORD_OVERHEAD_MAX = 64 << 10
 

@@ -14,8 +14,6 @@ from staticfire.system_under_test.store.index.message_index import MessageIndex
 from staticfire.system_under_test.store.queues.consume_queue import ENTRY, ConsumeQueue
 from staticfire.system_under_test.store.results import Dispatched
 
-__all__ = ["Dispatcher", "WaitingRecord"]
-
 WaitingRecord = tuple[ConsumeQueue | None, Dispatched]  # without a queue it gets no entry
 
 

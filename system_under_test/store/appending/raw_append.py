@@ -21,8 +21,6 @@ from staticfire.system_under_test.store.queues.queue_table import QueueTable, is
 from staticfire.system_under_test.store.record_scan import RecordScanner, ScanEnd, ScannedRecord
 from staticfire.system_under_test.store.results import Dispatched
 
-__all__ = ["RawAppender"]
-
 
 class RawAppender:
     """Holds back the bytes beyond the end of the log of a record, or of a blank, that has not arrived in full."""

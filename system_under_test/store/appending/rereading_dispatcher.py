@@ -16,8 +16,6 @@ from staticfire.system_under_test.store.index.message_index import MessageIndex
 from staticfire.system_under_test.store.record_scan import BLANK_HEADER, BLANK_HEADER_SIZE
 from staticfire.system_under_test.store.results import Dispatched
 
-__all__ = ["RereadingDispatcher"]
-
 ReadLog = Callable[[int, int], bytes]  # physical offset, size -> what of it the file there holds
 
 

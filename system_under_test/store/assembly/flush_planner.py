@@ -17,8 +17,6 @@ from staticfire.system_under_test.store.index.message_index import MessageIndex
 from staticfire.system_under_test.store.log.commit_log import CommitLog
 from staticfire.system_under_test.store.queues.queue_table import QueueTable
 
-__all__ = ["Flushing"]
-
 
 class Flushing:
     """Flushes of one store's log, queues and index."""

@@ -13,8 +13,6 @@ from staticfire.system_under_test.store.errors import StoreLocked
 from staticfire.system_under_test.store.folders import parent_folder
 from staticfire.system_under_test.store.log_folders import default_log_folder
 
-__all__ = ["RunningMark"]
-
 
 class RunningMark:
     """`abort` exists from before the first change of a store until after the last one is durable."""

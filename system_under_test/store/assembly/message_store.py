@@ -27,16 +27,12 @@ from staticfire.system_under_test.store.config_changes import take_over
 from staticfire.system_under_test.store.errors import (
     NoBuffer,
     NoSpace,
-    RecordInvalid,
-    StoreError,
-    StoreLocked,
 )
 from staticfire.system_under_test.store.flush import FlushTask, QueueFlushTask
 from staticfire.system_under_test.store.index.key_search import KeyFound, KeyQuery, KeySearch
 from staticfire.system_under_test.store.index_keys import record_hashes
-from staticfire.system_under_test.store.metadata_file import MetadataFile
 from staticfire.system_under_test.store.reading.queue_view import QueueView
-from staticfire.system_under_test.store.reading.reading import NO_QUEUE, GetResult, GetStatus
+from staticfire.system_under_test.store.reading.reading import NO_QUEUE, GetResult
 from staticfire.system_under_test.store.record_filter import RecordFilter
 from staticfire.system_under_test.store.record_scan import (
     KEPT_SIZE,
@@ -47,24 +43,6 @@ from staticfire.system_under_test.store.record_scan import (
 from staticfire.system_under_test.store.recovery.recovery import RecoveryReport
 from staticfire.system_under_test.store.results import Dispatched, PutResult, PutStatus
 from staticfire.system_under_test.store.retention.retention import Removal
-
-__all__ = [
-    "Dispatched",
-    "FlushTask",
-    "GetResult",
-    "GetStatus",
-    "MessageStore",
-    "MetadataFile",
-    "NoSpace",
-    "PutResult",
-    "PutStatus",
-    "QueueFlushTask",
-    "RecordInvalid",
-    "RecoveryReport",
-    "StoreConfig",
-    "StoreError",
-    "StoreLocked",
-]
 
 
 class MessageStore:

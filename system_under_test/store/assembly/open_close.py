@@ -10,8 +10,6 @@ from staticfire.system_under_test.store.errors import StoreError
 from staticfire.system_under_test.store.folders import make_durable_folder
 from staticfire.system_under_test.store.recovery.recovery import Recovery, RecoveryReport
 
-__all__ = ["close_store", "open_store"]
-
 
 def open_store(parts: StoreParts) -> RecoveryReport:
     """Lock the folder, load and recover.

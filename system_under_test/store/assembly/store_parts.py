@@ -25,8 +25,6 @@ from staticfire.system_under_test.store.reading.reading import QueueReader
 from staticfire.system_under_test.store.record_scan import RecordScanner
 from staticfire.system_under_test.store.retention.retention import Retention
 
-__all__ = ["StoreParts", "make_parts"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreParts:

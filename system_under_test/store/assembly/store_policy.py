@@ -20,16 +20,6 @@ from staticfire.system_under_test.store.index.message_index import MessageIndex
 from staticfire.system_under_test.store.mapped_file import MappedFileQueue
 from staticfire.system_under_test.store.reading.time_search import TimeSearch, nearest_in_queue
 
-__all__ = [
-    "HARDENED_STORE",
-    "StorePolicy",
-    "make_dispatcher",
-    "make_rereading_dispatcher",
-    "only_full_files",
-    "sync_ignoring_errors",
-    "whole_index",
-]
-
 
 def sync_ignoring_errors(run: Callable[[], None]) -> None:
     """A failed fsync counts as one that worked (RocketMQ #2706, bug R01: MappedFile.flush)."""

@@ -6,8 +6,6 @@ from staticfire.system_under_test.store.assembly.flush_planner import Flushing
 from staticfire.system_under_test.store.assembly.store_parts import StoreParts
 from staticfire.system_under_test.store.errors import RecordInvalid, StoreError
 
-__all__ = ["LogCutter"]
-
 
 class LogCutter:
     """Ends the log where a master's log goes another way, or forgets all of it."""

@@ -28,8 +28,6 @@ from staticfire.system_under_test.store.index.index_layout import (
 )
 from staticfire.system_under_test.store.store_file import StoreFile
 
-__all__ = ["IndexFile", "NewKey", "TimeOf"]
-
 NewKey = tuple[int, int, int]  # its hash; physical offset and store time in ms of the record
 TimeOf = Callable[
     [int], int

@@ -6,17 +6,6 @@ import struct
 from dataclasses import dataclass
 from typing import NamedTuple
 
-__all__ = [
-    "HEADER_SIZE",
-    "INDEX_ENTRY",
-    "INDEX_ENTRY_SIZE",
-    "SECONDS_MAX",
-    "SLOT_SIZE",
-    "IndexEntry",
-    "IndexHeader",
-    "IndexLayout",
-]
-
 HEADER_SIZE = 40
 SLOT_SIZE = 4
 SECONDS_MAX = (1 << 31) - 1

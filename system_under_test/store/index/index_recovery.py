@@ -17,8 +17,6 @@ from staticfire.system_under_test.store.index.message_index import MessageIndex
 from staticfire.system_under_test.store.index_keys import KeyHasher, record_hashes
 from staticfire.system_under_test.store.record_scan import ScannedRecord
 
-__all__ = ["IndexRecovery"]
-
 RecordAt = Callable[[int], ScannedRecord | None]
 Scan = Callable[[int, int, Callable[[ScannedRecord], None]], None]
 

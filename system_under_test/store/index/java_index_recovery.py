@@ -10,8 +10,6 @@ from __future__ import annotations
 from staticfire.system_under_test.store.index.index_recovery import IndexRecovery
 from staticfire.system_under_test.store.record_scan import ScannedRecord
 
-__all__ = ["JavaIndexRecovery"]
-
 
 class JavaIndexRecovery(IndexRecovery):
     """Proves nothing and makes nothing that is missing. Only `finish` is ours: no entry leads beyond the log."""

@@ -18,16 +18,6 @@ from staticfire.system_under_test.store.index.index_layout import SECONDS_MAX
 from staticfire.system_under_test.store.index.message_index import MessageIndex
 from staticfire.system_under_test.store.index_keys import UNIQUE_KEY, USER_KEYS, index_hash
 
-__all__ = [
-    "EXACT_SEARCH",
-    "JAVA_SEARCH",
-    "KeyFound",
-    "KeyQuery",
-    "KeySearch",
-    "KeySearchRules",
-    "has_key",
-]
-
 BYTES_A_UNIT = 1024  # of records, read and decoded in about the time of an entry
 
 ReadRecord = Callable[[int], bytes | None]

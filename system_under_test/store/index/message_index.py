@@ -17,8 +17,6 @@ from staticfire.system_under_test.store.errors import NoSpace, StoreError
 from staticfire.system_under_test.store.index.index_file import IndexFile, NewKey, TimeOf
 from staticfire.system_under_test.store.index.index_layout import IndexLayout
 
-__all__ = ["MessageIndex"]
-
 _NAME_DIGITS = 17  # yyyyMMddHHmmssSSS
 
 

@@ -19,8 +19,6 @@ from staticfire.system_under_test.store.mapped_file import MappedFile, MappedFil
 from staticfire.system_under_test.store.record_scan import BLANK_HEADER, BLANK_HEADER_SIZE
 from staticfire.system_under_test.store.transient_pool import NO_POOL_BUFFERS, PAGE_SIZE, PoolConfig
 
-__all__ = ["CommitLog"]
-
 BUFFER_SIZE_MAX = 256 << 10
 # Distance of the remembered record starts; between two of them one hops from record to record.
 MARK_DISTANCE = 16 << 10

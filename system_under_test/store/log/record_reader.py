@@ -14,8 +14,6 @@ from staticfire.system_under_test.store.record_scan import (
     stored_at_ms,
 )
 
-__all__ = ["RecordReader"]
-
 
 class RecordReader:
     """Sees what is written out: None where no record is.

@@ -18,8 +18,6 @@ from staticfire.system_under_test.store.mapped_file import MappedFile, MappedFil
 from staticfire.system_under_test.store.queues.queue_extension import QueueExtension, is_address
 from staticfire.system_under_test.store.record_filter import ExtensionUnit
 
-__all__ = ["ENTRY", "ENTRY_SIZE", "FILLER_SIZE", "ConsumeQueue", "Entry"]
-
 ENTRY = struct.Struct(">qiq")
 ENTRY_SIZE = ENTRY.size
 # Fills the places before the first entry of a queue that does not begin at 0 (RocketMQ, fillPreBlank).

@@ -17,8 +17,6 @@ from staticfire.system_under_test.store.mapped_file import MappedFile, MappedFil
 from staticfire.system_under_test.store.record_filter import ExtensionUnit
 from staticfire.system_under_test.store.results import Dispatched
 
-__all__ = ["EXTENSION_FILE_SIZE", "QueueExtension", "is_address"]
-
 EXTENSION_FILE_SIZE = 48 << 20  # RocketMQ, mappedFileSizeConsumeQueueExt
 
 _UNIT = struct.Struct(">hqqh")

@@ -11,8 +11,6 @@ from staticfire.system_under_test.store.queues.consume_queue import ConsumeQueue
 from staticfire.system_under_test.store.queues.queue_extension import QueueExtension
 from staticfire.system_under_test.store.results import Dispatched
 
-__all__ = ["Extensions", "QueueTable", "is_topic_name"]
-
 # A topic names a folder, so nothing but these may ever reach a path (RocketMQ, TopicValidator).
 _TOPIC_NAME = re.compile(r"[%|a-zA-Z0-9_-]{1,127}")
 

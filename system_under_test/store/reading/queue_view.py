@@ -8,8 +8,6 @@ from staticfire.system_under_test.store.reading.reading import QueueReader
 from staticfire.system_under_test.store.reading.time_search import TimeSearch
 from staticfire.system_under_test.store.record_filter import ExtensionUnit
 
-__all__ = ["QueueView"]
-
 
 class QueueView:
     """Reads queues; changes nothing, and makes no queue that is not there."""

@@ -17,8 +17,6 @@ from staticfire.system_under_test.store.record_scan import (
     stored_at_ms,
 )
 
-__all__ = ["GetResult", "GetStatus", "QueueReader"]
-
 _SCAN_BYTES_MIN = 16_000  # RocketMQ, DefaultMessageStore.getMessage: maxFilterMessageCount
 _EXAMINED_BYTES_MAX = 4 << 20  # of records that a filter looks at; RocketMQ need not copy them
 _GAP_SIZE_MAX = 16 * 1024  # records this close are read together

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from staticfire.system_under_test.store.queues.consume_queue import ENTRY_SIZE, ConsumeQueue
 from staticfire.system_under_test.store.reading.reading import QueueReader
 
-__all__ = ["TimeSearch", "nearest_in_file", "nearest_in_queue"]
-
 # (reader, queue, time in ms) -> queue offset; 0 if there is none.
 TimeSearch = Callable[[QueueReader, ConsumeQueue, int], int]
 

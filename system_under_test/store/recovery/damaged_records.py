@@ -23,8 +23,6 @@ from staticfire.system_under_test.store.queues.consume_queue import ENTRY_SIZE, 
 from staticfire.system_under_test.store.queues.queue_table import QueueTable
 from staticfire.system_under_test.store.record_scan import RecordScanner, ScannedRecord
 
-__all__ = ["DamagedRange", "DamagedRecords"]
-
 _WINDOW_SIZE = 1 << 20
 _MAGIC = struct.pack(">i", MAGIC_MESSAGE)
 _MAGIC_AT = 4

@@ -39,8 +39,6 @@ from staticfire.system_under_test.store.record_scan import (
 )
 from staticfire.system_under_test.store.recovery.damaged_records import DamagedRange, DamagedRecords
 
-__all__ = ["Recovery", "RecoveryReport"]
-
 _WINDOW_SIZE = 4 << 20
 _COPY_SIZE = 1 << 20
 _FILES_AFTER_CLEAN_EXIT = 3  # RocketMQ, CommitLog.recoverNormally

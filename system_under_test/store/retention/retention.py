@@ -19,14 +19,6 @@ from staticfire.system_under_test.store.queues.consume_queue import ConsumeQueue
 from staticfire.system_under_test.store.queues.queue_table import QueueTable
 from staticfire.system_under_test.store.retention_config import MS_PER_HOUR, RetentionConfig
 
-__all__ = [
-    "ForceRule",
-    "Removal",
-    "Retention",
-    "force_regardless_of_consumption",
-    "only_consumed",
-]
-
 FILES_PER_CYCLE_MAX = 10  # RocketMQ, MappedFileQueue: DELETE_FILES_BATCH_MAX
 MANUAL_ROUNDS = 20  # RocketMQ, CleanCommitLogService: MAX_MANUAL_DELETE_FILE_TIMES
 

@@ -16,9 +16,9 @@ from staticfire.harness.clients.configuration import (
 )
 from staticfire.harness.clients.lines import LineError, decode_line, encode_line
 from staticfire.system_under_test.acl.signature import Credentials
-from staticfire.system_under_test.client.consumer.push.push_consumer import ConsumerConfig
+from staticfire.system_under_test.client.consumer.push.consumer_config import ConsumerConfig
 from staticfire.system_under_test.client.consumer.queue_puller import FlowLimits
-from staticfire.system_under_test.client.offsets.offset_store import ConsumeFrom
+from staticfire.system_under_test.client.offsets.queue_bounds import ConsumeFrom
 from staticfire.system_under_test.client.producer.producer import ProducerConfig
 
 WHO: dict[str, Any] = {"group": "g", "client_id": "127.0.0.1@p", "name_servers": ["10.0.0.1:9876"]}

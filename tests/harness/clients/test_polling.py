@@ -13,11 +13,8 @@ from staticfire.harness.clients.consumer_kinds import CHOOSING, CONSUMER_KINDS, 
 from staticfire.harness.clients.polling import Callbacks, QueueReader, share_of
 from staticfire.harness.clients.port import ClientPort
 from staticfire.harness.simulation.hosts.world import World
-from staticfire.system_under_test.client.consumer.pull.pull_consumer import (
-    PullAnswer,
-    PullConsumer,
-    PullOutcome,
-)
+from staticfire.system_under_test.client.consumer.pull.pull_consumer import PullConsumer
+from staticfire.system_under_test.client.consumer.pulling import PullAnswer, PullOutcome
 from staticfire.system_under_test.client.consumer.push.consumer_config import ConsumerConfig
 from staticfire.system_under_test.client.errors import BrokerNotAvailable, BrokerRefused
 from staticfire.system_under_test.protocol.bodies import MessageQueue

@@ -12,7 +12,7 @@ from staticfire.harness.simulation.hosts.process import SimProcess
 from staticfire.harness.simulation.hosts.world import World
 from staticfire.system_under_test.broker.assembly.broker import main
 from staticfire.system_under_test.broker.config import BrokerConfig, BrokerRole
-from staticfire.system_under_test.name_server.name_server import NameServerConfig
+from staticfire.system_under_test.name_server.config import NameServerConfig
 from staticfire.system_under_test.name_server.name_server import main as name_server_main
 from staticfire.system_under_test.protocol.codes import ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand

@@ -11,15 +11,10 @@ from staticfire.harness.simulation.hosts.process import SimProcess
 from staticfire.harness.simulation.hosts.world import World
 from staticfire.system_under_test.broker.assembly.broker import main as broker_main
 from staticfire.system_under_test.broker.config import BrokerConfig, BrokerRole
-from staticfire.system_under_test.client.consumer.push.push_consumer import (
-    ConsumerConfig,
-    PushConsumer,
-)
-from staticfire.system_under_test.client.producer.producer import (
-    Producer,
-    ProducerConfig,
-    SendFailed,
-)
+from staticfire.system_under_test.client.consumer.push.consumer_config import ConsumerConfig
+from staticfire.system_under_test.client.consumer.push.push_consumer import PushConsumer
+from staticfire.system_under_test.client.producer.producer import Producer, ProducerConfig
+from staticfire.system_under_test.client.producer.send_result import SendFailed
 from staticfire.system_under_test.client.producer.transactions import AnswerCheck
 from staticfire.system_under_test.name_server.config import NameServerConfig
 from staticfire.system_under_test.name_server.name_server import main as name_server_main

@@ -10,7 +10,7 @@ import pytest
 
 from staticfire.harness.simulation.scheduling.clock import EPOCH_MS
 from staticfire.system_under_test.client.consumer.push.consumer_config import ConsumerConfig
-from staticfire.system_under_test.client.offsets.offset_store import ConsumeFrom
+from staticfire.system_under_test.client.offsets.queue_bounds import ConsumeFrom
 from staticfire.system_under_test.protocol.message import Message
 from tests.system_under_test.client.simulated_cluster import Cluster
 

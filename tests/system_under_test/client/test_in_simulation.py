@@ -9,8 +9,8 @@ import pytest
 from staticfire.system_under_test.client.consumer.pull.pull_consumer import (
     PullConsumer,
     PullConsumerConfig,
-    PullOutcome,
 )
+from staticfire.system_under_test.client.consumer.pulling import PullOutcome
 from staticfire.system_under_test.runtime.env import Env
 from tests.system_under_test.client.simulated_cluster import TOPIC, Cluster
 

@@ -6,16 +6,12 @@ import asyncio
 
 import pytest
 
-from staticfire.system_under_test.client.consumer.push.push_consumer import (
-    ConsumerConfig,
-    PushConsumer,
-)
-from staticfire.system_under_test.client.producer.producer import (
-    Producer,
-    Reply,
-    RequestTimeout,
-    SendFailed,
-    SendResult,
+from staticfire.system_under_test.client.consumer.push.consumer_config import ConsumerConfig
+from staticfire.system_under_test.client.consumer.push.push_consumer import PushConsumer
+from staticfire.system_under_test.client.producer.producer import Producer
+from staticfire.system_under_test.client.producer.request_reply import Reply, RequestTimeout
+from staticfire.system_under_test.client.producer.send_result import SendFailed, SendResult
+from staticfire.system_under_test.client.producer.transactions import (
     TransactionResult,
     TransactionState,
 )

@@ -6,15 +6,14 @@ import pytest
 from hypothesis import example, given
 
 from staticfire.system_under_test.filters import sql92_expressions
+from staticfire.system_under_test.filters.java_values import EvaluationError
 from staticfire.system_under_test.filters.sql92 import (
     LINE_COMMENT_LENGTH_MAX,
     TOKENS_MAX,
     CompiledFilters,
-    EvaluationError,
-    FilterSyntaxError,
     compile_filter,
 )
-from staticfire.system_under_test.filters.sql92_expressions import Expression
+from staticfire.system_under_test.filters.sql92_expressions import Expression, FilterSyntaxError
 from tests.support import reference_filters
 from tests.support.reference_filters import Node
 

@@ -16,7 +16,6 @@ from staticfire.system_under_test.configuration.mode import Mode
 from staticfire.system_under_test.name_server import kv_config, requests
 from staticfire.system_under_test.protocol import json_dialect
 from staticfire.system_under_test.protocol.bodies import (
-    BodyError,
     DataVersion,
     RegisterBrokerBody,
     TopicConfig,
@@ -24,6 +23,7 @@ from staticfire.system_under_test.protocol.bodies import (
 )
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.json_dialect import BodyError
 from staticfire.system_under_test.store.errors import StoreError
 from tests.system_under_test.broker.bench import Peer
 from tests.system_under_test.name_server.hand_driven import (

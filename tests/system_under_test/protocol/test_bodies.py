@@ -13,7 +13,6 @@ import pytest
 
 from staticfire.system_under_test.protocol import registration
 from staticfire.system_under_test.protocol.bodies import (
-    BodyError,
     BrokerData,
     ClusterInfo,
     ConsumerData,
@@ -28,7 +27,12 @@ from staticfire.system_under_test.protocol.bodies import (
     TopicConfigTable,
     TopicRouteData,
 )
-from staticfire.system_under_test.protocol.json_dialect import REQUEST_ELEMENTS_MAX, dumps, loads
+from staticfire.system_under_test.protocol.json_dialect import (
+    REQUEST_ELEMENTS_MAX,
+    BodyError,
+    dumps,
+    loads,
+)
 
 DATA = Path(__file__).parents[2] / "data"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from staticfire.system_under_test.protocol.bodies import BodyError, MessageQueue, SubscriptionData
+from staticfire.system_under_test.protocol.bodies import MessageQueue, SubscriptionData
 from staticfire.system_under_test.protocol.bodies_clients import (
     BrokerStats,
     ClientConnection,
@@ -26,6 +26,7 @@ from staticfire.system_under_test.protocol.bodies_queues import (
     TopicStats,
 )
 from staticfire.system_under_test.protocol.json_body import JsonBody
+from staticfire.system_under_test.protocol.json_dialect import BodyError
 
 QUEUE = MessageQueue("t", "b", 1)
 QUEUE_TEXT = b'{"brokerName":"b","queueId":1,"topic":"t"}'

@@ -6,14 +6,8 @@ from random import Random
 
 from staticfire.harness.simulation.disk.disk import DiskOptions, SimDisk
 from staticfire.system_under_test.protocol.message import Message, decode_record
-from staticfire.system_under_test.store.assembly.message_store import (
-    Dispatched,
-    MessageStore,
-    PutResult,
-    PutStatus,
-    RecoveryReport,
-    StoreConfig,
-)
+from staticfire.system_under_test.store.appending.config import StoreConfig
+from staticfire.system_under_test.store.assembly.message_store import MessageStore
 from staticfire.system_under_test.store.assembly.store_policy import HARDENED_STORE
 from staticfire.system_under_test.store.index.key_search import (
     KeyFound,
@@ -22,6 +16,8 @@ from staticfire.system_under_test.store.index.key_search import (
     KeySearchRules,
     ReadRecord,
 )
+from staticfire.system_under_test.store.recovery.recovery import RecoveryReport
+from staticfire.system_under_test.store.results import Dispatched, PutResult, PutStatus
 
 ROOT = "/store"
 LOG_FOLDER = f"{ROOT}/commitlog"

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from staticfire.system_under_test.store.assembly.message_store import GetStatus
 from staticfire.system_under_test.store.assembly.store_policy import HARDENED_STORE
 from staticfire.system_under_test.store.errors import StoreError
 from staticfire.system_under_test.store.mapped_file import MappedFileQueue
+from staticfire.system_under_test.store.reading.reading import GetStatus
 from tests.system_under_test.store.store_on_disk import (
     QUEUE_FOLDER,
     StoreOnDisk,

@@ -14,12 +14,10 @@ from staticfire.system_under_test.protocol.json_dialect import loads
 from staticfire.system_under_test.protocol.json_pretty import dumps_pretty
 from staticfire.system_under_test.protocol.message import MAGIC_MESSAGE, Message, decode_record
 from staticfire.system_under_test.runtime.real_env import RealStorage
-from staticfire.system_under_test.store.assembly.message_store import (
-    MessageStore,
-    MetadataFile,
-    StoreConfig,
-)
+from staticfire.system_under_test.store.appending.config import StoreConfig
+from staticfire.system_under_test.store.assembly.message_store import MessageStore
 from staticfire.system_under_test.store.index.key_search import KeyQuery
+from staticfire.system_under_test.store.metadata_file import MetadataFile
 from tests.system_under_test.store.store_on_disk import ScriptedClock, SilentLog
 
 GOLDEN = Path(__file__).parents[2] / "data" / "golden-store"

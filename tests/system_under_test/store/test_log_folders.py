@@ -10,12 +10,9 @@ import pytest
 
 from staticfire.harness.simulation.disk.disk import PowerCut, SimDisk, SimFile
 from staticfire.system_under_test.runtime.env import DiskUsage
-from staticfire.system_under_test.store.assembly.message_store import (
-    PutStatus,
-    StoreError,
-    StoreLocked,
-)
+from staticfire.system_under_test.store.errors import StoreError, StoreLocked
 from staticfire.system_under_test.store.log_folders import LogFolders
+from staticfire.system_under_test.store.results import PutStatus
 from staticfire.system_under_test.store.retention_config import RetentionConfig
 from tests.system_under_test.store.store_on_disk import StoreOnDisk, make_message
 

@@ -9,11 +9,7 @@ from random import Random
 import pytest
 
 from staticfire.harness.simulation.disk.disk import PowerCut
-from staticfire.system_under_test.store.assembly.message_store import (
-    NoSpace,
-    RecordInvalid,
-    StoreError,
-)
+from staticfire.system_under_test.store.errors import NoSpace, RecordInvalid, StoreError
 from staticfire.system_under_test.store.replication.replica_receiver import (
     CatchUpReceiver,
     Reconnect,

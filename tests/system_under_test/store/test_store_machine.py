@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from staticfire.system_under_test.protocol.message import decode_record
-from staticfire.system_under_test.store.assembly.message_store import PutResult
 from staticfire.system_under_test.store.index.key_search import KeyQuery
+from staticfire.system_under_test.store.results import PutResult
 from staticfire.system_under_test.store.transient_pool import PoolConfig
 from tests.system_under_test.store.store_on_disk import START_MS, StoreOnDisk, make_message
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from staticfire.system_under_test.protocol.message import decode_records
-from staticfire.system_under_test.store.assembly.message_store import PutResult, PutStatus
+from staticfire.system_under_test.store.results import PutResult, PutStatus
 from staticfire.system_under_test.store.transient_pool import NO_POOL_BUFFERS, PoolConfig
 from tests.system_under_test.store.store_on_disk import StoreOnDisk, make_message
 

@@ -24,11 +24,8 @@ from staticfire.harness.cli.status import BadInput
 from staticfire.system_under_test.admin import AdminClient
 from staticfire.system_under_test.admin.errors import AdminError
 from staticfire.system_under_test.client.errors import ClientError
-from staticfire.system_under_test.client.producer.producer import (
-    Producer,
-    ProducerConfig,
-    SendResult,
-)
+from staticfire.system_under_test.client.producer.producer import Producer, ProducerConfig
+from staticfire.system_under_test.client.producer.send_result import SendResult
 from staticfire.system_under_test.protocol.bodies import MessageQueue
 from staticfire.system_under_test.protocol.message import Message
 

@@ -31,11 +31,11 @@ from staticfire.system_under_test.client.consumer.rebalance.rebalancing import (
 from staticfire.system_under_test.client.consumer.subscription import ALL, TAG, Subscription
 from staticfire.system_under_test.client.errors import ClientError
 from staticfire.system_under_test.client.offsets.offset_store import (
-    ConsumeFrom,
     OffsetStore,
     OnCommitSent,
     OnOffsetRead,
 )
+from staticfire.system_under_test.client.offsets.queue_bounds import ConsumeFrom
 from staticfire.system_under_test.client.periodic_task import PeriodicTask
 from staticfire.system_under_test.client.routing.client_instance import ClientInstance
 from staticfire.system_under_test.protocol.bodies import ConsumerData, MessageQueue

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from staticfire.system_under_test.acl.signature import Credentials
 from staticfire.system_under_test.client.consumer.pulling import (
     PullAnswer,
-    PullOutcome,
     pull_command,
     read_answer,
 )
@@ -29,8 +28,6 @@ from staticfire.system_under_test.runtime.env import Env
 PULL_TIMEOUT_S = 10.0  # RocketMQ: consumerPullTimeoutMillis
 HOLD_S = 20.0  # RocketMQ: brokerSuspendMaxTimeMillis
 HELD_TIMEOUT_S = 30.0  # RocketMQ: consumerTimeoutMillisWhenSuspend
-
-__all__ = ["PullAnswer", "PullConsumer", "PullConsumerConfig", "PullOutcome"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

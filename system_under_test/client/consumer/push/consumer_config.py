@@ -12,7 +12,7 @@ from staticfire.system_under_test.client.consumer.consumption import (
 )
 from staticfire.system_under_test.client.consumer.queue_puller import DEFAULT_LIMITS, FlowLimits
 from staticfire.system_under_test.client.consumer.subscription import ALL, TAG
-from staticfire.system_under_test.client.offsets.offset_store import ConsumeFrom
+from staticfire.system_under_test.client.offsets.queue_bounds import ConsumeFrom
 
 CONCURRENT_RECONSUME_TIMES_MAX = 16  # RocketMQ: what -1 means in concurrent mode
 

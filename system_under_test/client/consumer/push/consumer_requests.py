@@ -9,7 +9,7 @@ from typing import Protocol
 from staticfire.system_under_test.client.listening import Listener, has_succeeded
 from staticfire.system_under_test.client.message_properties import RETRY_TOPIC
 from staticfire.system_under_test.protocol import json_dialect
-from staticfire.system_under_test.protocol.bodies import BodyError, MessageQueue
+from staticfire.system_under_test.protocol.bodies import MessageQueue
 from staticfire.system_under_test.protocol.bodies_clients import (
     ConsumeDirectlyResult,
     ConsumerRunningInfo,
@@ -29,6 +29,7 @@ from staticfire.system_under_test.protocol.headers_admin import (
     ResetOffsetHeader,
 )
 from staticfire.system_under_test.protocol.json_body import JsonBody
+from staticfire.system_under_test.protocol.json_dialect import BodyError
 from staticfire.system_under_test.protocol.message import Message, decode_record
 from staticfire.system_under_test.remoting import Connection
 from staticfire.system_under_test.remoting.connection import not_supported

@@ -43,8 +43,6 @@ from staticfire.system_under_test.protocol.bodies_clients import ConsumerRunning
 from staticfire.system_under_test.protocol.message import Message
 from staticfire.system_under_test.runtime.env import Env
 
-__all__ = ["ConsumerConfig", "PushConsumer"]
-
 COMMIT_INTERVAL_S = 5.0  # RocketMQ: persistConsumerOffsetInterval
 QUIET_CHECK_INTERVAL_S = 0.75
 STOP_TIMEOUT_S = 1.0  # for the listener to finish what it has

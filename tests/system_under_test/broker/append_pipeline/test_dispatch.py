@@ -15,7 +15,8 @@ from staticfire.system_under_test.protocol.batch import BatchEntry, encode_batch
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.remoting import RemotingClient
 from staticfire.system_under_test.runtime.env import Env
-from staticfire.system_under_test.store.assembly.message_store import Dispatched, MessageStore
+from staticfire.system_under_test.store.assembly.message_store import MessageStore
+from staticfire.system_under_test.store.results import Dispatched
 from tests.support.small_index import SMALL_INDEX
 from tests.system_under_test.broker.bench import send_ext
 from tests.system_under_test.broker.simulated_brokers import OK, Client, Cluster, wipe

@@ -11,7 +11,7 @@ from staticfire.system_under_test.configuration.mode import Mode
 from staticfire.system_under_test.protocol.bodies import SubscriptionGroupConfig
 from staticfire.system_under_test.protocol.codes import ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
-from staticfire.system_under_test.protocol.headers import HeaderError
+from staticfire.system_under_test.protocol.header_fields import HeaderError
 from staticfire.system_under_test.protocol.message import Message
 from tests.system_under_test.broker.bench import Bench, Peer
 from tests.system_under_test.store.forged_records import body_with_record

@@ -13,7 +13,7 @@ from staticfire.system_under_test.protocol.batch import BatchEntry, encode_batch
 from staticfire.system_under_test.protocol.codes import ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.message import Message, decode_record
-from staticfire.system_under_test.store.assembly.message_store import PutStatus
+from staticfire.system_under_test.store.results import PutStatus
 from tests.system_under_test.broker.bench import Bench, Peer, send_ext
 
 TEN = [BatchEntry(b"%d" % number, {}) for number in range(10)]

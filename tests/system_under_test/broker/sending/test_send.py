@@ -14,7 +14,7 @@ from staticfire.system_under_test.protocol.batch import BatchEntry, encode_batch
 from staticfire.system_under_test.protocol.bodies import SubscriptionGroupConfig
 from staticfire.system_under_test.protocol.codes import ResponseCode
 from staticfire.system_under_test.protocol.command import ONEWAY_FLAG, RemotingCommand
-from staticfire.system_under_test.protocol.headers import HeaderError
+from staticfire.system_under_test.protocol.header_fields import HeaderError
 from staticfire.system_under_test.protocol.message import decode_record
 from tests.system_under_test.broker.bench import Bench, Peer, send_ext
 

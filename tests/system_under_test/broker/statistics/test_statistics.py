@@ -15,7 +15,7 @@ from staticfire.system_under_test.broker.text import size_text
 from staticfire.system_under_test.protocol.bodies_clients import BrokerStats, KVTable, StatsSummary
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.message import Message
-from staticfire.system_under_test.store.assembly.message_store import GetResult
+from staticfire.system_under_test.store.reading.reading import GetResult
 from tests.system_under_test.broker.bench import Bench
 
 DAY_MS = 86_400_000

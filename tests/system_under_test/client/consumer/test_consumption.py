@@ -14,7 +14,8 @@ from staticfire.system_under_test.client.consumer.push.consumer_parts import lis
 from staticfire.system_under_test.client.consumer.queue_puller import FlowLimits
 from staticfire.system_under_test.client.consumer.subscription import Subscription
 from staticfire.system_under_test.client.listening import ConsumeResult
-from staticfire.system_under_test.client.offsets.offset_store import ConsumeFrom, OffsetStore
+from staticfire.system_under_test.client.offsets.offset_store import OffsetStore
+from staticfire.system_under_test.client.offsets.queue_bounds import ConsumeFrom
 from staticfire.system_under_test.client.producer.send_back import SendBack, retry_copy
 from staticfire.system_under_test.client.producer.sender import Sender, SendOptions
 from staticfire.system_under_test.client.routing.routes import broker_routes

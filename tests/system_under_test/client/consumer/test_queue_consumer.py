@@ -13,7 +13,8 @@ from staticfire.system_under_test.client.consumer.pull.pull_consumer import Pull
 from staticfire.system_under_test.client.consumer.push.consumer_parts import listening_consumer
 from staticfire.system_under_test.client.consumer.queue_puller import FlowLimits
 from staticfire.system_under_test.client.consumer.subscription import Subscription
-from staticfire.system_under_test.client.offsets.offset_store import ConsumeFrom, OffsetStore
+from staticfire.system_under_test.client.offsets.offset_store import OffsetStore
+from staticfire.system_under_test.client.offsets.queue_bounds import ConsumeFrom
 from staticfire.system_under_test.client.routing.client_instance import ClientInstance
 from staticfire.system_under_test.client.routing.routes import BrokerRoute, broker_routes
 from staticfire.system_under_test.protocol.bodies import MessageQueue

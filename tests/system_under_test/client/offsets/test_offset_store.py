@@ -9,12 +9,12 @@ import pytest
 from staticfire.system_under_test.client.consumer.pull.pull_consumer import PullConsumerConfig
 from staticfire.system_under_test.client.offsets.offset_store import (
     CommitSent,
-    ConsumeFrom,
     OffsetStore,
     OffsetUnknown,
     OnCommitSent,
     OnOffsetRead,
 )
+from staticfire.system_under_test.client.offsets.queue_bounds import ConsumeFrom
 from staticfire.system_under_test.client.routing.client_instance import ClientInstance
 from staticfire.system_under_test.client.routing.routes import broker_routes
 from staticfire.system_under_test.protocol.bodies import MessageQueue

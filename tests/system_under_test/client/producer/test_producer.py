@@ -7,12 +7,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from staticfire.system_under_test.client.producer.ordered_queues import OrderedQueues
-from staticfire.system_under_test.client.producer.producer import (
-    Producer,
-    ProducerConfig,
-    SendFailed,
-    SendResult,
-)
+from staticfire.system_under_test.client.producer.producer import Producer, ProducerConfig
+from staticfire.system_under_test.client.producer.send_result import SendFailed, SendResult
 from staticfire.system_under_test.protocol.batch import decode_batch
 from staticfire.system_under_test.protocol.bodies import MessageQueue
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode, SendStatus

@@ -8,7 +8,7 @@ import pytest
 
 from staticfire.system_under_test.client.consumer.pull.pull_consumer import PullConsumerConfig
 from staticfire.system_under_test.client.listening import ConsumeResult
-from staticfire.system_under_test.client.producer.producer import Producer, TransactionState
+from staticfire.system_under_test.client.producer.producer import Producer
 from staticfire.system_under_test.client.producer.tracing import (
     CHARACTERS_MAX,
     RECORDS_MAX,
@@ -16,6 +16,7 @@ from staticfire.system_under_test.client.producer.tracing import (
     TraceBuffer,
     Tracing,
 )
+from staticfire.system_under_test.client.producer.transactions import TransactionState
 from staticfire.system_under_test.client.routing.client_instance import ClientInstance
 from staticfire.system_under_test.client.trace.trace_records import (
     ContextCode,

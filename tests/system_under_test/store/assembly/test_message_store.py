@@ -7,13 +7,10 @@ import errno
 import pytest
 
 from staticfire.system_under_test.protocol.message import decode_record
-from staticfire.system_under_test.store.assembly.message_store import (
-    GetStatus,
-    PutStatus,
-    StoreConfig,
-    StoreError,
-    StoreLocked,
-)
+from staticfire.system_under_test.store.appending.config import StoreConfig
+from staticfire.system_under_test.store.errors import StoreError, StoreLocked
+from staticfire.system_under_test.store.reading.reading import GetStatus
+from staticfire.system_under_test.store.results import PutStatus
 from tests.system_under_test.store.store_on_disk import ROOT, START_MS, StoreOnDisk, make_message
 
 

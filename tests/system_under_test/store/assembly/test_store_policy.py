@@ -11,11 +11,9 @@ from staticfire.harness.simulation.disk.options import DiskOptions
 from staticfire.system_under_test.broker.policies.policies import BROKER_POLICIES
 from staticfire.system_under_test.configuration.mode import Mode
 from staticfire.system_under_test.protocol.message import decode_record
-from staticfire.system_under_test.store.assembly.message_store import (
-    MessageStore,
-    PutStatus,
-    StoreError,
-)
+from staticfire.system_under_test.store.assembly.message_store import MessageStore
+from staticfire.system_under_test.store.errors import StoreError
+from staticfire.system_under_test.store.results import PutStatus
 from tests.system_under_test.store.store_on_disk import SilentLog, StoreOnDisk, make_message
 
 RECORDS = 5

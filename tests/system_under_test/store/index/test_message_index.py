@@ -6,7 +6,6 @@ import pytest
 
 from staticfire.harness.simulation.disk.disk import DiskOptions
 from staticfire.system_under_test.protocol.message import decode_record
-from staticfire.system_under_test.store.assembly.message_store import PutStatus
 from staticfire.system_under_test.store.index import key_search
 from staticfire.system_under_test.store.index.key_search import (
     EXACT_SEARCH,
@@ -15,6 +14,7 @@ from staticfire.system_under_test.store.index.key_search import (
     KeySearch,
     KeySearchRules,
 )
+from staticfire.system_under_test.store.results import PutStatus
 from tests.support.disks import replace_folder
 from tests.system_under_test.store.store_on_disk import (
     INDEX_FOLDER,

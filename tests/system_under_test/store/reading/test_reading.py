@@ -5,12 +5,10 @@ from __future__ import annotations
 import pytest
 
 from staticfire.system_under_test.protocol.message import decode_record, tags_code
-from staticfire.system_under_test.store.assembly.message_store import (
-    GetStatus,
-    MessageStore,
-    StoreConfig,
-)
+from staticfire.system_under_test.store.appending.config import StoreConfig
+from staticfire.system_under_test.store.assembly.message_store import MessageStore
 from staticfire.system_under_test.store.pull_limits import FixedPullLimits
+from staticfire.system_under_test.store.reading.reading import GetStatus
 from tests.system_under_test.store.store_on_disk import (
     ROOT,
     START_MS,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from staticfire.system_under_test.store.assembly.message_store import MessageStore, StoreError
+from staticfire.system_under_test.store.assembly.message_store import MessageStore
+from staticfire.system_under_test.store.errors import StoreError
 from staticfire.system_under_test.store.queues.consume_queue import ENTRY, ENTRY_SIZE
 from tests.system_under_test.store.store_on_disk import (
     LOG_FOLDER,

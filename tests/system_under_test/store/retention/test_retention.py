@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from staticfire.harness.simulation.disk.disk import DiskOptions, PowerCut, SimDisk
-from staticfire.system_under_test.store.assembly.message_store import GetStatus, PutStatus
+from staticfire.system_under_test.store.reading.reading import GetStatus
+from staticfire.system_under_test.store.results import PutStatus
 from staticfire.system_under_test.store.retention.retention import (
     force_regardless_of_consumption,
     only_consumed,

@@ -11,7 +11,7 @@ import pytest
 from staticfire.system_under_test.client.consumer.consume_figures import ConsumeFigures
 from staticfire.system_under_test.client.consumer.push.consumer_requests import ConsumerRequests
 from staticfire.system_under_test.client.producer.send_command import ZLIB_FLAG
-from staticfire.system_under_test.protocol.bodies import BodyError, MessageQueue
+from staticfire.system_under_test.protocol.bodies import MessageQueue
 from staticfire.system_under_test.protocol.bodies_clients import (
     ConsumeDirectlyResult,
     ConsumerRunningInfo,
@@ -27,6 +27,7 @@ from staticfire.system_under_test.protocol.codes import RequestCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.compression import COMPRESSED_FLAG
 from staticfire.system_under_test.protocol.json_body import JsonBody
+from staticfire.system_under_test.protocol.json_dialect import BodyError
 from staticfire.system_under_test.protocol.message import Message, RecordError, encode_record
 from tests.system_under_test.broker.bench import Peer
 from tests.system_under_test.client.virtual_time import run

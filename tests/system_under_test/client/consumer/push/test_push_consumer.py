@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from staticfire.system_under_test.client.consumer.push.push_consumer import (
-    ConsumerConfig,
-    PushConsumer,
-)
+from staticfire.system_under_test.client.consumer.push.consumer_config import ConsumerConfig
+from staticfire.system_under_test.client.consumer.push.push_consumer import PushConsumer
 from staticfire.system_under_test.client.consumer.queue_puller import FlowLimits
 from staticfire.system_under_test.protocol import json_dialect
 from staticfire.system_under_test.protocol.bodies import MessageQueue
