@@ -8,6 +8,7 @@ import os
 import sys
 from contextlib import suppress
 from pathlib import Path
+from signal import SIGCONT, SIGSTOP
 from typing import Any
 
 from staticfire.faults.linux.disks.disk_errors import DiskErrors
@@ -18,7 +19,6 @@ from staticfire.faults.linux.disks.power_loss import PowerCut, cut_power
 from staticfire.faults.linux.machine import LinuxMachine
 from staticfire.faults.linux.network.firewall import Firewall
 from staticfire.faults.linux.network.network import Network, NodeNamespace
-from staticfire.faults.linux.processes import Processes, ProcessId
 from tests.parity.node import Command
 from tests.parity.world import Host, Remote, Scenario, World
 from tests.support.starved_disk import StarvedDisk
@@ -47,9 +47,7 @@ class RealHost(Host):
         self.firewall = Firewall(self.machine)
         self.disk: LoopDisk | None = None
         self._prefix = namespace.prefix
-        self._processes = Processes(machine)
         self._process: asyncio.subprocess.Process | None = None
-        self._identity: ProcessId | None = None
         self._reader: asyncio.Task[None] | None = None
         self._cut: PowerCut | None = None
         self._is_failing = False
@@ -71,7 +69,6 @@ class RealHost(Host):
         remote = Remote(send, PATIENCE_S)
         self._process = process
         self._reader = asyncio.create_task(self._read(process, remote))
-        self._identity = await self._processes.identify(process.pid)
         await remote.ask("hello")
         return remote
 
@@ -83,9 +80,9 @@ class RealHost(Host):
 
     async def kill(self) -> None:
         process, self._process = self._process, None
-        if process is None or self._identity is None or self._reader is None:
+        if process is None or self._reader is None:
             return
-        await self._processes.kill(self._identity)
+        process.kill()
         await process.wait()
         await self._reader
         assert process.stdin is not None
@@ -94,12 +91,13 @@ class RealHost(Host):
             await process.stdin.wait_closed()
 
     async def pause(self) -> None:
-        assert self._identity is not None
-        assert await self._processes.pause(self._identity)
+        assert self._process is not None
+        self._process.send_signal(SIGSTOP)
+        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WNOWAIT)
 
     async def resume(self) -> None:
-        assert self._identity is not None
-        assert await self._processes.resume(self._identity)
+        assert self._process is not None
+        self._process.send_signal(SIGCONT)
 
     async def power_cut(self) -> None:
         await self.firewall.black_hole()

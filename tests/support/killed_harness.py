@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from signal import SIGSTOP
 
 from staticfire.faults.linux.disks.disk_errors import DiskErrors
 from staticfire.faults.linux.disks.disk_space import DiskSpace
@@ -22,7 +23,6 @@ from staticfire.faults.linux.machine import LinuxMachine
 from staticfire.faults.linux.network.firewall import Firewall
 from staticfire.faults.linux.network.network import Network
 from staticfire.faults.linux.network.traffic import Shape, Traffic
-from staticfire.faults.linux.processes import Processes
 
 
 async def main(state: Path) -> None:
@@ -48,8 +48,7 @@ async def main(state: Path) -> None:
     process = subprocess.Popen(argv, env=variables, start_new_session=True, stdout=subprocess.PIPE)
     assert process.stdout is not None
     process.stdout.readline()
-    processes = Processes(machine)
-    await processes.pause(await processes.identify(process.pid))
+    process.send_signal(SIGSTOP)
     slow_disk = LoopDisk(machine, f"{folder}/slow disk", size_bytes=32 * MEBIBYTE)
     await slow_disk.create()
     await DiskSpeed(slow_disk).slow([process.pid], 20.0)

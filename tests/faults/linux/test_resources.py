@@ -11,7 +11,6 @@ import pytest
 
 from staticfire.faults.linux.executor import LocalExecutor
 from staticfire.faults.linux.machine import LinuxMachine
-from staticfire.faults.linux.processes import Processes
 from staticfire.faults.linux.resources import Resource, remove_resource
 from tests.support.sleeper import STUBBORN, sleeper
 
@@ -41,17 +40,17 @@ def test_marked_processes_and_no_others(machine: LinuxMachine) -> None:
 def test_a_process_by_its_start(machine: LinuxMachine) -> None:
     boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     with sleeper() as child:
-        found = asyncio.run(Processes(machine).identify(child.pid))
+        start_ticks = Path(f"/proc/{child.pid}/stat").read_text().split()[21]
 
         def process(start_ticks: str, boot_id: str) -> Resource:
             details = {"start_ticks": start_ticks, "boot_id": boot_id}
             return Resource(kind="process", name=str(child.pid), details=details)
 
         assert not remove(process("1", boot_id))
-        assert not remove(process(found.start_ticks, "another boot"))
+        assert not remove(process(start_ticks, "another boot"))
         assert child.poll() is None
-        assert remove(process(found.start_ticks, boot_id))
-        assert not remove(process(found.start_ticks, boot_id))
+        assert remove(process(start_ticks, boot_id))
+        assert not remove(process(start_ticks, boot_id))
 
 
 def docker(*arguments: str, input: bytes = b"") -> str:
