@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from staticfire.checkers.formats.columnar.manifest import Part
 from staticfire.checkers.guarantees.promises import NS_PER_S
 from staticfire.checkers.model.columns import Ints
 from staticfire.checkers.model.histogram import BUCKETS, buckets_of, percentile_us
@@ -63,11 +62,6 @@ class Slice:
 
     def to_json(self) -> dict[str, object]:
         return {name: getattr(self, name) for name in self.__slots__}
-
-
-def slice_length_s(parts: Sequence[Part], last_ns: int) -> int:
-    """A whole number of seconds, such that there are at most SLICES_MAX slices."""
-    return max(1, -(-last_ns // (NS_PER_S * SLICES_MAX))) if parts else 1
 
 
 def tally(table: pa.Table, slice_s: int) -> Histogram:

@@ -136,10 +136,6 @@ class Effect:
     jitter_s: float = 0.0
     bytes_per_s: int = 0  # 0: as many as there are
 
-    @property
-    def is_none(self) -> bool:
-        return not (self.cuts or self.drops or self.freezes or self.delays or self.limits)
-
 
 NO_EFFECT = Effect()
 

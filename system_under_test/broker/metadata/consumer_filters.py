@@ -93,9 +93,6 @@ class ConsumerFilters:
     def get(self, topic: str, group: str) -> ConsumerFilter | None:
         return self._by_topic.get(topic, {}).get(group)
 
-    def of_topic(self, topic: str) -> list[ConsumerFilter]:
-        return list(self._by_topic.get(topic, {}).values())
-
     def compile(self, expression_type: str | None, expression: str | None) -> SqlFilter:
         """Raises FilterSyntaxError, also for a type of expression that there is not."""
         if expression_type != SQL92:

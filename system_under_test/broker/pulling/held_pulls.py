@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 from staticfire.system_under_test.broker.pulling.pull_filters import PullFilter
 from staticfire.system_under_test.protocol.command import RemotingCommand
@@ -120,15 +120,6 @@ class HeldPulls:
         """Forget pulls whose client has gone."""
         for key in list(self._by_queue):
             self._take(key, lambda pull: pull.connection.closed)
-
-    def take_all(self) -> Iterable[HeldPull]:
-        """Take every pull: the broker stops."""
-        pulls = [pull for held in self._by_queue.values() for pull in held]
-        self._by_queue.clear()
-        self._by_connection.clear()
-        self._count = 0
-        self._text_length = 0
-        return pulls
 
     def _take(self, key: QueueKey, wanted: Callable[[HeldPull], bool]) -> list[HeldPull]:
         taken: list[HeldPull] = []

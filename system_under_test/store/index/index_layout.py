@@ -64,11 +64,6 @@ class IndexLayout:
     def file_size(self) -> int:
         return self.position_of(self.numbers)
 
-    @property
-    def capacity(self) -> int:
-        """How many entries fit."""
-        return self.numbers - 1
-
     def position_of(self, number: int) -> int:
         """Where entry `number` begins."""
         return self.entries_at + number * INDEX_ENTRY_SIZE

@@ -85,10 +85,6 @@ class ConsumeQueue:
         self._hidden_end = 0  # entries below it are hidden once they come
         self.dirty_from: int | None = None  # first byte not known to be durable
 
-    def reserve(self) -> None:
-        """Make the file for the next put's entry. Raises NoSpace, OSError."""
-        self.reserve_up_to(self.next_offset + 1)
-
     def reserve_up_to(self, offset: int) -> None:
         """Make the files for all entries below `offset`. Raises NoSpace, OSError."""
         needed = offset * ENTRY_SIZE

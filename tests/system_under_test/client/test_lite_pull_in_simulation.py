@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import Any
 
 import pytest
@@ -13,7 +12,6 @@ from staticfire.system_under_test.client.consumer.pull.lite_pull_consumer import
     LitePullConfig,
     LitePullConsumer,
 )
-from staticfire.system_under_test.client.consumer.rebalance.allocation import allocate_configured
 from staticfire.system_under_test.client.errors import ClientError
 from staticfire.system_under_test.protocol.bodies import MessageQueue
 from staticfire.system_under_test.protocol.bodies_clients import ConsumerRunningInfo
@@ -142,7 +140,7 @@ def test_positions_can_be_sought_and_queues_paused() -> None:
         consumer.pause([a1])
         assert [m.queue_offset for m in await consumer.poll()] == list(range(3, 13))
         assert consumer.position(a0) == 13
-        await consumer.seek_to_end(a0)
+        consumer.seek(a0, 100)
         assert await consumer.poll(1.0) == []
         consumer.resume([a1])
         assert {message.queue_id for message in await consumer.poll()} == {1}
@@ -154,9 +152,8 @@ def test_positions_can_be_sought_and_queues_paused() -> None:
         assert await consumer.committed(a0) == 10
         with pytest.raises(ClientError, match="is not assigned"):
             consumer.seek(queues[2], 0)
-        for seek in (consumer.seek_to_begin, consumer.seek_to_end):  # no broker is asked
-            with pytest.raises(ClientError, match="is not assigned"):
-                await seek(MessageQueue(TOPIC, "unknown", 0))
+        with pytest.raises(ClientError, match="is not assigned"):  # no broker is asked
+            await consumer.seek_to_begin(MessageQueue(TOPIC, "unknown", 0))
         with pytest.raises(ValueError, match="cannot subscribe as well"):
             consumer.subscribe(TOPIC)
 
@@ -247,29 +244,3 @@ def test_an_administrator_sees_what_a_polled_consumer_has() -> None:
     assert len(info.mq_table) == 8
     assert sum(queue.commit_offset for queue in info.mq_table.values()) > 100
     assert info.status_table[TOPIC].pull_tps > 0
-
-
-def test_queues_are_shared_out_as_the_application_says() -> None:
-    """CONFIG, one of the strategies that a name alone does not tell."""
-    polling = Polling()
-    mine = MessageQueue(TOPIC, "b", 2)
-    config = LitePullConfig(
-        group="lite", name_servers=polling.cluster.name_servers, client_id="10.1.0.1@c1"
-    )
-
-    async def main(env: Env) -> None:
-        def assigned(queues: list[MessageQueue]) -> None:
-            polling.assigned["c1"] = queues
-
-        configured = partial(allocate_configured, [mine])
-        consumer = LitePullConsumer(env, config, on_assignment=assigned, allocate=configured)
-        await consumer.start()
-        consumer.subscribe(TOPIC)
-        await asyncio.sleep(5.0)
-        await consumer.stop()
-
-    async def story() -> None:
-        await polling.cluster.world.hosts["c1"].start("c1", main).exit
-
-    polling.cluster.run(story, "c1")
-    assert polling.assigned["c1"] == [mine]

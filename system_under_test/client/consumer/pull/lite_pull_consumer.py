@@ -22,7 +22,7 @@ from staticfire.system_under_test.client.consumer.queue_puller import (
     PullParts,
     QueuePuller,
 )
-from staticfire.system_under_test.client.consumer.rebalance.allocation import Allocate, strategy
+from staticfire.system_under_test.client.consumer.rebalance.allocation import strategy
 from staticfire.system_under_test.client.consumer.rebalance.assignment import Assignment, OnCommit
 from staticfire.system_under_test.client.consumer.rebalance.rebalancing import (
     OnAssignment,
@@ -76,7 +76,6 @@ class LitePullConsumer:
         on_commit: called with the offsets that were just committed.
         on_offset_read: called with each offset that a broker returned.
         on_commit_sent: called with the brokers that offsets were sent to.
-        allocate: instead of the strategy that the configuration names.
     """
 
     def __init__(
@@ -88,7 +87,6 @@ class LitePullConsumer:
         on_commit: OnCommit | None = None,
         on_offset_read: OnOffsetRead | None = None,
         on_commit_sent: OnCommitSent | None = None,
-        allocate: Allocate | None = None,
     ) -> None:
         """Raises ValueError for a strategy that there is not."""
         self.group = config.group
@@ -114,7 +112,7 @@ class LitePullConsumer:
             config.group,
             self._assigned,
             self._parts_of,
-            allocate=allocate or strategy(config.strategy, config.machine_rooms),
+            allocate=strategy(config.strategy, config.machine_rooms),
             on_assignment=on_assignment,
         )
         info = LitePullInfo(
@@ -285,16 +283,6 @@ class LitePullConsumer:
         """Raises ClientError, RemotingError, ValueError: the begin cannot be known now."""
         self._mine(queue)
         self.seek(queue, await self._offsets.bounds.min_offset(queue))
-
-    async def seek_to_end(self, queue: MessageQueue) -> None:
-        """Raises ClientError, RemotingError, ValueError: the end cannot be known now."""
-        self._mine(queue)
-        self.seek(queue, await self._offsets.bounds.max_offset(queue))
-
-    async def offset_at(self, queue: MessageQueue, timestamp_ms: int) -> int:
-        """The offset of the first message that was stored then or later. Raises: as seek_to_begin."""
-        await self._client.read_route(queue.topic)
-        return await self._offsets.bounds.offset_at(queue, timestamp_ms)
 
     async def committed(self, queue: MessageQueue) -> int | None:
         """The group's stored offset; None if there is none. Raises: as seek_to_begin."""

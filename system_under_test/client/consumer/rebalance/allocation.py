@@ -1,6 +1,6 @@
 """Sharing out queues: every member computes its own part, and all parts fit if all computed from the same two lists.
 
-RocketMQ: AllocateMessageQueueStrategy and its six implementations. All members of a group must use the same one.
+RocketMQ: AllocateMessageQueueStrategy. All members of a group must use the same one.
 """
 
 from __future__ import annotations
@@ -100,45 +100,6 @@ def room_of_broker(broker_name: str) -> str | None:
     """The room of a broker `room@name`; None for any other name."""
     room, end, name = broker_name.partition(ROOM_END)
     return room if end and ROOM_END not in name else None
-
-
-def allocate_configured(
-    configured: Collection[MessageQueue],
-    _queues: Sequence[MessageQueue],
-    _client_ids: Sequence[str],
-    _client_id: str,
-) -> list[MessageQueue]:
-    """CONFIG: these queues, whatever members the group has."""
-    return sorted(configured)
-
-
-def allocate_nearby(
-    inner: Allocate,
-    broker_room: Callable[[str], str],
-    client_room: Callable[[str], str],
-    queues: Sequence[MessageQueue],
-    client_ids: Sequence[str],
-    client_id: str,
-) -> list[MessageQueue]:
-    """MACHINE_ROOM_NEARBY: queues go to members of their own room; those of a room without any go to all members.
-
-    Args:
-        inner: how queues are shared out within a room.
-        broker_room, client_room: the room of a broker name and of a client id.
-    """
-    members = sorted_members(client_ids)
-    if client_id not in members:
-        return []
-    members_of: dict[str, list[str]] = {}
-    for member in members:
-        members_of.setdefault(client_room(member), []).append(member)
-    queues_of: dict[str, list[MessageQueue]] = {}
-    for queue in sorted(queues):
-        queues_of.setdefault(broker_room(queue.broker_name), []).append(queue)
-    found: list[MessageQueue] = []
-    for room in sorted(queues_of):
-        found += inner(queues_of[room], members_of.get(room, members), client_id)
-    return sorted(found)
 
 
 STRATEGIES: dict[str, Allocate] = {

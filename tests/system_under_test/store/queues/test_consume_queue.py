@@ -17,7 +17,7 @@ ROOT = "/store/consumequeue"
 def test_entries_without_a_block_wait_until_there_is_space() -> None:
     disk = SimDisk(random=Random(1), now_ns=lambda: 0, charge=lambda cost_ns: None)
     queue = ConsumeQueue(disk, ROOT, "T", 0, FILE_SIZE)
-    queue.reserve()
+    queue.reserve_up_to(queue.next_offset + 1)
     disk.open(f"{ROOT}/T/0/{0:020d}").truncate(0)
     disk.open(f"{ROOT}/T/0/{0:020d}").truncate(FILE_SIZE)  # full size, no blocks
     disk.fill()
@@ -48,7 +48,7 @@ def test_the_first_file_goes_when_nothing_in_it_can_be_read(
     disk = SimDisk(random=Random(1), now_ns=lambda: 0, charge=lambda cost_ns: None)
     queue = ConsumeQueue(disk, ROOT, "T", 0, 20 * ENTRY.size)
     for number in range(30):
-        queue.reserve()
+        queue.reserve_up_to(queue.next_offset + 1)
         queue.append(ENTRY.pack(100 * number, 100, 0))
     queue.min_offset = min_offset
     assert queue.is_first_file_below(log_begins_at) is is_below

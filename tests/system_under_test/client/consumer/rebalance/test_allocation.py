@@ -8,9 +8,7 @@ from staticfire.system_under_test.client.consumer.rebalance.allocation import (
     Allocate,
     allocate_averagely,
     allocate_by_consistent_hash,
-    allocate_configured,
     allocate_in_circle,
-    allocate_nearby,
     room_of_broker,
     strategy,
 )
@@ -67,37 +65,6 @@ def test_shares_by_machine_room() -> None:
         for own in ids
     ]
     assert found == [["b1/0", "b1/1", "b2/2"], ["b1/2", "b1/3", "b2/3"], ["b2/0", "b2/1"]]
-
-
-def test_shares_as_told() -> None:
-    configured = queues(4)[1:3]
-    assert allocate_configured(configured, queues(4), ["a", "b"], "b") == configured
-
-
-def nearby(own: str, ids: list[str]) -> list[str]:
-    of_topic = [MessageQueue("T", broker, n) for broker in ("r1@a", "r2@b") for n in range(4)]
-    found = allocate_nearby(
-        allocate_averagely,
-        lambda name: name.partition("@")[0],
-        lambda client_id: client_id.partition("-")[0],
-        of_topic,
-        ids,
-        own,
-    )
-    return [f"{queue.broker_name}{queue.queue_id}" for queue in found]
-
-
-def test_queues_go_to_members_nearby() -> None:
-    ids = ["r1-x", "r1-y", "r2-z"]
-    assert nearby("r1-x", ids) == ["r1@a0", "r1@a1"]
-    assert nearby("r1-y", ids) == ["r1@a2", "r1@a3"]
-    assert nearby("r2-z", ids) == ["r2@b0", "r2@b1", "r2@b2", "r2@b3"]
-
-
-def test_queues_of_a_room_without_members_go_to_all() -> None:
-    ids = ["r1-x", "r3-z"]
-    assert nearby("r1-x", ids) == ["r1@a0", "r1@a1", "r1@a2", "r1@a3", "r2@b0", "r2@b1"]
-    assert nearby("r3-z", ids) == ["r2@b2", "r2@b3"]
 
 
 @pytest.mark.parametrize(("name", "room"), [("r@b", "r"), ("b", None), ("r@b@c", None), ("@b", "")])
