@@ -18,8 +18,8 @@ from staticfire.system_under_test.protocol.bodies_clients import (
 from staticfire.system_under_test.protocol.bodies_queues import ConsumeStats, OffsetPosition
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.header_fields import Header
+from staticfire.system_under_test.protocol.headers import ConsumerGroupHeader
 from staticfire.system_under_test.protocol.headers_admin import (
-    ConsumerConnectionsHeader,
     ConsumerRunningInfoHeader,
     ConsumeStatsHeader,
     DeleteSubscriptionGroupHeader,
@@ -68,7 +68,7 @@ async def consumer_connections(
 
     A member is connected to every broker, so the answer of the first broker that lists any is used.
     """
-    header = ConsumerConnectionsHeader(consumer_group=group)
+    header = ConsumerGroupHeader(consumer_group=group)
     code = RequestCode.GET_CONSUMER_CONNECTION_LIST
     if address is not None:
         return await admin.ask_body(address, code, ConsumerConnections, header)

@@ -19,8 +19,7 @@ from staticfire.system_under_test.protocol.bodies import MessageQueue
 from staticfire.system_under_test.protocol.bodies_clients import ConsumeDirectlyResult
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.headers import (
-    GetMaxOffsetHeader,
-    GetMinOffsetHeader,
+    QueueHeader,
     SearchOffsetHeader,
     ViewMessageHeader,
 )
@@ -169,14 +168,14 @@ async def readable_queues(admin: AdminClient, topic: str) -> dict[MessageQueue, 
 
 
 async def min_offset(admin: AdminClient, address: str, queue: MessageQueue) -> int:
-    header = GetMinOffsetHeader(topic=queue.topic, queue_id=queue.queue_id)
+    header = QueueHeader(topic=queue.topic, queue_id=queue.queue_id)
     answer = await admin.ask(address, RequestCode.GET_MIN_OFFSET, header)
     return read_int(address, answer, "offset")
 
 
 async def max_offset(admin: AdminClient, address: str, queue: MessageQueue) -> int:
     """The offset that the next message of the queue will get."""
-    header = GetMaxOffsetHeader(topic=queue.topic, queue_id=queue.queue_id)
+    header = QueueHeader(topic=queue.topic, queue_id=queue.queue_id)
     answer = await admin.ask(address, RequestCode.GET_MAX_OFFSET, header)
     return read_int(address, answer, "offset")
 

@@ -16,8 +16,7 @@ from staticfire.system_under_test.protocol.bodies import TopicConfig, TopicConfi
 from staticfire.system_under_test.protocol.bodies_clients import GroupList, TopicList
 from staticfire.system_under_test.protocol.bodies_queues import TopicStats
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
-from staticfire.system_under_test.protocol.headers import CreateTopicHeader, DeleteTopicHeader
-from staticfire.system_under_test.protocol.headers_admin import TopicHeader
+from staticfire.system_under_test.protocol.headers import CreateTopicHeader, TopicHeader
 
 TEMPLATE_TOPIC = "TBW102"  # RocketMQ: TopicValidator.AUTO_CREATE_TOPIC_KEY_TOPIC
 ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"  # RocketMQ: NamesrvUtil.NAMESPACE_ORDER_TOPIC_CONFIG
@@ -64,7 +63,7 @@ async def update_permission(admin: AdminClient, address: str, topic: str, perm: 
 async def delete_topic(admin: AdminClient, topic: str, cluster: str) -> list[str]:
     """Delete a topic with its messages on all masters of a cluster and on the name servers; returns the masters."""
     masters = await admin.masters(cluster)
-    header = DeleteTopicHeader(topic=topic)
+    header = TopicHeader(topic=topic)
     code = RequestCode.DELETE_TOPIC_IN_BROKER
     await asyncio.gather(*(admin.ask(address, code, header) for address in masters.values()))
     in_name_server = {"topic": topic, "clusterName": cluster}

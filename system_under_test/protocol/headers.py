@@ -174,10 +174,7 @@ class QueryConsumerOffsetHeader(Header):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateConsumerOffsetHeader(Header):
-    consumer_group: str
-    topic: str
-    queue_id: Int32
+class UpdateConsumerOffsetHeader(QueryConsumerOffsetHeader):
     commit_offset: Int64
 
 
@@ -189,19 +186,9 @@ class SearchOffsetHeader(Header):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GetMaxOffsetHeader(Header):
-    topic: str
-    queue_id: Int32
+class QueueHeader(Header):
+    """Codes 30, 31 and 32."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GetMinOffsetHeader(Header):
-    topic: str
-    queue_id: Int32
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GetEarliestMessageStoreTimeHeader(Header):
     topic: str
     queue_id: Int32
 
@@ -228,7 +215,7 @@ class QueryMessageResponse(Header):
     index_last_update_phyoffset: Int64
 
 
-# Clients: 35, 38, 40
+# Clients: 35, 38, 40, 203
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,16 +226,13 @@ class UnregisterClientHeader(Header):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GetConsumerListHeader(Header):
+class ConsumerGroupHeader(Header):
+    """Codes 38, 40 and 203."""
+
     consumer_group: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NotifyConsumerIdsChangedHeader(Header):
-    consumer_group: str
-
-
-# Topics: 17, 215
+# Topics: 17, 202, 215, 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,7 +248,9 @@ class CreateTopicHeader(Header):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteTopicHeader(Header):
+class TopicHeader(Header):
+    """Codes 202, 215 and 300."""
+
     topic: str
 
 

@@ -8,20 +8,6 @@ from staticfire.system_under_test.protocol.header_fields import Header, Int32, I
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicHeader(Header):
-    """Codes 202 and 300."""
-
-    topic: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerConnectionsHeader(Header):
-    """Code 203."""
-
-    consumer_group: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerConnectionsHeader(Header):
     """Code 204."""
 

@@ -18,10 +18,8 @@ from staticfire.system_under_test.protocol.bodies_clients import (
 from staticfire.system_under_test.protocol.bodies_queues import LockedQueues, QueueLockRequest
 from staticfire.system_under_test.protocol.codes import LanguageCode, RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
-from staticfire.system_under_test.protocol.headers_admin import (
-    ConsumerConnectionsHeader,
-    ProducerConnectionsHeader,
-)
+from staticfire.system_under_test.protocol.headers import ConsumerGroupHeader
+from staticfire.system_under_test.protocol.headers_admin import ProducerConnectionsHeader
 from staticfire.system_under_test.remoting import Connection, Handler
 
 NS_PER_MS = 1_000_000
@@ -75,7 +73,7 @@ class ConsumerRequests:
         self, connection: Connection, request: RemotingCommand
     ) -> RemotingCommand:
         """Members, subscriptions and the way of consuming of a group; code 206 if it has no member."""
-        name = ConsumerConnectionsHeader.from_ext(request.ext_fields).consumer_group
+        name = ConsumerGroupHeader.from_ext(request.ext_fields).consumer_group
         group = self._parts.clients.consumer_group(name)
         if group is None:
             return RemotingCommand.response(

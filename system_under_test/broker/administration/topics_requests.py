@@ -16,8 +16,7 @@ from staticfire.system_under_test.protocol.bodies_clients import GroupList, Topi
 from staticfire.system_under_test.protocol.bodies_queues import TopicOffset, TopicStats
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
-from staticfire.system_under_test.protocol.headers import CreateTopicHeader, DeleteTopicHeader
-from staticfire.system_under_test.protocol.headers_admin import TopicHeader
+from staticfire.system_under_test.protocol.headers import CreateTopicHeader, TopicHeader
 from staticfire.system_under_test.protocol.json_dialect import BodyError
 from staticfire.system_under_test.remoting import Connection, Handler
 
@@ -66,7 +65,7 @@ class TopicRequests:
 
     def delete(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
         """Forget a topic and the offsets of its groups; its records stay in the log."""
-        header = DeleteTopicHeader.from_ext(request.ext_fields)
+        header = TopicHeader.from_ext(request.ext_fields)
         error = self._refusal(header.topic)
         if error is not None:
             return answer_error(request, error)

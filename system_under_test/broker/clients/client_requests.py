@@ -17,8 +17,7 @@ from staticfire.system_under_test.protocol.bodies import ConsumerData, Heartbeat
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.headers import (
-    GetConsumerListHeader,
-    NotifyConsumerIdsChangedHeader,
+    ConsumerGroupHeader,
     UnregisterClientHeader,
 )
 from staticfire.system_under_test.remoting import Connection
@@ -83,7 +82,7 @@ class ClientRequests:
 
     def consumer_list(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
         """The client ids of a group; code 1 if it has no member."""
-        header = GetConsumerListHeader.from_ext(request.ext_fields)
+        header = ConsumerGroupHeader.from_ext(request.ext_fields)
         group = self._clients.consumer_group(header.consumer_group)
         if group is None:
             return RemotingCommand.response(
@@ -97,7 +96,7 @@ class ClientRequests:
 
 def notify_consumers_changed(group: str, connection: Connection) -> None:
     """Notify one member that its group has changed: it rebalances at once."""
-    header = NotifyConsumerIdsChangedHeader(consumer_group=group)
+    header = ConsumerGroupHeader(consumer_group=group)
     connection.invoke_oneway(
         RemotingCommand.request(
             RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, header.to_ext(), oneway=True

@@ -8,10 +8,8 @@ from staticfire.system_under_test.broker.metadata.offsets import ConsumerOffsets
 from staticfire.system_under_test.protocol.codes import ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.headers import (
-    GetEarliestMessageStoreTimeHeader,
-    GetMaxOffsetHeader,
-    GetMinOffsetHeader,
     QueryConsumerOffsetHeader,
+    QueueHeader,
     SearchOffsetHeader,
     UpdateConsumerOffsetHeader,
 )
@@ -79,11 +77,11 @@ class QueueQueries:
         return RemotingCommand.response(request, ResponseCode.SUCCESS)
 
     def max_offset(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-        header = GetMaxOffsetHeader.from_ext(request.ext_fields)
+        header = QueueHeader.from_ext(request.ext_fields)
         return answer_offset(request, self._store.queue_bounds(header.topic, header.queue_id)[1])
 
     def min_offset(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-        header = GetMinOffsetHeader.from_ext(request.ext_fields)
+        header = QueueHeader.from_ext(request.ext_fields)
         return answer_offset(request, self._store.queue_bounds(header.topic, header.queue_id)[0])
 
     def search_offset(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
@@ -98,7 +96,7 @@ class QueueQueries:
         self, connection: Connection, request: RemotingCommand
     ) -> RemotingCommand:
         """When the first message of a queue was stored, -1 if there is none."""
-        header = GetEarliestMessageStoreTimeHeader.from_ext(request.ext_fields)
+        header = QueueHeader.from_ext(request.ext_fields)
         time_ms = self._store.queue_view.earliest_store_time_ms(header.topic, header.queue_id)
         return RemotingCommand.response(
             request, ResponseCode.SUCCESS, None, {"timestamp": str(time_ms)}

@@ -14,11 +14,7 @@ from staticfire.system_under_test.protocol.bodies import MessageQueue
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.header_fields import Header
-from staticfire.system_under_test.protocol.headers import (
-    GetMaxOffsetHeader,
-    GetMinOffsetHeader,
-    SearchOffsetHeader,
-)
+from staticfire.system_under_test.protocol.headers import QueueHeader, SearchOffsetHeader
 
 OFFSET_TIMEOUT_S = 5.0  # RocketMQ: timeout of query and update of consumer offsets
 HALF_AN_HOUR_MS = 1_800_000  # RocketMQ: DefaultMQPushConsumer.consumeTimestamp, before the start
@@ -61,12 +57,12 @@ class QueueBounds:
 
     async def min_offset(self, queue: MessageQueue) -> int:
         """The offset of the first message that the queue still has."""
-        header = GetMinOffsetHeader(topic=queue.topic, queue_id=queue.queue_id)
+        header = QueueHeader(topic=queue.topic, queue_id=queue.queue_id)
         return await self._ask(queue, RequestCode.GET_MIN_OFFSET, header)
 
     async def max_offset(self, queue: MessageQueue) -> int:
         """The offset that the next message of the queue will get."""
-        header = GetMaxOffsetHeader(topic=queue.topic, queue_id=queue.queue_id)
+        header = QueueHeader(topic=queue.topic, queue_id=queue.queue_id)
         return await self._ask(queue, RequestCode.GET_MAX_OFFSET, header)
 
     async def offset_at(self, queue: MessageQueue, timestamp_ms: int) -> int:

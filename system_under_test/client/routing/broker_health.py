@@ -19,7 +19,7 @@ from functools import partial
 from staticfire.system_under_test.client.waiting import succeeded
 from staticfire.system_under_test.protocol.codes import RequestCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
-from staticfire.system_under_test.protocol.headers import GetConsumerListHeader
+from staticfire.system_under_test.protocol.headers import ConsumerGroupHeader
 from staticfire.system_under_test.remoting import RemotingClient, RemotingError, RemotingTimeout
 from staticfire.system_under_test.runtime.ending import end_tasks
 from staticfire.system_under_test.runtime.env import Log
@@ -129,7 +129,7 @@ class BrokerHealth:
         await end_tasks(self._probes.values())
 
     def _question(self) -> RemotingCommand:
-        header = GetConsumerListHeader(consumer_group=self._group)
+        header = ConsumerGroupHeader(consumer_group=self._group)
         return RemotingCommand.request(RequestCode.GET_CONSUMER_LIST_BY_GROUP, header.to_ext())
 
     def _pinged(self, address: str, ping: asyncio.Future[RemotingCommand]) -> None:

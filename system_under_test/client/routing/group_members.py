@@ -15,7 +15,7 @@ from staticfire.system_under_test.client.waiting import first_good
 from staticfire.system_under_test.protocol import json_dialect
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
-from staticfire.system_under_test.protocol.headers import GetConsumerListHeader
+from staticfire.system_under_test.protocol.headers import ConsumerGroupHeader
 
 LIST_TIMEOUT_S = 3.0  # RocketMQ: mqClientApiTimeout
 HEDGE_S = 0.5  # then the next broker is asked as well
@@ -52,7 +52,7 @@ def _in_order(client: ClientInstance, route: Route) -> list[str]:
 
 
 def _ask(client: ClientInstance, address: str, group: str) -> asyncio.Future[RemotingCommand]:
-    header = GetConsumerListHeader(consumer_group=group)
+    header = ConsumerGroupHeader(consumer_group=group)
     command = RemotingCommand.request(RequestCode.GET_CONSUMER_LIST_BY_GROUP, header.to_ext())
     return client.ask(address, command, LIST_TIMEOUT_S)
 

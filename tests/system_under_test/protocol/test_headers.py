@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from staticfire.system_under_test.protocol import headers
 from staticfire.system_under_test.protocol.header_fields import Header, HeaderError
 from staticfire.system_under_test.protocol.headers import (
+    ConsumerGroupHeader,
     ConsumerSendMsgBackHeader,
     CreateTopicHeader,
-    GetConsumerListHeader,
-    GetMaxOffsetHeader,
     GetRouteInfoHeader,
     PullMessageHeader,
     PullMessageResponse,
     QueryConsumerOffsetHeader,
+    QueueHeader,
     RegisterBrokerHeader,
     RegisterBrokerResponse,
     SendMessageHeader,
@@ -114,7 +114,7 @@ def test_a_missing_field_is_named(missing: str) -> None:
 )
 def test_a_number_that_is_none_or_too_large_is_named_with_its_value(text: str) -> None:
     with pytest.raises(HeaderError, match="field queueId is") as caught:
-        GetMaxOffsetHeader.from_ext({"topic": "T", "queueId": text})
+        QueueHeader.from_ext({"topic": "T", "queueId": text})
     assert len(str(caught.value)) < 500
 
 
@@ -135,10 +135,8 @@ def test_only_the_word_true_is_true(text: str, value: bool) -> None:
 
 
 def test_fields_that_a_header_does_not_know_are_ignored() -> None:
-    header = GetConsumerListHeader.from_ext(
-        {"consumerGroup": "g", "AccessKey": "", "Signature": "s"}
-    )
-    assert header == GetConsumerListHeader(consumer_group="g")
+    header = ConsumerGroupHeader.from_ext({"consumerGroup": "g", "AccessKey": "", "Signature": "s"})
+    assert header == ConsumerGroupHeader(consumer_group="g")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,10 +221,10 @@ REQUESTS: dict[int, type[Header]] = {
     11: PullMessageHeader,
     14: QueryConsumerOffsetHeader,
     15: UpdateConsumerOffsetHeader,
-    30: GetMaxOffsetHeader,
+    30: QueueHeader,
     35: UnregisterClientHeader,
     36: ConsumerSendMsgBackHeader,
-    38: GetConsumerListHeader,
+    38: ConsumerGroupHeader,
     105: GetRouteInfoHeader,
 }
 

@@ -22,7 +22,7 @@ from staticfire.system_under_test.admin import AdminClient, groups
 from staticfire.system_under_test.admin.errors import AdminError
 from staticfire.system_under_test.protocol.bodies import SubscriptionGroupConfig
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
-from staticfire.system_under_test.protocol.headers import DeleteTopicHeader
+from staticfire.system_under_test.protocol.headers import TopicHeader
 
 
 def _wanted(values: Values) -> SubscriptionGroupConfig:
@@ -122,7 +122,7 @@ async def delete_sub_group(
 
 async def _delete_topic(admin: AdminClient, masters: list[str], topic: str, cluster: str) -> None:
     for address in masters:
-        header = DeleteTopicHeader(topic=topic)
+        header = TopicHeader(topic=topic)
         await admin.ask(address, RequestCode.DELETE_TOPIC_IN_BROKER, header)
     where = {"topic": topic, "clusterName": cluster}
     await admin.ask_name_servers(RequestCode.DELETE_TOPIC_IN_NAMESRV, where)
