@@ -47,9 +47,8 @@ from staticfire.checkers.model.timeline import Begun, CommitTo, Ownership
 LOST = "offset_lost"  # by the leader, who answered
 ON_ITS_WAY = "offset_on_its_way"  # the same, unless the commit is known to have arrived there
 AT_FOLLOWER = "offset_at_follower"  # the same, unless the commit is known to have been sent there
-SENT_TO_FOLLOWER = (
-    "offset_sent_to_follower"  # the same, if the commit is known to have been sent to one
-)
+# the same, if the commit is known to have been sent to one
+SENT_TO_FOLLOWER = "offset_sent_to_follower"
 FORGOTTEN = "offset_forgotten"  # by any broker
 REPLACED = "offset_replaced"  # the time of the witness is that from the commit to its question
 ON_ITS_WAY_NS = int(ON_ITS_WAY_S * NS_PER_S)  # and until a member has asked where to begin

@@ -247,9 +247,8 @@ class Kernel:
     counts_of_screened_out: Callable[[ScreenedCounts], Mapping[str, int]] = not_counted
     more_candidates: Callable[[Columns, Context, Mask], Ints] = no_more_candidates
     finished: Callable[[Tally, Context], Verdict] | None = None  # of a kernel that measures
-    split: Split | None = (
-        None  # of a kernel by queue; None: `partial` finds all that there is to find in a chunk
-    )
+    # of a kernel by queue; None: `partial` finds all that there is to find in a chunk
+    split: Split | None = None
 
     def finish(self, tally: Tally, context: Context) -> Verdict:
         if self.finished is not None:

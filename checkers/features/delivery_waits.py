@@ -62,9 +62,8 @@ from staticfire.checkers.model.columns import (
 from staticfire.checkers.model.intervals import Span, shared, without
 
 AT_ONCE_NS = 2 * NS_PER_S  # usually milliseconds
-STARTED_WITHIN_NS = (
-    10 * NS_PER_S
-)  # the offset is asked for, again if no broker answers, and the first pull is sent
+# the offset is asked for, again if no broker answers, and the first pull is sent
+STARTED_WITHIN_NS = 10 * NS_PER_S
 PUT_OFF_NS = 10 * NS_PER_S
 FOLLOWERS_LOOK_NS = 5 * NS_PER_S  # a follower of Apache RocketMQ wakes no pull, it looks every 5 s
 NEVER = -1
@@ -78,9 +77,8 @@ class Candidates:
     given: MessageEvents
     there_ns: Ints  # when it was acknowledged, or else stored
     is_acked: Mask
-    finished_ns: (
-        Ints  # when what the reader had been given before, in this chunk, was finished; or NEVER
-    )
+    # when what the reader had been given before, in this chunk, was finished; or NEVER
+    finished_ns: Ints
     busy_until: Mapping[
         int, int
     ]  # by group: when everything was finished that it was given in this chunk

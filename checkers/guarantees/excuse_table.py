@@ -50,9 +50,8 @@ class Since(Enum):
     """What must happen in the time of a fault before it has its effect (the kernels that look at `since`)."""
 
     FAULT = auto()  # nothing else
-    SHARED_ANEW = (
-        auto()
-    )  # a member comes or goes, the topic gets queues, a broker forgets who the members are
+    # a member comes or goes, the topic gets queues, a broker forgets who the members are
+    SHARED_ANEW = auto()
     MEMBER_STARTS = auto()  # one that the witness names
     ROUTES_FORGOTTEN = auto()  # a coordinator starts again
     LEADER_ENDS = auto()  # of the queue's replica set

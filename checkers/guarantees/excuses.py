@@ -20,9 +20,8 @@ from staticfire.checkers.model.intervals import Span, joined
 
 NS_PER_S = 1_000_000_000
 FOREVER_NS = 1 << 62
-RESTARTED_NS = (
-    10 * NS_PER_S
-)  # a node that ended by itself is started again, and fetches what it lacks
+# a node that ended by itself is started again, and fetches what it lacks
+RESTARTED_NS = 10 * NS_PER_S
 
 
 class Window(NamedTuple):

@@ -171,9 +171,8 @@ class RunFacts:
     check_after_s: float = 0.0  # a younger open transaction is not asked for; 0: no transactions
     check_max: int = 15  # an open transaction is not asked for more often
     check_every_s: float = 0.0  # from one round of questions to the next; 0: not known
-    follower_behind_max_bytes: int = (
-        256 << 20
-    )  # a follower that is as far behind counts as not there
+    # a follower that is as far behind counts as not there
+    follower_behind_max_bytes: int = 256 << 20
     topics: tuple[str, ...]
     replica_sets: Mapping[str, tuple[str, ...]]  # by name, the nodes of each, the leader first
     queues_max: int = 0  # of each of these topics on a replica set, at most; 0: not known
@@ -199,16 +198,14 @@ class RunFacts:
     topic_routes_observed: bool = False  # coordinators and leaders were compared after the drain
     # Each change of what coordinators say and of the tables of leaders, and each start and end of servers, is recorded.
     route_changes_observed: bool = False
-    topics_everywhere: bool = (
-        True  # made on every replica set beforehand; else the first message makes them
-    )
+    # made on every replica set beforehand; else the first message makes them
+    topics_everywhere: bool = True
     files_observed: bool = True  # the harness could read the files of servers after the run
     clock_uncertainty_ns: Mapping[str, int] = field(
         default_factory=dict
     )  # client node -> the most that the stamps of its events may be off; none in a simulation
-    wall_epoch_ms: int | None = (
-        None  # what all wall clocks showed at time 0 of the history; None: not known
-    )
+    # what all wall clocks showed at time 0 of the history; None: not known
+    wall_epoch_ms: int | None = None
     due: tuple[
         str, ...
     ] = ()  # kinds of op that the run set out to record: checkers/engine/evidence.py

@@ -34,9 +34,8 @@ from staticfire.checkers.model.columns import UNKNOWN
 from staticfire.checkers.model.intervals import Span, without
 
 NS_PER_MS = 1_000_000
-DELIVERED_AGAIN_S = (
-    10.0  # a broker that is back begins with what is due, up to 64 messages of a level at a time
-)
+# a broker that is back begins with what is due, up to 64 messages of a level at a time
+DELIVERED_AGAIN_S = 10.0
 
 
 class Copy(NamedTuple):

@@ -144,9 +144,8 @@ class LookUp:
     torn: Sequence[Torn] = ()
     asked: int | None = None  # how many messages; None: not known
     searched: Sequence[Searched] = ()
-    search_error: str | None = (
-        None  # why the node answered no search by time; None: it did, or was not asked
-    )
+    # why the node answered no search by time; None: it did, or was not asked
+    search_error: str | None = None
     refused: Sequence[RefusedRead] = ()  # searches by time that the node failed at
 
 
@@ -267,9 +266,8 @@ class SentBack(NamedTuple):
 
     group: str
     tries: int  # reconsume times of the delivery
-    by_broker: (
-        bool  # the broker made the copy, and not the client; False, too, if the client does not say
-    )
+    # the broker made the copy, and not the client; False, too, if the client does not say
+    by_broker: bool
     is_clear: bool  # a broker answered that it has a copy as safe as asked
     time_ns: int
     process: int

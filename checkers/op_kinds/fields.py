@@ -20,9 +20,8 @@ TEXT_OR_NULL: Final[Kind] = (str, type(None))
 WHOLE_OR_NULL: Final[Kind] = (int, type(None))
 FLAG_OR_NULL: Final[Kind] = (bool, type(None))
 ANYTHING: Final[Kind] = ()
-WHOLE_MAX: Final = (
-    2**63 - 1
-)  # of any whole number, and -WHOLE_MAX is the least: columns have 64 bits
+# of any whole number, and -WHOLE_MAX is the least: columns have 64 bits
+WHOLE_MAX: Final = 2**63 - 1
 KIND_NAMES: Final[Mapping[type, str]] = {
     str: "text",
     int: "a whole number",

@@ -20,9 +20,8 @@ from staticfire.checkers.guarantees.promises import judge
 from staticfire.checkers.guarantees.verdict import Finding, Verdict
 from staticfire.checkers.model.columns import Columns
 
-_BYTES_PER_RECORD = (
-    1  # that a fault changes; an observation lists more differences than any run has such faults
-)
+# that a fault changes; an observation lists more differences than any run has such faults
+_BYTES_PER_RECORD = 1
 
 
 def check_replica_prefix(_columns: Columns, context: Context) -> Verdict:

@@ -15,9 +15,8 @@ from staticfire.faults.errors import FaultError
 TIMEOUT_S = 30.0
 KILLED_TIMEOUT_S = 5.0  # for what was killed to be gone
 NOT_FOUND = 127  # what a shell answers for a command that is not there
-SYSTEM_PATHS = (
-    "/usr/local/sbin:/usr/sbin:/sbin"  # where Debian keeps mkfs, losetup, nft; not in every PATH
-)
+# where Debian keeps mkfs, losetup, nft; not in every PATH
+SYSTEM_PATHS = "/usr/local/sbin:/usr/sbin:/sbin"
 
 
 class CommandError(FaultError):

@@ -49,9 +49,8 @@ appender.console.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n
 class Settings:
     """Where and how Spark runs."""
 
-    master: str = (
-        "local[*]"  # or spark://host:port, yarn, k8s://...; sc://host:port is Spark Connect
-    )
+    # or spark://host:port, yarn, k8s://...; sc://host:port is Spark Connect
+    master: str = "local[*]"
     driver_memory_mb: int = 1024
     executor_memory_mb: int = 1024  # of the JVM; Python workers come on top
     executor_cores: int | None = None

@@ -36,9 +36,8 @@ class Progress:
     sent: int  # messages so far
     physical: int
     calm_from_ns: int  # no fault is near any more
-    committed: (
-        Ints  # shape (branches, queues): the last commit of the group of each branch of the fan-out
-    )
+    # shape (branches, queues): the last commit of the group of each branch of the fan-out
+    committed: Ints
 
 
 @dataclass(slots=True)

@@ -12,9 +12,8 @@ from staticfire.checkers.model.columns import Ints
 NS_PER_S = 1_000_000_000
 BATCH_WAITS_S = 1000.0  # how long a group of a synthetic history may wait until a batch is full
 SENDS_PER_S = 2000
-DURATION_MIN_S = (
-    240  # shorter histories are slower: a fault excuses what happens within half a minute
-)
+# shorter histories are slower: a fault excuses what happens within half a minute
+DURATION_MIN_S = 240
 
 
 class ShapeError(ValueError):

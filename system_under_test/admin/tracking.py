@@ -27,9 +27,8 @@ class TrackType(StrEnum):
     """RocketMQ: TrackType."""
 
     CONSUMED = "CONSUMED"
-    CONSUMED_BUT_FILTERED = (
-        "CONSUMED_BUT_FILTERED"  # passed over: the subscription does not want its tag
-    )
+    # passed over: the subscription does not want its tag
+    CONSUMED_BUT_FILTERED = "CONSUMED_BUT_FILTERED"
     PULL = "PULL"  # the group pulls by itself and may keep its offsets elsewhere
     NOT_CONSUME_YET = "NOT_CONSUME_YET"
     NOT_ONLINE = "NOT_ONLINE"

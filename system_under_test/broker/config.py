@@ -34,9 +34,8 @@ class BrokerConfig:
     cluster_name: str = "DefaultCluster"  # brokerClusterName
     broker_id: int = MASTER_ID  # brokerId
     role: BrokerRole = BrokerRole.ASYNC_MASTER  # brokerRole
-    mode: Mode = (
-        Mode.HARDENED
-    )  # ours alone; what differs is in system_under_test/broker/policies/policies.py
+    # ours alone; what differs is in system_under_test/broker/policies/policies.py
+    mode: Mode = Mode.HARDENED
     faithful_policies: tuple[str, ...] = ()  # ours alone: with that mode, only these; (): all
     store_path: str = "/store"  # storePathRootDir
     # storePathCommitLog: one folder, or several with the splitter between; None: `commitlog` below store_path
@@ -44,9 +43,8 @@ class BrokerConfig:
     read_only_log_paths: str | None = None  # readOnlyCommitLogStorePaths: no new files there
     path_splitter: str = ","  # rocketmq.broker.multiPathSplitter
     sync_flush: bool = False  # flushDiskType=SYNC_FLUSH
-    transient_pool: bool = (
-        False  # transientStorePoolEnable: a killed process loses what it has not committed
-    )
+    # transientStorePoolEnable: a killed process loses what it has not committed
+    transient_pool: bool = False
     transient_pool_size: int = 5  # transientStorePoolSize
     commit_interval_s: float = 0.2  # commitIntervalCommitLog
     commit_pages: int = 4  # commitCommitLogLeastPages
@@ -130,9 +128,8 @@ class BrokerConfig:
     auto_create_topics: bool = True  # autoCreateTopicEnable
     auto_create_groups: bool = True  # autoCreateSubscriptionGroup
     default_topic_queues: int = 8  # defaultTopicQueueNums
-    cluster_topic: bool = (
-        True  # clusterTopicEnable: the topic of the cluster's name may be read and written
-    )
+    # clusterTopicEnable: the topic of the cluster's name may be read and written
+    cluster_topic: bool = True
     broker_topic: bool = True  # brokerTopicEnable: the same for the broker's name
     makes_trace_topic: bool = False  # traceTopicEnable
     trace_topic: str = "RMQ_SYS_TRACE_TOPIC"  # msgTraceTopicName
@@ -147,9 +144,8 @@ class BrokerConfig:
     transfer_disk_count: int = 8  # maxTransferCountOnMessageInDisk
 
     property_filter: bool = False  # enablePropertyFilter: SQL92 expressions
-    filters_retries: bool = (
-        False  # filterSupportRetry: the expression holds for messages that come again, too
-    )
+    # filterSupportRetry: the expression holds for messages that come again, too
+    filters_retries: bool = False
     calculates_bits: bool = False  # enableCalcFilterBitMap
     bloom_error_percent: int = 20  # maxErrorRateOfBloomFilter
     bloom_groups: int = 32  # expectConsumerNumUseFilter
@@ -160,9 +156,8 @@ class BrokerConfig:
     consumer_fall_behind_max: int = 16 << 30  # consumerFallbehindThreshold
     # configBlackList: options that 25 may not change; these, and rocketmqHome, whatever it says
     black_list: tuple[str, ...] = ("configBlackList", "brokerConfigPath")
-    config_file: str | None = (
-        None  # the file it was started with; changed options are written there
-    )
+    # the file it was started with; changed options are written there
+    config_file: str | None = None
     # Ours alone: where a broker that was started without a file writes the options that were changed, and only those.
     changes_file: str | None = None
 

@@ -24,9 +24,8 @@ class NameServerConfig:
 
     listen_host: str  # bindAddress
     listen_port: int = 9876  # listenPort; 0: the system chooses
-    mode: Mode = (
-        Mode.HARDENED
-    )  # ours alone; what differs is in system_under_test/broker/policies/policies.py
+    # ours alone; what differs is in system_under_test/broker/policies/policies.py
+    mode: Mode = Mode.HARDENED
     faithful_policies: tuple[str, ...] = ()  # ours alone: with that mode, only these; (): all
     kv_config_path: str = "/namesrv/kvConfig.json"  # kvConfigPath
     config_path: str = "/namesrv/namesrv.properties"  # configStorePath: where code 318 writes

@@ -75,9 +75,8 @@ class Message:
     prepared_transaction_offset: int = 0
     body_crc: int = 0
     size_bytes: int = 0  # of the whole record, when decoded
-    property_text: str | None = (
-        None  # the record holds it in place of `properties`: it may name one twice
-    )
+    # the record holds it in place of `properties`: it may name one twice
+    property_text: str | None = None
 
 
 def body_checksum(body: Buffer) -> int:

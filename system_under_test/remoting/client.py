@@ -17,9 +17,8 @@ from staticfire.system_under_test.remoting.pending_requests import PendingReques
 from staticfire.system_under_test.runtime.ending import until_ended
 from staticfire.system_under_test.runtime.env import Env, TlsError
 
-GOODBYE_TIMEOUT_S = (
-    1.0  # for what is written to be delivered, and for TLS to end with a word from each side
-)
+# for what is written to be delivered, and for TLS to end with a word from each side
+GOODBYE_TIMEOUT_S = 1.0
 CONNECT_TIMEOUT_S = 3.0  # RocketMQ: com.rocketmq.remoting.client.connect.timeout
 
 

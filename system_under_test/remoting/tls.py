@@ -14,9 +14,8 @@ from typing import Any, cast
 from staticfire.system_under_test.remoting.connection import Connection
 from staticfire.system_under_test.runtime.env import Log, Tls, TlsError, TlsMode
 
-HANDSHAKE_BYTE = (
-    0x16  # the first byte of a TLS ClientHello; the length of a frame never begins with it
-)
+# the first byte of a TLS ClientHello; the length of a frame never begins with it
+HANDSHAKE_BYTE = 0x16
 CHUNK_SIZE = 256 * 1024
 
 

@@ -18,6 +18,5 @@ class PoolConfig:
 
     buffers: int = 5  # transientStorePoolSize
     commit_pages: int = 4  # commitCommitLogLeastPages: with fewer, only a thorough commit writes
-    fails_fast: bool = (
-        False  # fastFailIfNoBufferInStorePool: else what has no buffer is committed at once
-    )
+    # fastFailIfNoBufferInStorePool: else what has no buffer is committed at once
+    fails_fast: bool = False

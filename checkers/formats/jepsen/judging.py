@@ -41,9 +41,8 @@ from staticfire.checkers.verdicts.compose import ALL_CHECKERS, RunVerdict, check
 ASKED = (*("loss", "provenance", "duplication", "order", "polls", "txn_reads", "cycles"),)
 CHECKERS = tuple(checker for checker in ALL_CHECKERS if checker.name in ASKED)
 NO_RETENTION_S = 1e9
-LOSES_WRITES = (
-    "lose-unfsynced-writes"  # Jepsen's nemesis for a file system that forgets what was not synced
-)
+# Jepsen's nemesis for a file system that forgets what was not synced
+LOSES_WRITES = "lose-unfsynced-writes"
 
 
 def judge_jepsen(

@@ -13,9 +13,8 @@ import numpy as np
 from staticfire.checkers.model.columns import Ints
 from staticfire.checkers.model.history import INT64_MAX, HistoryError, Op
 
-EVENT_WIDTH = (
-    5  # key, queue offset, physical offset, body_ok, reconsume times; maybe contents behind
-)
+# key, queue offset, physical offset, body_ok, reconsume times; maybe contents behind
+EVENT_WIDTH = 5
 
 
 BAD_VALUE = (KeyError, TypeError, ValueError, AttributeError, IndexError)

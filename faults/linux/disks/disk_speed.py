@@ -89,9 +89,8 @@ class DiskSpeed:
         self._disk = disk
         self._machine = disk.machine
         self._cgroup: Resource | None = None
-        self._change = (
-            asyncio.Lock()
-        )  # a node that starts while the disk heals is not held any more
+        # a node that starts while the disk heals is not held any more
+        self._change = asyncio.Lock()
 
     async def slow(self, pids: Sequence[int], factor: float) -> Slowed:
         """Let an fsync of these processes take about `factor` times as long as it does now.

@@ -107,9 +107,8 @@ class LoopDisk:
         self.data_folder = f"{self.mount_point}/data"
         self.probe_file = f"{self.mount_point}/.probe"
         self.fingerprint_file = f"{folder}/fingerprint"
-        self.front_bytes = (
-            0  # ext4: where its metadata end and the first file begins; set by create()
-        )
+        # ext4: where its metadata end and the first file begins; set by create()
+        self.front_bytes = 0
         self._device: str | None = None
         self._made: list[Resource] = []
         self._mount: Resource | None = None

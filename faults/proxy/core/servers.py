@@ -9,9 +9,8 @@ from enum import StrEnum
 from staticfire.faults.proxy.rocketmq.addresses import Address
 
 HA_SUFFIX = "/ha"
-HA_PORT_SHIFT = (
-    1  # RocketMQ's BrokerStartup takes the port after the main one, whatever is configured
-)
+# RocketMQ's BrokerStartup takes the port after the main one, whatever is configured
+HA_PORT_SHIFT = 1
 
 
 class ServerKind(StrEnum):

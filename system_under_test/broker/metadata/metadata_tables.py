@@ -29,9 +29,8 @@ class MetadataTables:
     groups: SubscriptionGroups
     offsets: ConsumerOffsets
     offsets_file: OffsetsFile
-    delay_offsets: (
-        MetadataFile  # how far delayed messages are delivered; only a master has it in memory
-    )
+    # how far delayed messages are delivered; only a master has it in memory
+    delay_offsets: MetadataFile
     filters: ConsumerFilters
     filters_file: FiltersFile
 

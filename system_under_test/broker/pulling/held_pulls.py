@@ -15,9 +15,8 @@ QueueKey = tuple[str, int]
 HELD_MAX = 50_000  # RocketMQ has no limit; one message may wake all of them
 HELD_OF_ONE_MAX = 10_000  # of one connection: one pull a queue is what a consumer has
 SUBSCRIPTION_LENGTH_MAX = 16 << 10  # a held pull keeps its text
-TEXT_LENGTH_MAX = (
-    4 << 20
-)  # of all held pulls: tags take thirty times as many bytes as they have characters
+# of all held pulls: tags take thirty times as many bytes as they have characters
+TEXT_LENGTH_MAX = 4 << 20
 
 
 class HeldPull:

@@ -21,9 +21,8 @@ from staticfire.system_under_test.store.config_changes import take_over
 from staticfire.system_under_test.store.replication.replica_receiver import cut_partial_record
 from staticfire.system_under_test.store.replication.replication import ReplicaSender, ReplicatedLog
 
-CATCH_UP_RETRY_S = (
-    0.1  # a peer that starts with us is there in a moment; each further attempt waits twice as long
-)
+# a peer that starts with us is there in a moment; each further attempt waits twice as long
+CATCH_UP_RETRY_S = 0.1
 REPLICAS_MAX = 256  # connections to the HA port; RocketMQ has no limit
 
 

@@ -39,9 +39,8 @@ class MetadataRestore:
     async def restore_from(self, peer: str) -> bool:
         """Ask the replica whose HA address this is; False if it did not give everything."""
         host, ha_port = parse_address(peer)
-        address = (
-            f"{host}:{ha_port - 1}"  # RocketMQ: the HA port is always the one after the main port
-        )
+        # RocketMQ: the HA port is always the one after the main port
+        address = f"{host}:{ha_port - 1}"
         try:
             document = await self._ask(address, RequestCode.GET_ALL_TOPIC_CONFIG)
             topics = TopicConfigTable.from_json(document)

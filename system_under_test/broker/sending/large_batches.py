@@ -23,9 +23,8 @@ from staticfire.system_under_test.remoting.turn_share import TurnShare
 from staticfire.system_under_test.store.assembly.message_store import MessageStore
 from staticfire.system_under_test.store.results import PutResult
 
-WAITING_SIZE_MAX = (
-    64 << 20
-)  # bytes of the bodies of large batches and of the sends that wait for one
+# bytes of the bodies of large batches and of the sends that wait for one
+WAITING_SIZE_MAX = 64 << 20
 REQUEST_SIZE = 1_000  # that a request takes besides its body, about
 RELEASED_AT_ONCE = 50  # sends that waited for a batch: about 5 ms
 NS_PER_S = 1_000_000_000

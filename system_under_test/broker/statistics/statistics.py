@@ -18,9 +18,8 @@ NS_PER_MS = 1_000_000
 # Of puts, of gets, and of events: a sample of so many takes about 100 ms. The others count for the broker as a whole.
 COUNTERS_MAX = 10_000
 NEW_WINDOWS_MAX = 5_000  # that a sample makes: the others are made by the next ones
-SCHEDULE_CONSUMER = (
-    "SCHEDULE_CONSUMER"  # RocketMQ, MixAll: the group that delivers delayed messages
-)
+# RocketMQ, MixAll: the group that delivers delayed messages
+SCHEDULE_CONSUMER = "SCHEDULE_CONSUMER"
 
 StatsKey = tuple[str, str]  # name and key, as in code 315
 

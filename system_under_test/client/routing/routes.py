@@ -18,9 +18,8 @@ MASTER_ID = 0  # RocketMQ: MixAll.MASTER_ID
 PERMISSION_READ = 4  # RocketMQ: PermName.PERM_READ
 PERMISSION_WRITE = 2  # RocketMQ: PermName.PERM_WRITE
 ROUTE_KEEP_S = 60.0
-QUEUES_MAX = (
-    1 << 17
-)  # of a topic on one broker; no broker of ours has as many, and a client keeps a list of them
+# of a topic on one broker; no broker of ours has as many, and a client keeps a list of them
+QUEUES_MAX = 1 << 17
 TEMPLATE_QUEUES_MAX = 4  # RocketMQ: DefaultMQProducer.defaultTopicQueueNums
 
 

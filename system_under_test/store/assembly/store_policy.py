@@ -64,14 +64,12 @@ class StorePolicy:
     time_search: TimeSearch  # code 29 uses the file system's times of files
     synced_index: Callable[[Sequence[IndexFile]], Sequence[IndexFile]]  # R60
     index_recovery: type[IndexRecovery]  # R60: what the index lacks stays unknown
-    believes_page_cache: (
-        bool  # after an unclean end, too, though a failed fsync may be the reason for it
-    )
+    # after an unclean end, too, though a failed fsync may be the reason for it
+    believes_page_cache: bool
     # A record that was durable and does not add up any more ends the log, with all that follows it, or does not.
     keeps_damaged: bool
-    wants_whole_files: (
-        bool  # the other side of R05: a file that a power cut left short ends the start
-    )
+    # the other side of R05: a file that a power cut left short ends the start
+    wants_whole_files: bool
 
 
 HARDENED_STORE = StorePolicy(

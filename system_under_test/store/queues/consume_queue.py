@@ -229,9 +229,8 @@ class ConsumeQueue:
         high, last = self.max_offset, None
         entries_a_file = self.files.file_size // ENTRY_SIZE
         while last is None and high > self.min_offset:
-            file_start = (
-                (high - 1) // entries_a_file * entries_a_file
-            )  # nothing is read across files
+            # nothing is read across files
+            file_start = (high - 1) // entries_a_file * entries_a_file
             low = max(self.min_offset, file_start, high - _CODES_AT_ONCE)
             addresses = [code for code in self._codes(low, high - low) if is_address(code)]
             last = addresses[-1] if addresses else None

@@ -20,9 +20,8 @@ class FaithfulReceiver:
     def __init__(self, log: ReplicatedLog) -> None:
         self._log = log
         self._decoder = TransferDecoder()
-        self._position = (
-            0  # next byte expected: beyond the end of the log, the start of a record was held back
-        )
+        # next byte expected: beyond the end of the log, the start of a record was held back
+        self._position = 0
         self._reported = 0
 
     def connected(self) -> bytes:

@@ -37,9 +37,8 @@ class LogReceiver:
         self._decoder = TransferDecoder()
         self._start = 0  # the offset asked for on this connection
         self._position = 0  # next byte expected
-        self._held = (
-            b""  # the last bytes before it: of a record that differs and has not arrived in full
-        )
+        # the last bytes before it: of a record that differs and has not arrived in full
+        self._held = b""
         self._proven_at = 0  # from here on the first record has been compared as a whole
         self._begins_anywhere = False  # asked for what the sender has, from its start
         self._from_its_start = False  # ask so: the sender has deleted the place that we asked for

@@ -26,18 +26,15 @@ class ReplicationPolicy:
     start_of_new_replica: Callable[[ReplicatedLog, int], int]
     # (log, whether flushes are synchronous) -> the slave's side (RocketMQ #3388, bug R37)
     make_receiver: Callable[[ReplicatedLog, bool], FollowingReceiver]
-    believes_requests: (
-        bool  # the first report acknowledges, even beyond the own end (RocketMQ #1155, bug R02)
-    )
+    # the first report acknowledges, even beyond the own end (RocketMQ #1155, bug R02)
+    believes_requests: bool
     sends_unflushed: bool  # with sync flush: a slave may get what a power cut takes from its master
     counts_from_accept: bool  # a connection that has reported nothing yet is a slave to wait for
-    reports_at_once: (
-        bool  # a slave says at once where it stands, not after one heartbeat interval of 5 s
-    )
+    # a slave says at once where it stands, not after one heartbeat interval of 5 s
+    reports_at_once: bool
     waits_for_lost_slaves: bool  # sends wait for the time-out although the last slave has gone
-    fetches_missing: (
-        bool  # a master gets back what only slaves have; slaves without a master help each other
-    )
+    # a master gets back what only slaves have; slaves without a master help each other
+    fetches_missing: bool
 
 
 def from_first_file(log: ReplicatedLog, _file_size: int) -> int:
