@@ -20,11 +20,7 @@ def reported(log: TxnLog, cycle: Sequence[Edge]) -> str:
         for edge in cycle
     ]
     steps[-1] = f"but {steps[-1]}: a contradiction" if len(steps) > 1 else steps[-1]
-    return f"let {who}. {'. '.join(_sentence(step) for step in steps)}."
-
-
-def _sentence(step: str) -> str:
-    return step[0].upper() + step[1:]
+    return f"let {who}. {'. '.join(step[0].upper() + step[1:] for step in steps)}."
 
 
 def _reason(log: TxnLog, edge: Edge, name: dict[int, str]) -> str:

@@ -24,7 +24,6 @@ from staticfire.checkers.guarantees.facts import RunFacts
 from staticfire.checkers.guarantees.verdict import Tally, Verdict
 from staticfire.checkers.measures.coverage_marks import MARKS, Mark
 from staticfire.checkers.model.columns import UNKNOWN, Chunk, Columns, Ints, Mask, Outcome
-from staticfire.checkers.model.timeline import Timeline
 
 LUCK_MAX = 0.05  # the chance that seeds miss a mark by luck, from which it counts as lost
 
@@ -35,7 +34,7 @@ def tally_coverage(columns: Columns, context: Context) -> Tally:
         counts={
             "retried_sends": int(np.count_nonzero(columns.sends.tries > 1)),
             "retried_deliveries": int(np.count_nonzero(columns.deliveries.tries > 0)),
-            "rebalanced_at_work": _rebalanced_at_work(columns, context),
+            "rebalanced_at_work": int(np.count_nonzero(_worked_at(columns, context))),
             "handed_over": _handed_over(columns, context),
             **_kept_back(columns, context),
         }
@@ -60,17 +59,15 @@ class CoverageInChunks:
 
 def scan_coverage(columns: Columns, context: Context, chunk: Chunk) -> CoverageInChunks:
     """Count what is in a chunk of a queue; what happens from one chunk to the next is counted in the end."""
-    tally = tally_coverage(columns, replace(context, timeline=_no_owners(context.timeline)))
+    tally = tally_coverage(
+        columns, replace(context, timeline=replace(context.timeline, ownership={}))
+    )
     ends = [
         (chunk.number, group, int(process[0]), int(process[-1]))
         for group, _, process in _orderly_calls(columns, context)
         if len(process)
     ]
     return CoverageInChunks(tally=tally, at_work=_worked_at(columns, context), ends=tuple(ends))
-
-
-def _no_owners(timeline: Timeline) -> Timeline:
-    return replace(timeline, ownership={})
 
 
 def conclude_coverage(state: CoverageInChunks, _columns: Columns, _context: Context) -> Tally:
@@ -128,11 +125,6 @@ def java_hash(text: str) -> int:
     for letter in text:
         code = (code * 31 + ord(letter)) & 0xFFFFFFFF
     return code
-
-
-def _rebalanced_at_work(columns: Columns, context: Context) -> int:
-    """How often a queue was taken from or given to a member while a listener of the group worked on it."""
-    return int(np.count_nonzero(_worked_at(columns, context)))
 
 
 def _worked_at(columns: Columns, context: Context) -> Mask:

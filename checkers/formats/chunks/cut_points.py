@@ -122,7 +122,7 @@ def clean_cut_points(profile: QueueProfile, owners: Owners) -> Mask:
         else:
             clean &= _before(times.last_call, times.first_call)
             if group in owners:
-                clean &= _before(times.last_end, _calls(times))
+                clean &= _before(times.last_end, times.first_call >> np.uint64(32))
                 clean &= _undivided(
                     times, kept_together(profile.ownership_runs[group], owners[group])
                 )
@@ -139,10 +139,6 @@ def _undivided(times: Times, pairs: Sequence[tuple[int, int]]) -> Mask:
         np.add.at(steps, later, -1)
     undivided: Mask = np.cumsum(steps[:-1]) == 0
     return undivided
-
-
-def _calls(times: Times) -> Indices:
-    return times.first_call >> np.uint64(32)
 
 
 def _before(last: Indices, first: Indices) -> Mask:

@@ -26,7 +26,7 @@ from staticfire.checkers.formats.columnar.op_values import (
 )
 from staticfire.checkers.formats.columnar.reader import ColumnarHistory
 from staticfire.checkers.formats.columnar.rows import from_table
-from staticfire.checkers.formats.columnar.schema import TOUCHES
+from staticfire.checkers.formats.columnar.schema import OPS, TOUCHES
 from staticfire.checkers.model.columns import UNKNOWN, Ints, MessageEvents, Names
 from staticfire.checkers.model.history import HistoryError, Op, Stamp
 from staticfire.checkers.op_kinds.catalogue import CONDENSED
@@ -104,7 +104,7 @@ def _windows(history: ColumnarHistory) -> Iterator[pa.Table]:
         table = history.op_table(part)
         for start in range(0, len(table), WINDOW):
             yield table.slice(start, WINDOW)
-    yield history.no_ops()  # so that a history of events only has its turn
+    yield OPS.empty_table()  # so that a history of events only has its turn
 
 
 def _far_ops(history: ColumnarHistory) -> Ints:

@@ -94,10 +94,6 @@ class ColumnarHistory:
             check_op_columns(table, self.folder / part.path)
         return table
 
-    def no_ops(self) -> pa.Table:
-        """An empty table of ops."""
-        return OPS.empty_table()
-
     def events(self) -> list[Op]:
         """The ops that touch no message, by index."""
         return read_events(self.folder, self.manifest)

@@ -9,6 +9,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 
 from staticfire.faults.errors import FaultError
 from staticfire.faults.linux.clock import PACKAGE as CLOCK_PACKAGE
@@ -218,7 +219,7 @@ async def survey(machine: LinuxMachine, folder: str) -> list[Capability]:
         if needs_root and not is_root:
             found.append(Capability(name=name, reason="needs root"))
             continue
-        found.append(_capability(name, await _reason(_bound(attempt, machine)), package))
+        found.append(_capability(name, await _reason(partial(attempt, machine)), package))
     clock = await _reason(lambda: _clock(machine, f"{folder}-clock"))
     found.append(_capability("libfaketime", clock, CLOCK_PACKAGE))
     if not is_root:
@@ -227,9 +228,3 @@ async def survey(machine: LinuxMachine, folder: str) -> list[Capability]:
         _disk(machine, f"{folder}-ext4", "ext4"), _disk(machine, f"{folder}-xfs", "xfs")
     )
     return [*found, *ext4, *xfs]
-
-
-def _bound(
-    attempt: Callable[[LinuxMachine], Awaitable[None]], machine: LinuxMachine
-) -> Callable[[], Awaitable[None]]:
-    return lambda: attempt(machine)
