@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from staticfire.faults.proxy.core.choices import choice
-from staticfire.faults.proxy.core.link_faults import ANY_END, Direction, LinkFault, LinkFaultKind
+from staticfire.faults.proxy.core.link_faults import (
+    ANY_END,
+    Direction,
+    LinkFault,
+    LinkFaultKind,
+    choice,
+)
 
 
 class LinkFaultControl(ABC):

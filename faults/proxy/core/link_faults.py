@@ -7,14 +7,24 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
+from typing import TypeVar
 
 from staticfire.faults.errors import FaultError
 
 ANY_END = "*"
+Choice = TypeVar("Choice", bound=StrEnum)
 
 
 class LinkFaultError(FaultError):
     """A fault of a link that cannot be: one sentence with the value and what is allowed."""
+
+
+def choice(kinds: type[Choice], what: str, value: str) -> Choice:
+    """The member of an enum; raises LinkFaultError for any other word."""
+    if value not in list(kinds):
+        allowed = ", ".join(kind.value for kind in kinds)
+        raise LinkFaultError(f"{what} is {value!r:.80}; allowed: {allowed}")
+    return kinds(value)
 
 
 class LinkFaultKind(StrEnum):

@@ -11,11 +11,10 @@ from typing import Self
 
 from staticfire.faults.errors import FaultError
 from staticfire.faults.proxy.core.address_map import AddressMap, View
-from staticfire.faults.proxy.core.choices import choice
 from staticfire.faults.proxy.core.flow import Pipe
 from staticfire.faults.proxy.core.frontends import COMMON_FRONTEND, Frontend, Listener, PortPlan
 from staticfire.faults.proxy.core.link_fault_control import LinkFaultControl
-from staticfire.faults.proxy.core.link_faults import Direction, LinkFault
+from staticfire.faults.proxy.core.link_faults import Direction, LinkFault, choice
 from staticfire.faults.proxy.core.proxied_connection import ProxiedConnection
 from staticfire.faults.proxy.core.servers import Server, ServerKind
 from staticfire.faults.proxy.core.status import LinkStatus, Totals

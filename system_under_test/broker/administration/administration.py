@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from staticfire.system_under_test.broker.administration.handlers import make_admin_handlers
+from staticfire.system_under_test.broker.administration.config_requests import ConfigRequests
+from staticfire.system_under_test.broker.administration.consumers_requests import ConsumerRequests
+from staticfire.system_under_test.broker.administration.groups_requests import GroupRequests
 from staticfire.system_under_test.broker.administration.live_config import LiveConfig
+from staticfire.system_under_test.broker.administration.offsets_requests import OffsetRequests
 from staticfire.system_under_test.broker.administration.parts import AdminParts, Figures, OfTopics
+from staticfire.system_under_test.broker.administration.queue_entries import QueueEntryRequests
+from staticfire.system_under_test.broker.administration.relays import RelayRequests
+from staticfire.system_under_test.broker.administration.statistics_requests import (
+    StatisticsRequests,
+)
+from staticfire.system_under_test.broker.administration.topics_requests import TopicRequests
 from staticfire.system_under_test.broker.clients.clients import Clients
 from staticfire.system_under_test.broker.clients.queue_locks import QueueLocks
 from staticfire.system_under_test.broker.config import BrokerConfig
@@ -95,8 +104,18 @@ class Administration:
         )
 
     def handlers(self) -> dict[int, Handler]:
-        """Handlers by request code."""
-        return make_admin_handlers(self._parts)
+        """Handlers by request code (RocketMQ, AdminBrokerProcessor)."""
+        parts = self._parts
+        return {
+            **TopicRequests(parts).handlers(),
+            **GroupRequests(parts).handlers(),
+            **OffsetRequests(parts).handlers(),
+            **QueueEntryRequests(parts).handlers(),
+            **ConsumerRequests(parts).handlers(),
+            **ConfigRequests(parts).handlers(),
+            **StatisticsRequests(parts, started_at_ms=parts.clock.wall_ms()).handlers(),
+            **RelayRequests(parts).handlers(),
+        }
 
     def start(self, schedule: Schedule) -> None:
         """Begin to take samples and to look for what is overdue."""

@@ -9,11 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from staticfire.system_under_test.broker.delivery.clock_steps import (
-    NS_PER_MS,
-    TOLERANCE_MS,
-    ClockSteps,
-)
 from staticfire.system_under_test.broker.delivery.safe_progress import SafeProgress
 from staticfire.system_under_test.broker.metadata.topic_redirection import real_destination
 from staticfire.system_under_test.broker.metadata.topics import HALF_TOPIC
@@ -26,12 +21,35 @@ from staticfire.system_under_test.store.delay_levels import SCHEDULE_TOPIC
 from staticfire.system_under_test.store.queues.consume_queue import Entry
 from staticfire.system_under_test.store.results import PutStatus
 
+TOLERANCE_MS = 50  # of the wall clock: a smaller difference is rounding, or slewing
+NS_PER_MS = 1_000_000
 RETRY_MS = 100  # RocketMQ, DELAY_FOR_A_WHILE
 LOOK_INTERVAL_MAX_MS = 1_000  # the wall clock may step meanwhile
 DELIVERED_AT_ONCE_MAX = 64  # messages of one level in one look: others want to be served, too
 
 # Time to wait for a message, given when it seems due, from now on, and the delay of its level (all ms).
 RemainingTime = Callable[[int, int], int]
+
+
+class ClockSteps:
+    """Measures by the monotonic clock how far the wall clock has jumped between two looks."""
+
+    __slots__ = ("_ahead_ms", "_clock")
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._ahead_ms = self._difference_ms()
+
+    def _difference_ms(self) -> int:
+        return self._clock.wall_ms() - self._clock.monotonic_ns() // NS_PER_MS
+
+    def take_step_ms(self) -> int:
+        """Milliseconds by which the clock was set forward (or back, below 0) since the last call; mostly 0."""
+        step_ms = self._difference_ms() - self._ahead_ms
+        if abs(step_ms) <= TOLERANCE_MS:
+            return 0
+        self._ahead_ms += step_ms
+        return step_ms
 
 
 def never_early(remaining_ms: int, delay_ms: int) -> int:
