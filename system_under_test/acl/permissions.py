@@ -87,8 +87,7 @@ def needs_of(request: RemotingCommand, topic_at: TopicAt) -> list[Need]:
 
     There, every account may read any message by its offset, end the transactions of others and lock their queues.
 
-    Raises:
-        ValueError: the request cannot be read, or no message begins at the offset that it names.
+    Raises ValueError: the request cannot be read, or no message begins at the offset that it names.
     """
     return needs_in_rocketmq(request, topic_at) + _listed(_further_needs(request, topic_at))
 

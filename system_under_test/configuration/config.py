@@ -59,11 +59,7 @@ class Settings:
 
 
 def read_settings(text: str, known: Mapping[str, Property]) -> Settings:
-    """Fields from the text of a `.properties` file.
-
-    Raises:
-        ConfigError: a known property has a bad value.
-    """
+    """Fields from the text of a `.properties` file. Raises ConfigError: a known property has a bad value."""
     fields: dict[str, object] = {}
     unknown = []
     for key, value in parse_properties(text).items():

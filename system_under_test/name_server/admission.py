@@ -32,8 +32,7 @@ class Admission:
         Args:
             host: where the connection comes from. It must be listed, and the address that the broker registers, too.
 
-        Raises:
-            ValueError: the request does not say which broker it is of.
+        Raises ValueError: the request does not say which broker it is of.
         """
         if request.code not in BROKER_CODES:
             return None

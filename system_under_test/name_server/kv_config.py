@@ -23,8 +23,7 @@ class KvConfig:
     def load(self) -> None:
         """Read the file; a missing one is an empty table.
 
-        Raises:
-            StoreError: there is a file, but it cannot be used (RocketMQ would start empty and overwrite it).
+        Raises StoreError: there is a file, but it cannot be used (RocketMQ would start empty and overwrite it).
         """
         saved = (self._file.load() or {}).get("configTable")
         self._table = {}

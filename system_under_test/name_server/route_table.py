@@ -119,8 +119,7 @@ class RouteTable:
     ) -> MasterAddresses:
         """Take in a registration; the answer is for slaves.
 
-        Raises:
-            ValueError: the tables would be too large; nothing has changed.
+        Raises ValueError: the tables would be too large; nothing has changed.
         """
         self._check(registration)
         identity = registration.identity

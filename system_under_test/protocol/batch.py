@@ -48,11 +48,7 @@ def _encode(entry: BatchEntry) -> bytes:
 
 
 def decode_batch(data: bytes) -> Iterator[BatchEntry]:
-    """The messages of a batch, in order.
-
-    Raises:
-        RecordError: the lengths do not agree, or properties are not text.
-    """
+    """The messages of a batch, in order. Raises RecordError: the lengths do not agree, or properties are not text."""
     position = 0
     while position < len(data):
         entry, position = _decode(data, position)

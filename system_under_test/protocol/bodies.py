@@ -160,8 +160,7 @@ class RegisterBrokerBody(JsonBody):
     def decode(cls, body: bytes, *, compressed: bool, version: int) -> Self:
         """Read a registration as a broker of the given version sends it; no body is an empty table.
 
-        Raises:
-            BodyError: the body is not what it must be.
+        Raises BodyError: the body is not what it must be.
         """
         return cls.from_json(cls.read(body, compressed=compressed, version=version))
 

@@ -154,8 +154,7 @@ def _encode_entry(key: str, value: str) -> tuple[bytes, bytes, bytes, bytes]:
 def decode_command(frame: bytes) -> RemotingCommand:
     """Decode a frame without its length field. Values of the custom header become text.
 
-    Raises:
-        RemoteProtocolError: the header is cut off, of an unknown kind or malformed.
+    Raises RemoteProtocolError: the header is cut off, of an unknown kind or malformed.
     """
     if len(frame) < 4:
         raise RemoteProtocolError(f"frame is {len(frame)} bytes; at least 4 are needed")

@@ -33,8 +33,7 @@ class FrameDecoder:
     def feed(self, data: bytes) -> list[bytes]:
         """Add what was received and return the frames that are complete now.
 
-        Raises:
-            RemoteProtocolError: a length is below 4 or above the limit.
+        Raises RemoteProtocolError: a length is below 4 or above the limit.
         """
         buffer: bytes | bytearray = data
         if self._buffer:  # mostly nothing is left over: whole frames are copied once

@@ -48,8 +48,7 @@ class Header:
     def from_ext(cls, ext: Mapping[str, str]) -> Self:
         """Read a header; fields that it does not know are ignored.
 
-        Raises:
-            HeaderError: a required field is missing, or a number is none or does not fit.
+        Raises HeaderError: a required field is missing, or a number is none or does not fit.
         """
         header: object = cls
         return _read(cls, _header_fields(header).by_name, ext)

@@ -55,8 +55,7 @@ class JsonBody:
     def from_json(cls, document: object) -> Self:
         """Read a document; properties that the class does not know are ignored, null counts as missing.
 
-        Raises:
-            BodyError: it is no object, a required property is missing, or a value is not what it must be.
+        Raises BodyError: it is no object, a required property is missing, or a value is not what it must be.
         """
         if not isinstance(document, dict):
             raise BodyError(f"{cls.__name__}: {document!r:.80} is not an object")

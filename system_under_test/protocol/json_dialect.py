@@ -39,19 +39,14 @@ def dumps(value: object) -> bytes:
 
 
 def loads(text: bytes | str) -> Any:
-    """Read standard JSON or the dialect, of any size.
-
-    Raises:
-        BodyError: it is neither.
-    """
+    """Read standard JSON or the dialect, of any size. Raises BodyError: it is neither."""
     return _read(text, EXPANSION_MAX)
 
 
 def loads_request(text: bytes | str) -> Any:
     """Like `loads`, for what any peer may send: the work that it takes is bounded.
 
-    Raises:
-        BodyError: it is no JSON, has more than REQUEST_SIZE_MAX bytes, or more than REQUEST_ELEMENTS_MAX elements.
+    Raises BodyError: it is no JSON, has more than REQUEST_SIZE_MAX bytes, or more than REQUEST_ELEMENTS_MAX elements.
     """
     elements = _check_size(text, REQUEST_SIZE_MAX, REQUEST_ELEMENTS_MAX)
     return _read(text, REQUEST_ELEMENTS_MAX - elements)

@@ -89,8 +89,7 @@ def body_checksum(body: Buffer) -> int:
 def encode_record(message: Message) -> bytearray:
     """The record, with the offsets and the store timestamp of `message`; patch_record sets them later.
 
-    Raises:
-        RecordError: topic or properties are too long, or a property holds a control character of the format.
+    Raises RecordError: topic or properties are too long, or a property holds a control character of the format.
     """
     topic = _topic_field(message.topic)
     if message.property_text is None:
@@ -153,8 +152,7 @@ def patch_record(
 def decode_record(buffer: Buffer, position: int = 0, *, check_crc: bool = False) -> Message:
     """Decode the record at `position`.
 
-    Raises:
-        RecordError: cut off, of another magic, with lengths that do not agree, or (if asked) a wrong checksum.
+    Raises RecordError: cut off, of another magic, with lengths that do not agree, or (if asked) a wrong checksum.
     """
     try:
         return _decode(buffer, position, check_crc)
@@ -265,8 +263,7 @@ class RecordHead:
 def scan_header(buffer: Buffer, position: int) -> RecordHead:
     """Size and kind of the record or blank at `position`.
 
-    Raises:
-        RecordError: neither is there, or it does not fit into the buffer.
+    Raises RecordError: neither is there, or it does not fit into the buffer.
     """
     if len(buffer) - position < 8:
         raise RecordError(f"{len(buffer) - position} bytes at {position}; a record has at least 8")
@@ -343,8 +340,7 @@ def _encode_text(text: str) -> bytes:
 def decode_properties(data: bytes | str) -> dict[str, str]:
     """Entries without a name or a value are dropped; of equal names the last wins.
 
-    Raises:
-        RecordError: the bytes are not UTF-8.
+    Raises RecordError: the bytes are not UTF-8.
     """
     try:
         text = data if isinstance(data, str) else data.decode()

@@ -50,8 +50,7 @@ def _check_count(what: str, count: int, count_max: int) -> None:
 def read_compressed_registration(body: bytes) -> dict[str, object]:
     """The document that the body would have been without compression.
 
-    Raises:
-        BodyError: it is no whole zlib stream, inflates too far, lists too much, or holds something else.
+    Raises BodyError: it is no whole zlib stream, inflates too far, lists too much, or holds something else.
     """
     data = _inflate(body)
     version, position = _take(data, 0)

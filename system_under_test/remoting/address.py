@@ -4,11 +4,7 @@ from __future__ import annotations
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """Split `host:port`; an IPv6 host stands in brackets.
-
-    Raises:
-        ValueError: one sentence that names the text.
-    """
+    """Split `host:port`; an IPv6 host stands in brackets. Raises ValueError: one sentence that names the text."""
     host, colon, port_text = text.rpartition(":")
     port = int(port_text) if port_text.isascii() and port_text.isdigit() else -1
     host = host.removeprefix("[").removesuffix("]")

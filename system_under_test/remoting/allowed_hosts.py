@@ -14,8 +14,7 @@ SHOWN_MAX = 100  # characters of a name in a log or an answer
 class AllowedHosts:
     """The hosts of entries such as "10.0.0.7" and "10.0.1.0/24"; without entries, every host.
 
-    Raises:
-        ValueError: an entry is neither an address nor a block.
+    Raises ValueError: an entry is neither an address nor a block.
     """
 
     def __init__(self, entries: Iterable[str]) -> None:

@@ -21,11 +21,7 @@ class DelayLevels(tuple[int, ...]):
 
 
 def parse_delay_levels(text: str) -> DelayLevels:
-    """The levels of text like `1s 5s 10s 1m 2h`.
-
-    Raises:
-        ValueError: a level is none; the text says what is allowed.
-    """
+    """The levels of text like `1s 5s 10s 1m 2h`. Raises ValueError: a level is none; the text says what is allowed."""
     levels = []
     for part in text.split():
         match = _LEVEL.fullmatch(part)

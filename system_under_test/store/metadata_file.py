@@ -28,8 +28,7 @@ class MetadataFile:
     def load(self) -> dict[str, Any] | None:
         """Return the object, or that of the backup; None if neither file exists.
 
-        Raises:
-            StoreError: there is a file, but neither it nor the backup holds a JSON object.
+        Raises StoreError: there is a file, but neither it nor the backup holds a JSON object.
         """
         problems = []
         for path in (self.path, f"{self.path}.bak"):

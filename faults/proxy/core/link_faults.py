@@ -51,8 +51,7 @@ class LinkFault:
     `bytes`: that came later because of it, or not at all; `pieces`: of how many frames, chunks or ends they were.
     `connections`: that were cut or refused, or accepted without being served.
 
-    Raises:
-        LinkFaultError: a value that the kind does not allow.
+    Raises LinkFaultError: a value that the kind does not allow.
     """
 
     number: int

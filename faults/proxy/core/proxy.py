@@ -57,8 +57,7 @@ class Proxy(LinkFaultControl):
         seed: of the jitter.
         on_event: gets sentences for people.
 
-    Raises:
-        ProxyError: an option.
+    Raises ProxyError: an option.
     """
 
     def __init__(

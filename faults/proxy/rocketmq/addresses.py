@@ -24,11 +24,7 @@ class Address(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read `host:port`; an IPv6 host stands in brackets.
-
-        Raises:
-            AddressError: it is something else.
-        """
+        """Read `host:port`; an IPv6 host stands in brackets. Raises AddressError: it is something else."""
         host, colon, port = text.rpartition(":")
         host = host.removeprefix("[").removesuffix("]")
         if not colon or not host or not (port.isascii() and port.isdigit() and len(port) <= 5):

@@ -24,11 +24,7 @@ class ConfigRequests:
         }
 
     def update(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-        """Change options. No body changes nothing.
-
-        Raises:
-            OSError: the configuration file could not be rewritten.
-        """
+        """Change options. No body changes nothing. Raises OSError: the configuration file could not be rewritten."""
         if not request.body:
             return answer_ok(request)
         try:

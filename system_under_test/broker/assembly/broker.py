@@ -48,8 +48,7 @@ class Broker:
     def open(self) -> None:
         """Recover the store and load the metadata.
 
-        Raises:
-            StoreError: they cannot be opened, in one sentence; then nothing of them stays open.
+        Raises StoreError: they cannot be opened, in one sentence; then nothing of them stays open.
         """
         self._parts.access.load()
         report = self._parts.engine.open()

@@ -44,8 +44,7 @@ class ClientRequests:
     def heartbeat(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
         """Register the clients of a connection; create what their groups need.
 
-        Raises:
-            ValueError: the heartbeat lists too much; nothing has changed.
+        Raises ValueError: the heartbeat lists too much; nothing has changed.
         """
         heartbeat = HeartbeatData.from_json(json_dialect.loads_request(request.body))
         self._clients.check(connection, heartbeat)

@@ -94,8 +94,7 @@ class SendBackProcessor:
     def handle(self, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
         """Store the copy; the answer comes when it is safe, unless it is a refusal.
 
-        Raises:
-            HeaderError: a header field is missing or malformed.
+        Raises HeaderError: a header field is missing or malformed.
         """
         header = ConsumerSendMsgBackHeader.from_ext(request.ext_fields)
         try:

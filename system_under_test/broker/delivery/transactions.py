@@ -62,8 +62,7 @@ class TransactionRequests:
     def end(self, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
         """Commit or roll back. An unknown outcome is not answered: the check will ask again.
 
-        Raises:
-            HeaderError: a header field is missing or malformed.
+        Raises HeaderError: a header field is missing or malformed.
         """
         header = EndTransactionHeader.from_ext(request.ext_fields)
         if header.commit_or_rollback not in (UNKNOWN, TRANSACTION_COMMIT, TRANSACTION_ROLLBACK):

@@ -215,11 +215,7 @@ class OffsetsFile:
 
 
 def offset_table_from_json(document: Mapping[str, object]) -> OffsetTable:
-    """Read `{"offsetTable": {"topic@group": {queueId: offset}}}`.
-
-    Raises:
-        ValueError: the document has another shape.
-    """
+    """Read `{"offsetTable": {"topic@group": {queueId: offset}}}`. Raises ValueError: the document has another shape."""
     table = document.get("offsetTable", {})
     if not isinstance(table, Mapping):
         raise ValueError(f"offsetTable is {type(table).__name__}, not an object")  # noqa: TRY004

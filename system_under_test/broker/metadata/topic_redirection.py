@@ -47,8 +47,7 @@ class TopicRedirection:
     def divert(self, message: Message) -> None:
         """A message with a DELAY or TRAN_MSG property, or with transaction bits; WAIT is still among its properties.
 
-        Raises:
-            SendRefused: it cannot be stored anywhere.
+        Raises SendRefused: it cannot be stored anywhere.
         """
         try:
             level = delay_level(message.properties)
@@ -84,8 +83,7 @@ class TopicRedirection:
     def dead_letter(self, message: Message, group: str) -> None:
         """A message to a retry topic that has been tried often enough: at once, whatever delay it asks for.
 
-        Raises:
-            SendRefused: its topic cannot be made durable.
+        Raises SendRefused: its topic cannot be made durable.
         """
         topic = DEAD_LETTER_PREFIX + group
         if self._topics.get(topic) is None:

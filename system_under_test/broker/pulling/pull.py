@@ -85,11 +85,7 @@ class PullProcessor:
         self._reports = reports
 
     def handle(self, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
-        """Answer a pull, or hold it and return None.
-
-        Raises:
-            HeaderError: a header field is missing or malformed.
-        """
+        """Answer a pull, or hold it and return None. Raises HeaderError: a header field is missing or malformed."""
         began_ns = self._now_ns()
         header = PullMessageHeader.from_ext(request.ext_fields)
         try:

@@ -27,8 +27,7 @@ CHARACTER_SIZE_MAX = 4  # bytes
 def parts_of(batch: Message) -> Iterator[list[Message]]:
     """The messages of a batch, each with the properties of the batch behind its own; WAIT stays (RocketMQ).
 
-    Raises:
-        SendRefused: the batch is malformed or empty, or too large. What came before it is sound.
+    Raises SendRefused: the batch is malformed or empty, or too large. What came before it is sound.
     """
     part: list[Message] = []
     weight = count = 0

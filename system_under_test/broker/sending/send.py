@@ -124,8 +124,7 @@ class SendProcessor:
     def handle(self, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
         """Store the message or the batch of a request; the answer comes later unless it is a refusal.
 
-        Raises:
-            HeaderError: a header field is missing or malformed.
+        Raises HeaderError: a header field is missing or malformed.
         """
         try:
             header, message = self.read(connection, request)

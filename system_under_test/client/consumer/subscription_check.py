@@ -23,8 +23,7 @@ async def check_subscriptions(
 ) -> None:
     """Have brokers look at the expressions that are not tags; if none answers now, that says nothing against them.
 
-    Raises:
-        BrokerRefused: a broker does not take one.
+    Raises BrokerRefused: a broker does not take one.
     """
     for subscription in subscriptions:
         if subscription.expression_type != TAG:

@@ -85,8 +85,7 @@ class OffsetStore:
     async def start_offset(self, queue: MessageQueue, consume_from: ConsumeFrom) -> int:
         """Where to start: at the stored offset, or if there is certainly none, where `consume_from` says.
 
-        Raises:
-            OffsetUnknown: an error, whatever it was (RocketMQ took it for "none": issue #1825).
+        Raises OffsetUnknown: an error, whatever it was (RocketMQ took it for "none": issue #1825).
         """
         try:
             stored = await self.stored(queue)
@@ -111,8 +110,7 @@ class OffsetStore:
     async def stored(self, queue: MessageQueue) -> int | None:
         """The group's offset; None if the broker says that there is none.
 
-        Raises:
-            BrokerRefused, BrokerNotAvailable, RemotingError: it cannot be known now.
+        Raises BrokerRefused, BrokerNotAvailable, RemotingError: it cannot be known now.
         """
         header = QueryConsumerOffsetHeader(
             consumer_group=self._group, topic=queue.topic, queue_id=queue.queue_id

@@ -136,8 +136,7 @@ class Producer:
         With `queue` there is one attempt, to that queue; otherwise other brokers are tried within the time allowed.
         A property DELAY, 1 to 18, has the message delivered later; TAGS is its tag.
 
-        Raises:
-            SendFailed: see there for what may have been stored nevertheless.
+        Raises SendFailed: see there for what may have been stored nevertheless.
         """
         self._sender.identify(message)
         return await self._sender.send(message, queue, self._sender.begin(timeout_s))
@@ -147,8 +146,7 @@ class Producer:
 
         RocketMQ: send(message, SelectMessageQueueByHash, key). See ordered_queues for what a lost broker changes.
 
-        Raises:
-            SendFailed: see there for what may have been stored nevertheless.
+        Raises SendFailed: see there for what may have been stored nevertheless.
         """
         message.properties[SHARDING_KEY] = sharding_key
         self._sender.identify(message)
@@ -159,8 +157,7 @@ class Producer:
     async def send_batch(self, messages: Sequence[Message]) -> list[SendResult]:
         """Store messages of one topic in one queue, with one request (RocketMQ: send(Collection)).
 
-        Raises:
-            SendFailed: see there for what may have been stored nevertheless; nothing if they cannot be a batch.
+        Raises SendFailed: see there for what may have been stored nevertheless; nothing if they cannot be a batch.
         """
         if reason := why_no_batch(messages):
             raise SendFailed(reason, definite=True, code=None, attempts=0)
@@ -176,11 +173,7 @@ class Producer:
         return split_result(messages, result, progress)
 
     async def send_one_way(self, message: Message) -> None:
-        """Send one message one way: no answer says whether it was stored.
-
-        Raises:
-            SendFailed: nothing was sent.
-        """
+        """Send one message one way: no answer says whether it was stored. Raises SendFailed: nothing was sent."""
         sender = self._sender
         sender.identify(message)
         progress = sender.begin()
@@ -199,8 +192,7 @@ class Producer:
     def send_async(self, message: Message, done: Done) -> None:
         """Send one message; `done` is called once, now or later, with the SendResult or with SendFailed.
 
-        Raises:
-            SendFailed: too many messages are under way; nothing was sent, and `done` is not called.
+        Raises SendFailed: too many messages are under way; nothing was sent, and `done` is not called.
         """
         self._async_sends.begin(message, done)
 

@@ -56,8 +56,7 @@ class NameServers:
     async def route(self, topic: str) -> dict[str, BrokerRoute] | None:
         """What the servers know about a topic; None if those that answered do not know it.
 
-        Raises:
-            NoNameServer: none answered within ANSWER_TIMEOUT_S.
+        Raises NoNameServer: none answered within ANSWER_TIMEOUT_S.
         """
         asked = self._ask_all(topic)
         answers = list(asked.values())

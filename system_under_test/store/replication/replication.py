@@ -82,8 +82,7 @@ class ReplicaSender:
     def receive(self, data: bytes) -> bool:
         """Take report bytes; return whether the acknowledged offset has advanced.
 
-        Raises:
-            ReplicationError: a negative offset, or an acknowledgement of bytes that this log does not have.
+        Raises ReplicationError: a negative offset, or an acknowledgement of bytes that this log does not have.
         """
         self._input += data
         reports = self._take_reports()

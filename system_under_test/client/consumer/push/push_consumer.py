@@ -143,8 +143,7 @@ class PushConsumer:
     async def start(self) -> None:
         """Join the group; consumption begins as soon as a name server and a broker answer.
 
-        Raises:
-            BrokerRefused: a broker does not take an expression of type SQL92.
+        Raises BrokerRefused: a broker does not take an expression of type SQL92.
         """
         self._started_at_ms = self._env.clock.wall_ms()
         self._client.start()
