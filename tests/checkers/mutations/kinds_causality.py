@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from random import Random
-
-from tests.checkers.mutations.draft import Draft
 from tests.checkers.mutations.events import Delivery
 from tests.checkers.mutations.kinds import KINDS
-from tests.checkers.mutations.model import Run, S, Site, choose, without
+from tests.checkers.mutations.model import NoSuchSite, S, without
 from tests.checkers.mutations.pick import is_normal
+from tests.checkers.mutations.planting import Planting
 
 
 @KINDS.mutation(
@@ -16,7 +14,8 @@ from tests.checkers.mutations.pick import is_normal
     "one message is delivered before its send began",
     workloads=without("delayed", "transactional", "reservations", "ordered", "broadcast"),
 )
-def delivered_before_sent(run: Run, rng: Random, site: Site) -> Run:
+def delivered_before_sent(draft: Planting) -> None:
+    run = draft.run
     last: dict[tuple[str, str, str, int], Delivery] = {}
     free: list[tuple[Delivery, int]] = []
     for d in run.deliveries:
@@ -30,26 +29,24 @@ def delivered_before_sent(run: Run, rng: Random, site: Site) -> Run:
         ):
             free.append((d, (before.time_ns + begin_ns) // 2))
         last[d.group, *d.place] = d
-    found = choose(
-        rng,
+    found = draft.choose(
         free,
         lambda pair: (
             is_normal(run, pair[0])
             and len(run.by_key[pair[0].key]) == 1
-            and run.is_at(site, pair[1], pair[0].time_ns)
+            and draft.is_here(pair[1], pair[0].time_ns)
         ),
     )
-    draft = Draft(run)
     draft.move_deliveries([found[0]], found[1])
-    return draft.finish()
 
 
 @KINDS.mutation("delivered_before_send", "every message is delivered before its send began")
-def all_delivered_before_sent(run: Run, rng: Random, site: Site) -> Run | None:
-    if (site == "fault" and not run.facts.faults) or (site == "rest" and run.facts.faults):
-        return None
-    draft = Draft(run)
-    by_ns = rng.choice((1, 2, 3)) * S
+def all_delivered_before_sent(draft: Planting) -> None:
+    if (draft.site == "fault" and not draft.run.facts.faults) or (
+        draft.site == "rest" and draft.run.facts.faults
+    ):
+        raise NoSuchSite
+    by_ns = draft.rng.choice((1, 2, 3)) * S
     for at, op in draft.ops():
         if op.f in ("send", "send_many") and op.process < 90_000:
             draft.replace(at, time_ns=op.time_ns + by_ns)
@@ -57,4 +54,3 @@ def all_delivered_before_sent(run: Run, rng: Random, site: Site) -> Run | None:
         {**seen, "time_ns": seen["time_ns"] + by_ns} if seen["kind"] == "ack_durability" else seen
         for seen in draft.observations
     ]
-    return draft.finish()

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from random import Random
-
-from tests.checkers.mutations.draft import Draft
 from tests.checkers.mutations.kinds import KINDS
-from tests.checkers.mutations.model import Run, S, Site, choose
-from tests.checkers.mutations.pick import is_delivered_once, pick_sent
+from tests.checkers.mutations.model import NoSuchSite, S
+from tests.checkers.mutations.pick import is_delivered_once
+from tests.checkers.mutations.planting import Planting
 
 POWER = ("power_cut", "cluster_power")
 
@@ -17,7 +15,8 @@ POWER = ("power_cut", "cluster_power")
     "a power cut takes a message, and not what was acknowledged after it by the same broker",
     workloads=("queue", "filtered", "batch", "rebalance", "ordered"),
 )
-def power_cut_leaves_hole(run: Run, rng: Random, site: Site) -> Run | None:
+def power_cut_leaves_hole(draft: Planting) -> None:
+    run = draft.run
     cuts = [
         (fault.fired_ns, name)
         for fault in run.bitten()
@@ -26,9 +25,9 @@ def power_cut_leaves_hole(run: Run, rng: Random, site: Site) -> Run | None:
         and fault.fired_ns is not None
         and set(nodes) & set(fault.targets)
     ]
-    if site != "fault" or not cuts:
-        return None
-    cut_ns, broker = rng.choice(cuts)
+    if draft.site != "fault" or not cuts:
+        raise NoSuchSite
+    cut_ns, broker = draft.rng.choice(cuts)
     before = [
         sent
         for sent in run.sends.values()
@@ -38,41 +37,38 @@ def power_cut_leaves_hole(run: Run, rng: Random, site: Site) -> Run | None:
         and sent.time_ns < cut_ns
     ]
     if len(before) < 30:
-        return None
+        raise NoSuchSite
     before.sort(key=lambda sent: sent.physical)
-    gone = choose(rng, before[-30:-10], lambda sent: is_delivered_once(run, sent.key))
+    gone = draft.choose(before[-30:-10], lambda sent: is_delivered_once(run, sent.key))
     survivors = [sent for sent in before[-10:] if run.by_key.get(sent.key)]
     if gone is None or not survivors:
-        return None
-    draft = Draft(run)
+        raise NoSuchSite
     draft.drop_deliveries(run.by_key[gone.key])
     draft.look_up(gone.key, lambda row: [*row[:3], False, False, False])
-    return draft.finish()
 
 
 @KINDS.mutation("torn_answer", "a broker answers a look-up with a record that is none")
-def torn_answer(run: Run, rng: Random, site: Site) -> Run | None:
-    sent = pick_sent(run, rng, site, lambda s: s.type == "ok" and s.offset >= 0)
+def torn_answer(draft: Planting) -> None:
+    sent = draft.pick_sent(lambda s: s.type == "ok" and s.offset >= 0)
     found = [
         (op, row)
-        for op in run.ops
+        for op in draft.run.ops
         if op.f == "look_up"
         for row in op.value["messages"]
         if sent is not None and row[0] == sent.key
     ]
     if not found:
-        return None
+        raise NoSuchSite
     op, row = found[0]
-    draft = Draft(run)
     draft.alter(op.index, torn=[[*row[:3], "the sizes of a record do not add up"]])
-    return draft.finish()
 
 
 @KINDS.mutation(
     "slow_failover",
     "a consumer that starts while one of two name servers is broken gets its first queue 20 s late",
 )
-def slow_failover(run: Run, rng: Random, site: Site) -> Run | None:
+def slow_failover(draft: Planting) -> None:
+    run = draft.run
     broken = [
         fault
         for fault in run.bitten()
@@ -88,13 +84,10 @@ def slow_failover(run: Run, rng: Random, site: Site) -> Run | None:
         and op.process == member.process
         and op.time_ns - member.begin_ns < 5 * S
     ]
-    found = choose(
-        rng,
+    found = draft.choose(
         firsts,
         lambda pair: any(f.fired_ns < pair[0].begin_ns < f.healed_ns - S for f in broken),  # type: ignore[operator]
     )
-    if site != "fault":
-        return None
-    draft = Draft(run)
+    if draft.site != "fault":
+        raise NoSuchSite
     draft.shift_after(found[1].time_ns - 1, 20 * S)
-    return draft.finish()

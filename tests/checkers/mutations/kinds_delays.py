@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from random import Random
 
-from tests.checkers.mutations.draft import Draft
 from tests.checkers.mutations.events import Delivery
 from tests.checkers.mutations.kinds import KINDS
-from tests.checkers.mutations.model import MS, Run, S, Site
+from tests.checkers.mutations.model import MS, Run, S
 from tests.checkers.mutations.pick import (
     is_normal,
     keeps_queue,
     may_be_destroyed,
     nodes_of,
-    pick_single,
 )
+from tests.checkers.mutations.planting import Planting
 
 DELAYED = ("delayed", "reservations")
 
@@ -28,42 +26,36 @@ def _delay_ns(run: Run, key: str) -> int:
 @KINDS.mutation(
     "early_delivery", "a delayed message is delivered half way to when it is due", workloads=DELAYED
 )
-def delivered_too_early(run: Run, rng: Random, site: Site) -> Run:
-    like = pick_single(run, rng, site, lambda d: d.alone and _delay_ns(run, d.key) >= S)
-    sent = run.sends[like.key]
-    draft = Draft(run)
+def delivered_too_early(draft: Planting) -> None:
+    like = draft.pick_single(lambda d: d.alone and _delay_ns(draft.run, d.key) >= S)
+    sent = draft.run.sends[like.key]
     draft.move_deliveries([like], sent.time_ns + (like.time_ns - sent.time_ns) // 2)
-    return draft.finish()
 
 
 @KINDS.mutation(
     "early_delivery", "a delayed message is delivered 0.3 s before it is due", workloads=DELAYED
 )
-def delivered_slightly_early(run: Run, rng: Random, site: Site) -> Run:
-    like = pick_single(run, rng, site, lambda d: d.alone and _delay_ns(run, d.key) >= S)
-    draft = Draft(run)
+def delivered_slightly_early(draft: Planting) -> None:
+    run = draft.run
+    like = draft.pick_single(lambda d: d.alone and _delay_ns(run, d.key) >= S)
     draft.move_deliveries(
         [like], run.sends[like.key].begin_ns + _delay_ns(run, like.key) - 300 * MS
     )
-    return draft.finish()
 
 
 @KINDS.mutation(
     "early_delivery", "a delayed message is delivered 1 ms before it is due", workloads=DELAYED
 )
-def delivered_a_millisecond_early(run: Run, rng: Random, site: Site) -> Run:
-    like = pick_single(run, rng, site, lambda d: d.alone and _delay_ns(run, d.key) >= S)
-    draft = Draft(run)
+def delivered_a_millisecond_early(draft: Planting) -> None:
+    run = draft.run
+    like = draft.pick_single(lambda d: d.alone and _delay_ns(run, d.key) >= S)
     draft.move_deliveries([like], run.sends[like.key].begin_ns + _delay_ns(run, like.key) - MS)
-    return draft.finish()
 
 
 @KINDS.mutation("late_delivery", "a delayed message comes 12 s after it was due", workloads=DELAYED)
-def delivered_late(run: Run, rng: Random, site: Site) -> Run:
-    like = pick_single(
-        run,
-        rng,
-        site,
+def delivered_late(draft: Planting) -> None:
+    run = draft.run
+    like = draft.pick_single(
         lambda d: (
             d.alone
             and _delay_ns(run, d.key) >= S
@@ -71,12 +63,10 @@ def delivered_late(run: Run, rng: Random, site: Site) -> Run:
             and not run.is_explained(
                 run.sends[d.key].begin_ns, d.time_ns + 12 * S, nodes_of(run, d), 20
             )
-        ),
+        )
     )
-    draft = Draft(run)
     draft.move_deliveries([like], like.time_ns + 12 * S)
     draft.clip_commits(like.group, like.place, like.offset, like.begin_ns, like.time_ns + 12 * S)
-    return draft.finish()
 
 
 @KINDS.mutation(
@@ -84,22 +74,18 @@ def delivered_late(run: Run, rng: Random, site: Site) -> Run:
     "a delayed message comes 20 s after it was due, while others of its queue come at once",
     workloads=DELAYED,
 )
-def delivered_late_beside_others(run: Run, rng: Random, site: Site) -> Run:
-    like = pick_single(
-        run,
-        rng,
-        site,
+def delivered_late_beside_others(draft: Planting) -> None:
+    run = draft.run
+    like = draft.pick_single(
         lambda d: (
             d.alone
             and _delay_ns(run, d.key) >= S
             and keeps_queue(run, d, d.time_ns + 20 * S)
             and _others_come(run, d, 20 * S)
-        ),
+        )
     )
-    draft = Draft(run)
     draft.move_deliveries([like], like.time_ns + 20 * S)
     draft.clip_commits(like.group, like.place, like.offset, like.begin_ns, like.time_ns + 20 * S)
-    return draft.finish()
 
 
 def _others_come(run: Run, delivery: Delivery, span_ns: int) -> bool:
@@ -116,18 +102,14 @@ def _others_come(run: Run, delivery: Delivery, span_ns: int) -> bool:
 
 
 @KINDS.mutation("lost", "a delayed message never comes", workloads=DELAYED)
-def delayed_never_comes(run: Run, rng: Random, site: Site) -> Run:
-    like = pick_single(
-        run,
-        rng,
-        site,
+def delayed_never_comes(draft: Planting) -> None:
+    run = draft.run
+    like = draft.pick_single(
         lambda d: (
             _delay_ns(run, d.key) >= S
             and run.sends[d.key].type == "ok"
             and len(run.by_key[d.key]) == 1
             and not may_be_destroyed(run, d.broker, run.sends[d.key].begin_ns)
-        ),
+        )
     )
-    draft = Draft(run)
     draft.drop_deliveries([like])
-    return draft.finish()

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
-from random import Random
 from typing import Any
 
 from staticfire.checkers.guarantees.fault_effects import STOPS
-from tests.checkers.mutations.draft import Draft
 from tests.checkers.mutations.events import Sent
 from tests.checkers.mutations.kinds import KINDS
-from tests.checkers.mutations.kinds_white_box import is_side, seen_of, with_seen, without_kind
-from tests.checkers.mutations.model import EVIDENCE, Run, S, Site, choose, without
-from tests.checkers.mutations.pick import DESTROYS, may_be_destroyed, pick_delivery, pick_sent
+from tests.checkers.mutations.kinds_white_box import seen_of, with_seen, without_kind
+from tests.checkers.mutations.model import EVIDENCE, NoSuchSite, Run, S, without
+from tests.checkers.mutations.pick import DESTROYS, may_be_destroyed
+from tests.checkers.mutations.planting import Planting
 
 STRANGE = 77  # the number of a queue that no topic has
 
@@ -21,36 +20,31 @@ STRANGE = 77  # the number of a queue that no topic has
 @KINDS.mutation(
     EVIDENCE, "a message was not looked up, and not asked for either", unknown_is_enough=True
 )
-def look_up_not_asked(run: Run, rng: Random, site: Site) -> Run:
-    sent = pick_sent(run, rng, site, lambda s: s.type == "ok" and s.offset >= 0 and s.slot == 0)
-    draft = Draft(run)
-    for op in run.ops:
+def look_up_not_asked(draft: Planting) -> None:
+    sent = draft.pick_sent(lambda s: s.type == "ok" and s.offset >= 0 and s.slot == 0)
+    for op in draft.run.ops:
         if op.f == "look_up" and any(row[0] == sent.key for row in op.value["messages"]):
             rows = [row for row in op.value["messages"] if row[0] != sent.key]
             draft.alter(op.index, messages=rows, asked=op.value["asked"] - 1)
-    return draft.finish()
 
 
 @KINDS.mutation(EVIDENCE, "no look-up searched by time", unknown_is_enough=True)
-def nothing_searched(run: Run, rng: Random, site: Site) -> Run | None:
-    if not is_side(run, site):
-        return None
-    draft = Draft(run)
-    for op in run.ops:
+def nothing_searched(draft: Planting) -> None:
+    if not draft.is_of_site():
+        raise NoSuchSite
+    for op in draft.run.ops:
         if op.f == "look_up":
             draft.alter(op.index, searched=[])
-    return draft.finish()
 
 
 @KINDS.mutation(
     EVIDENCE, "every drain says that a queue begins five messages later", unknown_is_enough=True
 )
-def drain_begins_later(run: Run, rng: Random, site: Site) -> Run | None:
-    sent = pick_sent(run, rng, site, lambda s: s.type == "ok" and s.offset in range(5))
-    if not is_side(run, site):
-        return None
-    draft = Draft(run)
-    for op in run.ops:
+def drain_begins_later(draft: Planting) -> None:
+    sent = draft.pick_sent(lambda s: s.type == "ok" and s.offset in range(5))
+    if not draft.is_of_site():
+        raise NoSuchSite
+    for op in draft.run.ops:
         if op.f == "drain" and op.value["topic"] == sent.topic:
             rows = [
                 [*row[:2], min(row[2] + 5, row[3]), *row[3:]]
@@ -59,18 +53,16 @@ def drain_begins_later(run: Run, rng: Random, site: Site) -> Run | None:
                 for row in op.value["queues"]
             ]
             draft.alter(op.index, queues=rows)
-    return draft.finish()
 
 
 @KINDS.mutation(
     EVIDENCE, "a queue has another number, everywhere in the history", unknown_is_enough=True
 )
-def queue_renumbered(run: Run, rng: Random, site: Site) -> Run | None:
-    sent = pick_sent(run, rng, site, lambda s: s.type == "ok")
-    if not is_side(run, site) or _changes_queues(run):
-        return None
-    draft = Draft(run)
-    for op in run.ops:
+def queue_renumbered(draft: Planting) -> None:
+    sent = draft.pick_sent(lambda s: s.type == "ok")
+    if not draft.is_of_site() or _changes_queues(draft.run):
+        raise NoSuchSite
+    for op in draft.run.ops:
         value = op.value
         if value.get("topic") != sent.topic:
             continue
@@ -87,7 +79,6 @@ def queue_renumbered(run: Run, rng: Random, site: Site) -> Run | None:
             changed |= _renumbered_rows(value, sent.queue)
         if changed:
             draft.alter(op.index, **changed)
-    return draft.finish()
 
 
 @KINDS.mutation(
@@ -95,14 +86,12 @@ def queue_renumbered(run: Run, rng: Random, site: Site) -> Run | None:
     "a send is acknowledged in a queue that its topic does not have",
     unknown_is_enough=True,
 )
-def acknowledged_in_strange_queue(run: Run, rng: Random, site: Site) -> Run | None:
+def acknowledged_in_strange_queue(draft: Planting) -> None:
     """In `filtered` also one with a tag that no group wants: no delivery says otherwise."""
-    sent = pick_sent(run, rng, site, lambda s: s.type == "ok" and s.topic in run.facts.topics)
-    if sent.at is None or "queue" not in run.ops[sent.at].value:
-        return None
-    draft = Draft(run)
+    sent = draft.pick_sent(lambda s: s.type == "ok" and s.topic in draft.run.facts.topics)
+    if sent.at is None or "queue" not in draft.run.ops[sent.at].value:
+        raise NoSuchSite
     draft.alter(sent.at, queue=STRANGE)
-    return draft.finish()
 
 
 def _renumbered_rows(value: dict[str, Any], queue: int) -> dict[str, Any]:
@@ -122,36 +111,36 @@ def _changes_queues(run: Run) -> bool:
 @KINDS.mutation(
     EVIDENCE, "a member is assigned a queue that its topic does not have", unknown_is_enough=True
 )
-def strange_assignment(run: Run, rng: Random, site: Site) -> Run:
+def strange_assignment(draft: Planting) -> None:
     assigned = [
-        op for op in run.ops if op.f == "assign" and op.value["queues"] and not _changes_queues(run)
+        op
+        for op in draft.run.ops
+        if op.f == "assign" and op.value["queues"] and not _changes_queues(draft.run)
     ]
-    op = choose(rng, assigned, lambda op: is_side(run, site))
-    draft = Draft(run)
+    op = draft.choose(assigned, lambda op: draft.is_of_site())
     queues = op.value["queues"]
     draft.alter(op.index, queues=[*queues, [queues[0][0], STRANGE]])
-    return draft.finish()
 
 
 @KINDS.mutation(
     EVIDENCE, "a slave has a hundred queue entries less than its log", unknown_is_enough=True
 )
-def slave_entries_fewer(run: Run, rng: Random, site: Site) -> Run | None:
+def slave_entries_fewer(draft: Planting) -> None:
+    run = draft.run
     slaves = {node for nodes in run.facts.replica_sets.values() for node in nodes[1:]}
     masters = {seen["slave"]: seen["master"] for seen in seen_of(run, "replica")}
     entries = {seen["node"]: seen for seen in seen_of(run, "queue_entries")}
-    seen = choose(
-        rng,
+    seen = draft.choose(
         seen_of(run, "queue_entries"),
         lambda seen: (
-            is_side(run, site)
+            draft.is_of_site()
             and seen["node"] in slaves & masters.keys()
             and seen["entries"] >= 100
             and seen["missing"] == 0
             and entries[masters[seen["node"]]]["missing"] == 0
         ),
     )
-    return with_seen(run, seen, entries=seen["entries"] - 100)
+    with_seen(draft, seen, entries=seen["entries"] - 100)
 
 
 @KINDS.mutation(
@@ -159,18 +148,19 @@ def slave_entries_fewer(run: Run, rng: Random, site: Site) -> Run | None:
     "a slave has half of its master's log at the end, and nothing was in its way",
     unknown_is_enough=True,
 )
-def slave_far_behind(run: Run, rng: Random, site: Site) -> Run | None:
-    seen = choose(
-        rng,
-        seen_of(run, "replica"),
+def slave_far_behind(draft: Planting) -> None:
+    seen = draft.choose(
+        seen_of(draft.run, "replica"),
         lambda seen: (
-            is_side(run, site)
-            and not run.is_explained(seen["time_ns"] - 60 * S, seen["time_ns"], (seen["slave"],))
+            draft.is_of_site()
+            and not draft.run.is_explained(
+                seen["time_ns"] - 60 * S, seen["time_ns"], (seen["slave"],)
+            )
             and seen["first_difference"] is None
             and seen["slave_end"] == seen["master_end"]
         ),
     )
-    return with_seen(run, seen, slave_end=seen["slave_end"] // 2)
+    with_seen(draft, seen, slave_end=seen["slave_end"] // 2)
 
 
 @KINDS.mutation(
@@ -178,7 +168,8 @@ def slave_far_behind(run: Run, rng: Random, site: Site) -> Run | None:
     "a slave ends 3000 bytes below what had been on its disk",
     unknown_is_enough=True,
 )
-def slave_below_its_disk(run: Run, rng: Random, site: Site) -> Run:
+def slave_below_its_disk(draft: Planting) -> None:
+    run = draft.run
     held: dict[str, int] = {}
     for seen in seen_of(run, "ack_durability"):
         for node in seen["durable_on"]:
@@ -189,16 +180,15 @@ def slave_below_its_disk(run: Run, rng: Random, site: Site) -> Run:
         if fault.kind.startswith((*DESTROYS, "power_cut", "cluster"))
         for node in fault.targets
     }
-    compared = choose(
-        rng,
+    compared = draft.choose(
         seen_of(run, "replica"),
         lambda seen: (
-            is_side(run, site)
+            draft.is_of_site()
             and struck.isdisjoint((seen["master"], seen["slave"]))
             and 3000 < held.get(seen["slave"], 0) <= seen["master_end"]
         ),
     )
-    return with_seen(run, compared, slave_end=held[compared["slave"]] - 3000)
+    with_seen(draft, compared, slave_end=held[compared["slave"]] - 3000)
 
 
 @KINDS.mutation(
@@ -206,51 +196,50 @@ def slave_below_its_disk(run: Run, rng: Random, site: Site) -> Run:
     "a master recovers half of the log that had been on its disk",
     unknown_is_enough=True,
 )
-def recovered_half(run: Run, rng: Random, site: Site) -> Run | None:
+def recovered_half(draft: Planting) -> None:
+    run = draft.run
     masters = {nodes[0] for nodes in run.facts.replica_sets.values()}
     lost = {node for fault in run.bitten() if "disk" in fault.damage for node in fault.targets}
-    seen = choose(
-        rng,
+    seen = draft.choose(
         seen_of(run, "recovery"),
         lambda seen: (
-            is_side(run, site)
+            draft.is_of_site()
             and seen["node"] in masters - lost
             and seen.get("end_offset", 0) > 100_000
         ),
     )
-    return with_seen(run, seen, end_offset=seen["end_offset"] // 2)
+    with_seen(draft, seen, end_offset=seen["end_offset"] // 2)
 
 
 @KINDS.mutation(
     EVIDENCE, "a master has half as many queue entries as drains say", unknown_is_enough=True
 )
-def master_entries_fewer(run: Run, rng: Random, site: Site) -> Run | None:
+def master_entries_fewer(draft: Planting) -> None:
+    run = draft.run
     living = set(run.facts.living_sets)
     masters = {nodes[0] for name, nodes in run.facts.replica_sets.items() if name in living}
     alone = {nodes[0] for nodes in run.facts.replica_sets.values() if len(nodes) == 1}
-    seen = choose(
-        rng,
+    seen = draft.choose(
         seen_of(run, "queue_entries"),
         lambda seen: (
-            is_side(run, site)
+            draft.is_of_site()
             and seen["node"] in masters & alone
             and seen["entries"] > 100
             and seen["missing"] == 0
         ),
     )
-    return with_seen(run, seen, entries=seen["entries"] // 2)
+    with_seen(draft, seen, entries=seen["entries"] // 2)
 
 
 @KINDS.mutation(
     EVIDENCE, "two replicas differ at a place, and there is no first one", unknown_is_enough=True
 )
-def difference_without_first(run: Run, rng: Random, site: Site) -> Run | None:
-    seen = choose(
-        rng,
-        seen_of(run, "replica"),
-        lambda seen: is_side(run, site) and seen.get("differences") == [],
+def difference_without_first(draft: Planting) -> None:
+    seen = draft.choose(
+        seen_of(draft.run, "replica"),
+        lambda seen: draft.is_of_site() and seen.get("differences") == [],
     )
-    return with_seen(run, seen, differences=[seen["slave_end"] // 2])
+    with_seen(draft, seen, differences=[seen["slave_end"] // 2])
 
 
 @KINDS.mutation(
@@ -259,14 +248,12 @@ def difference_without_first(run: Run, rng: Random, site: Site) -> Run | None:
     unknown_is_enough=True,
     workloads=("retry",),
 )
-def send_backs_unreported(run: Run, rng: Random, site: Site) -> Run | None:
-    gone = [op.index for op in run.ops if op.f == "send_back"]
-    if not gone or not is_side(run, site):
-        return None
-    draft = Draft(run)
+def send_backs_unreported(draft: Planting) -> None:
+    gone = [op.index for op in draft.run.ops if op.f == "send_back"]
+    if not gone or not draft.is_of_site():
+        raise NoSuchSite
     for index in gone:
         draft.drop(index)
-    return draft.finish()
 
 
 @KINDS.mutation(
@@ -274,30 +261,23 @@ def send_backs_unreported(run: Run, rng: Random, site: Site) -> Run | None:
     "a message was delivered by a call of a listener that never began",
     unknown_is_enough=True,
 )
-def call_without_beginning(run: Run, rng: Random, site: Site) -> Run:
-    delivery = pick_delivery(run, rng, site, lambda d: d.begin != d.at)
-    draft = Draft(run)
+def call_without_beginning(draft: Planting) -> None:
+    delivery = draft.pick_delivery(lambda d: d.begin != d.at)
     draft.drop(delivery.begin)
-    return draft.finish()
 
 
 Change = Callable[[dict[str, Any]], dict[str, Any]]
 
 
-def _with_acked_seen(
-    run: Run, rng: Random, site: Site, change: Change, fits: Callable[[Sent], bool]
-) -> Run | None:
-    times = {seen["key"]: seen for seen in seen_of(run, "ack_durability")}
-    sent = pick_sent(
-        run,
-        rng,
-        site,
+def _with_acked_seen(draft: Planting, change: Change, fits: Callable[[Sent], bool]) -> None:
+    times = {seen["key"]: seen for seen in seen_of(draft.run, "ack_durability")}
+    sent = draft.pick_sent(
         lambda s: (
             s.type == "ok" and s.key in times and times[s.key]["end_offset"] is not None and fits(s)
-        ),
+        )
     )
     seen = times[sent.key]
-    return with_seen(run, seen, **change(dict(seen)))
+    with_seen(draft, seen, **change(dict(seen)))
 
 
 def _undisturbed(run: Run, sent: Sent) -> bool:
@@ -311,10 +291,8 @@ def _undisturbed(run: Run, sent: Sent) -> bool:
     "a send is acknowledged with SEND_OK, and its client was seen to get another status",
     unknown_is_enough=True,
 )
-def seen_with_other_status(run: Run, rng: Random, site: Site) -> Run | None:
-    return _with_acked_seen(
-        run, rng, site, lambda _: {"status": "FLUSH_SLAVE_TIMEOUT"}, lambda _: True
-    )
+def seen_with_other_status(draft: Planting) -> None:
+    _with_acked_seen(draft, lambda _: {"status": "FLUSH_SLAVE_TIMEOUT"}, lambda _: True)
 
 
 @KINDS.mutation(
@@ -322,19 +300,17 @@ def seen_with_other_status(run: Run, rng: Random, site: Site) -> Run | None:
     "an acknowledged record was seen to end 999 bytes further up",
     unknown_is_enough=True,
 )
-def seen_to_end_later(run: Run, rng: Random, site: Site) -> Run | None:
-    acked = [s for s in run.sends.values() if s.type == "ok" and s.physical >= 0]
+def seen_to_end_later(draft: Planting) -> None:
+    acked = [s for s in draft.run.sends.values() if s.type == "ok" and s.physical >= 0]
 
     def fits(sent: Sent) -> bool:
         """Another record must begin within the next 500 bytes; else the log may hold such a long one."""
         near = (
             of for of in acked if of.broker == sent.broker and 0 < of.physical - sent.physical < 500
         )
-        return sent.physical >= 0 and any(_undisturbed(run, of) for of in near)
+        return sent.physical >= 0 and any(_undisturbed(draft.run, of) for of in near)
 
-    return _with_acked_seen(
-        run, rng, site, lambda seen: {"end_offset": seen["end_offset"] + 999}, fits
-    )
+    _with_acked_seen(draft, lambda seen: {"end_offset": seen["end_offset"] + 999}, fits)
 
 
 @KINDS.mutation(
@@ -342,9 +318,9 @@ def seen_to_end_later(run: Run, rng: Random, site: Site) -> Run | None:
     "two messages of a broker were seen to end at one place of its log",
     unknown_is_enough=True,
 )
-def stored_at_one_place(run: Run, rng: Random, site: Site) -> Run | None:
+def stored_at_one_place(draft: Planting) -> None:
     ends: dict[str, list[tuple[int, int]]] = {}
-    for seen in seen_of(run, "ack_durability"):
+    for seen in seen_of(draft.run, "ack_durability"):
         if seen["end_offset"] is not None:
             ends.setdefault(seen["broker_name"], []).append((seen["time_ns"], seen["end_offset"]))
 
@@ -353,9 +329,9 @@ def stored_at_one_place(run: Run, rng: Random, site: Site) -> Run | None:
         return {"end_offset": max(earlier, default=0)}
 
     def fits(sent: Sent) -> bool:
-        return _undisturbed(run, sent)
+        return _undisturbed(draft.run, sent)
 
-    return _with_acked_seen(run, rng, site, before, fits)
+    _with_acked_seen(draft, before, fits)
 
 
 @KINDS.mutation(
@@ -363,7 +339,8 @@ def stored_at_one_place(run: Run, rng: Random, site: Site) -> Run | None:
     "a message lies within the record of another queue, everywhere",
     unknown_is_enough=True,
 )
-def within_other_record(run: Run, rng: Random, site: Site) -> Run:
+def within_other_record(draft: Planting) -> None:
+    run = draft.run
     stored = sorted(
         (s for s in run.sends.values() if s.type == "ok" and s.physical >= 0),
         key=lambda s: (s.broker or "", s.physical),
@@ -373,20 +350,17 @@ def within_other_record(run: Run, rng: Random, site: Site) -> Run:
         for low, high in pairwise(stored)
         if low.broker == high.broker and low.queue != high.queue and low.slot == high.slot == 0
     ]
-    pair = choose(
-        rng,
+    pair = draft.choose(
         pairs,
         lambda pair: (
-            run.is_at(site, pair[0].begin_ns, pair[1].time_ns)
+            draft.is_here(pair[0].begin_ns, pair[1].time_ns)
             and not run.is_explained(
                 pair[0].begin_ns, pair[1].time_ns, run.nodes_of_broker(pair[0].broker or ""), 40
             )
         ),
     )
     low, high = pair
-    draft = Draft(run)
     draft.place_message(high, high.offset, low.physical + 40)
-    return draft.finish()
 
 
 @KINDS.mutation(
@@ -394,7 +368,8 @@ def within_other_record(run: Run, rng: Random, site: Site) -> Run:
     "a broker says that it had recovered more than it goes on from",
     unknown_is_enough=True,
 )
-def recovered_too_far(run: Run, rng: Random, site: Site) -> Run:
+def recovered_too_far(draft: Planting) -> None:
+    run = draft.run
     masters = {nodes[0]: name for name, nodes in run.facts.replica_sets.items()}
     acked = [s for s in run.sends.values() if s.type == "ok" and s.physical >= 0]
     last = {
@@ -406,14 +381,16 @@ def recovered_too_far(run: Run, rng: Random, site: Site) -> Run:
         node: [s for s in acked if s.broker == masters[node] and s.begin_ns > seen["time_ns"]]
         for node, seen in last.items()
     }
-    node = choose(rng, sorted(last), lambda node: is_side(run, site) and bool(after[node]))
+    node = draft.choose(sorted(last), lambda node: draft.is_of_site() and bool(after[node]))
     lowest = min(s.physical for s in after[node])
-    return with_seen(run, last[node], end_offset=lowest + 999)
+    with_seen(draft, last[node], end_offset=lowest + 999)
 
 
 @KINDS.mutation(EVIDENCE, "nothing says what brokers recovered", unknown_is_enough=True)
-def recoveries_unobserved(run: Run, rng: Random, site: Site) -> Run | None:
-    return without_kind(run, site, "recovery") if "recovery" in run.facts.due else None
+def recoveries_unobserved(draft: Planting) -> None:
+    if "recovery" not in draft.run.facts.due:
+        raise NoSuchSite
+    without_kind(draft, "recovery")
 
 
 @KINDS.mutation(
@@ -421,7 +398,8 @@ def recoveries_unobserved(run: Run, rng: Random, site: Site) -> Run | None:
     "a broker was stopped by a fault, and nothing says that it opened its store again",
     unknown_is_enough=True,
 )
-def restart_unobserved(run: Run, rng: Random, site: Site) -> Run | None:
+def restart_unobserved(draft: Planting) -> None:
+    run = draft.run
     brokers = {node for nodes in run.facts.replica_sets.values() for node in nodes}
     stopped = [
         (fault.fired_ns, node)
@@ -430,9 +408,8 @@ def restart_unobserved(run: Run, rng: Random, site: Site) -> Run | None:
         if node in brokers and STOPS in fault.effects and fault.healed_ns and not fault.permanent
     ]
     if "recovery" not in run.facts.due:
-        return None
-    stop = choose(rng, stopped, lambda _: is_side(run, site))
-    draft = Draft(run)
+        raise NoSuchSite
+    stop = draft.choose(stopped, lambda _: draft.is_of_site())
     draft.observe(
         lambda seen: (
             seen["kind"] == "recovery"
@@ -441,7 +418,6 @@ def restart_unobserved(run: Run, rng: Random, site: Site) -> Run | None:
         ),
         lambda seen: None,
     )
-    return draft.finish()
 
 
 @KINDS.mutation(
@@ -450,17 +426,15 @@ def restart_unobserved(run: Run, rng: Random, site: Site) -> Run | None:
     unknown_is_enough=True,
     workloads=without("bulk", "forwarded"),
 )
-def offset_skipped(run: Run, rng: Random, site: Site) -> Run | None:
-    sent = pick_sent(run, rng, site, lambda s: s.type == "ok" and s.offset > 0)
-    if not is_side(run, site) or _may_be_passed(run, sent):
-        return None
-    draft = Draft(run)
-    for op in run.ops:
+def offset_skipped(draft: Planting) -> None:
+    sent = draft.pick_sent(lambda s: s.type == "ok" and s.offset > 0)
+    if not draft.is_of_site() or _may_be_passed(draft.run, sent):
+        raise NoSuchSite
+    for op in draft.run.ops:
         if op.value.get("topic") == sent.topic:
             changed = _shifted(op.value, [sent.broker, sent.queue], sent.offset)
             if changed:
                 draft.alter(op.index, **changed)
-    return draft.finish()
 
 
 def _may_be_passed(run: Run, sent: Sent) -> bool:
@@ -520,11 +494,10 @@ def _shifted(value: dict[str, Any], queue: list[Any], first: int) -> dict[str, A
     "a broker opened its store again in the middle of the run, and no fault or exit says why",
     unknown_is_enough=True,
 )
-def opened_for_no_reason(run: Run, rng: Random, site: Site) -> Run | None:
+def opened_for_no_reason(draft: Planting) -> None:
+    run = draft.run
     starts = [seen for seen in run.observations if seen["kind"] == "recovery"]
-    start = choose(rng, starts, lambda seen: run.is_at("rest", seen["time_ns"], run.end_ns))
-    if site == "fault" or "recovery" not in run.facts.due:
-        return None
-    draft = Draft(run)
+    start = draft.choose(starts, lambda seen: run.is_at("rest", seen["time_ns"], run.end_ns))
+    if draft.site == "fault" or "recovery" not in run.facts.due:
+        raise NoSuchSite
     draft.observations.append({**start, "time_ns": (start["time_ns"] + run.end_ns) // 2})
-    return draft.finish()

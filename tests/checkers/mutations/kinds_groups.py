@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from random import Random
-
-from tests.checkers.mutations.draft import Draft
 from tests.checkers.mutations.kinds import KINDS
-from tests.checkers.mutations.model import GROUPED, MS, Run, S, Site, Tenure, choose, without
+from tests.checkers.mutations.model import (
+    GROUPED,
+    MS,
+    NoSuchSite,
+    S,
+    Tenure,
+    without,
+)
 from tests.checkers.mutations.pick import (
     following,
     is_settled,
     other_member,
-    pick_single,
     queues_at,
 )
+from tests.checkers.mutations.planting import Planting
 
 
-def _long_tenure(run: Run, rng: Random, site: Site, span_ns: int) -> tuple[Tenure, int] | None:
+def _long_tenure(draft: Planting, span_ns: int) -> tuple[Tenure, int] | None:
     """A tenure of a topic of the load, and a time in it that is followed by `span_ns` of it."""
-    found = choose(
-        rng,
+    run = draft.run
+    found = draft.choose(
         [
             t
             for t in run.tenures
@@ -28,11 +32,11 @@ def _long_tenure(run: Run, rng: Random, site: Site, span_ns: int) -> tuple[Tenur
         lambda t: True,
     )
     for _ in range(20):
-        begin_ns = rng.randrange(found.begin_ns + S, found.end_ns - span_ns)
+        begin_ns = draft.rng.randrange(found.begin_ns + S, found.end_ns - span_ns)
         nodes = (*run.nodes_of_broker(found.broker), found.node or "")
         if (
             begin_ns + span_ns < run.end_ns
-            and run.is_at(site, begin_ns, begin_ns + span_ns)
+            and draft.is_here(begin_ns, begin_ns + span_ns)
             and not run.is_explained(begin_ns, begin_ns + span_ns, nodes, 30)
         ):
             return found, begin_ns
@@ -44,11 +48,12 @@ def _long_tenure(run: Run, rng: Random, site: Site, span_ns: int) -> tuple[Tenur
     "a second member announces a queue that its owner keeps, for 25 s",
     workloads=GROUPED,
 )
-def double_ownership(run: Run, rng: Random, site: Site) -> Run | None:
+def double_ownership(draft: Planting) -> None:
+    run = draft.run
     span_ns = 25 * S
-    found = _long_tenure(run, rng, site, span_ns)
+    found = _long_tenure(draft, span_ns)
     if found is None:
-        return None
+        raise NoSuchSite
     tenure, begin_ns = found
     other = next(
         (
@@ -69,14 +74,12 @@ def double_ownership(run: Run, rng: Random, site: Site) -> Run | None:
         None,
     )
     if other is None:
-        return None
+        raise NoSuchSite
     own = queues_at(run, other.process, tenure.group, tenure.topic, begin_ns)
-    draft = Draft(run)
     common = {"group": tenure.group, "topic": tenure.topic}
     more = sorted([*own, [tenure.broker, tenure.queue]])
     draft.event(begin_ns, other.process, "assign", other.node, **common, queues=more)
     draft.event(begin_ns + span_ns, other.process, "assign", other.node, **common, queues=own)
-    return draft.finish()
 
 
 @KINDS.mutation(
@@ -84,20 +87,20 @@ def double_ownership(run: Run, rng: Random, site: Site) -> Run | None:
     "an owner gives a queue up and no member has it for 25 s",
     workloads=without("broadcast", "forwarded", "request-reply", "retry"),
 )
-def queue_unowned(run: Run, rng: Random, site: Site) -> Run | None:
+def queue_unowned(draft: Planting) -> None:
+    run = draft.run
     span_ns = 25 * S
-    found = _long_tenure(run, rng, site, span_ns + 6 * S)
+    found = _long_tenure(draft, span_ns + 6 * S)
     if found is None:
-        return None
+        raise NoSuchSite
     tenure, begin_ns = found
     end_ns = begin_ns + span_ns
     if any(
         op.f == "assign" and op.process == tenure.process and begin_ns <= op.time_ns <= end_ns
         for op in run.ops
     ):
-        return None
+        raise NoSuchSite
     own = queues_at(run, tenure.process, tenure.group, tenure.topic, begin_ns)
-    draft = Draft(run)
     common = {"group": tenure.group, "topic": tenure.topic}
     left = [queue for queue in own if queue != [tenure.broker, tenure.queue]]
     draft.event(begin_ns, tenure.process, "assign", tenure.node, **common, queues=left)
@@ -113,7 +116,6 @@ def queue_unowned(run: Run, rng: Random, site: Site) -> Run | None:
         draft.clip_commits(
             tenure.group, place, min(d.offset for d in waiting), begin_ns, end_ns + S
         )
-    return draft.finish()
 
 
 @KINDS.mutation(
@@ -121,23 +123,23 @@ def queue_unowned(run: Run, rng: Random, site: Site) -> Run | None:
     "for 35 s one member owns, consumes and commits all queues, and the others own none",
     workloads=without("broadcast", "ordered", "request-reply", "forwarded"),
 )
-def one_member_has_all(run: Run, rng: Random, site: Site) -> Run | None:
+def one_member_has_all(draft: Planting) -> None:
     """At rest only: near a fault members may disagree for long."""
+    run = draft.run
     span_ns = 35 * S
-    found = _long_tenure(run, rng, site, span_ns) if not run.facts.faults else None
+    found = _long_tenure(draft, span_ns) if not run.facts.faults else None
     if found is None:
-        return None
+        raise NoSuchSite
     tenure, begin_ns = found
     end_ns = begin_ns + span_ns
     others = [m for m in run.members if m.group == tenure.group and m.process != tenure.process]
     if not others or any(op.f == "open" and op.time_ns >= begin_ns for op in run.ops):
-        return None
+        raise NoSuchSite
     common = {"group": tenure.group, "topic": tenure.topic}
     nodes = {tenure.process: tenure.node, **{m.process: m.node for m in others}}
     had = {
         process: queues_at(run, process, tenure.group, tenure.topic, end_ns) for process in nodes
     }
-    draft = Draft(run)
     for op in run.ops:
         if op.process in had and op.value.get("group") == tenure.group:
             if begin_ns <= op.time_ns <= end_ns and op.f == "assign":
@@ -148,7 +150,6 @@ def one_member_has_all(run: Run, rng: Random, site: Site) -> Run | None:
     for at_ns, of in ((begin_ns, {tenure.process: every}), (end_ns, had)):
         for process, node in reversed(nodes.items()):
             draft.event(at_ns, process, "assign", node, **common, queues=of.get(process, []))
-    return draft.finish()
 
 
 @KINDS.mutation(
@@ -156,27 +157,23 @@ def one_member_has_all(run: Run, rng: Random, site: Site) -> Run | None:
     "two members of an orderly group have one queue in work at the same time",
     workloads=("ordered",),
 )
-def two_listeners(run: Run, rng: Random, site: Site) -> Run | None:
-    like = pick_single(
-        run,
-        rng,
-        site,
+def two_listeners(draft: Planting) -> None:
+    run = draft.run
+    like = draft.pick_single(
         lambda d: (
             is_settled(run, d, d.time_ns + 5 * S)
             and other_member(run, d, d.begin_ns, d.time_ns + 2 * S) is not None
-        ),
+        )
     )
     nexts = [
         d for d in following(run, like, 10 * S) if d.offset == like.offset + 1 and d.at != like.at
     ]
     other = other_member(run, like, like.begin_ns, like.time_ns + 2 * S)
     if not nexts or other is None or nexts[0].process != like.process or not nexts[0].alone:
-        return None
-    draft = Draft(run)
+        raise NoSuchSite
     for at in {nexts[0].begin, nexts[0].at}:
         draft.replace(at, process=other.process, node=other.node)
     draft.move(like.at, nexts[0].time_ns + 5 * MS)
-    return draft.finish()
 
 
 @KINDS.mutation(
@@ -184,37 +181,31 @@ def two_listeners(run: Run, rng: Random, site: Site) -> Run | None:
     "a member of an orderly group is given a message between two calls of the owner",
     workloads=("ordered",),
 )
-def message_between_two_of_the_owner(run: Run, rng: Random, site: Site) -> Run | None:
-    like = pick_single(
-        run,
-        rng,
-        site,
+def message_between_two_of_the_owner(draft: Planting) -> None:
+    run = draft.run
+    like = draft.pick_single(
         lambda d: (
             d.alone
             and is_settled(run, d, d.time_ns + 5 * S)
             and other_member(run, d, d.begin_ns, d.time_ns + 2 * S) is not None
-        ),
+        )
     )
     other = other_member(run, like, like.begin_ns, like.time_ns + 2 * S)
     if other is None:
-        return None
-    draft = Draft(run)
+        raise NoSuchSite
     for at in {like.begin, like.at}:
         draft.replace(at, process=other.process, node=other.node)
-    return draft.finish()
 
 
 @KINDS.mutation(
     "subscriptions_differ", "a member subscribes to another expression than the rest of its group"
 )
-def other_subscription(run: Run, rng: Random, site: Site) -> Run:
-    groups = [m.group for m in run.members]
-    member = choose(
-        rng, run.members, lambda m: run.is_at(site, m.begin_ns) and groups.count(m.group) > 1
+def other_subscription(draft: Planting) -> None:
+    groups = [m.group for m in draft.run.members]
+    member = draft.choose(
+        draft.run.members, lambda m: draft.is_here(m.begin_ns) and groups.count(m.group) > 1
     )
-    draft = Draft(run)
     draft.alter(member.at, expression="TagX || TagY")
-    return draft.finish()
 
 
 @KINDS.mutation(
@@ -222,11 +213,9 @@ def other_subscription(run: Run, rng: Random, site: Site) -> Run:
     "a member consumes broadcasting where its group is clustering",
     workloads=GROUPED,
 )
-def other_model(run: Run, rng: Random, site: Site) -> Run:
-    groups = [m.group for m in run.members]
-    member = choose(
-        rng, run.members, lambda m: run.is_at(site, m.begin_ns) and groups.count(m.group) > 1
+def other_model(draft: Planting) -> None:
+    groups = [m.group for m in draft.run.members]
+    member = draft.choose(
+        draft.run.members, lambda m: draft.is_here(m.begin_ns) and groups.count(m.group) > 1
     )
-    draft = Draft(run)
     draft.alter(member.at, model="broadcasting")
-    return draft.finish()

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from random import Random
 
-from tests.checkers.mutations.draft import Draft
 from tests.checkers.mutations.events import Delivery, Sent
 from tests.checkers.mutations.kinds import KINDS
-from tests.checkers.mutations.model import ANSWERED, PLAIN, NoSuchSite, Run, Site, without
+from tests.checkers.mutations.model import ANSWERED, PLAIN, NoSuchSite, Run, without
 from tests.checkers.mutations.pick import (
     is_delivered_once,
     may_be_destroyed,
     only_delivery,
     outcome_unknown,
-    pick_sent,
-    two_groups,
 )
+from tests.checkers.mutations.planting import Planting
 
 
 def _can_be_missed(run: Run, sent: Sent) -> bool:
@@ -32,11 +29,9 @@ def _can_be_missed(run: Run, sent: Sent) -> bool:
     "a message with SEND_OK is delivered to no group; its queue still has it",
     workloads=without(*ANSWERED),
 )
-def acked_not_delivered(run: Run, rng: Random, site: Site) -> Run:
-    sent = pick_sent(run, rng, site, lambda s: s.type == "ok" and _can_be_missed(run, s))
-    draft = Draft(run)
-    draft.drop_deliveries(run.by_key[sent.key])
-    return draft.finish()
+def acked_not_delivered(draft: Planting) -> None:
+    sent = draft.pick_sent(lambda s: s.type == "ok" and _can_be_missed(draft.run, s))
+    draft.drop_deliveries(draft.run.by_key[sent.key])
 
 
 @KINDS.mutation(
@@ -44,22 +39,18 @@ def acked_not_delivered(run: Run, rng: Random, site: Site) -> Run:
     "a message with SEND_OK is in no queue and was delivered to no group",
     workloads=without(*ANSWERED),
 )
-def acked_gone_without_trace(run: Run, rng: Random, site: Site) -> Run:
-    sent = pick_sent(
-        run,
-        rng,
-        site,
+def acked_gone_without_trace(draft: Planting) -> None:
+    run = draft.run
+    sent = draft.pick_sent(
         lambda s: (
             s.type == "ok"
             and s.broker is not None
             and _can_be_missed(run, s)
             and not may_be_destroyed(run, s.broker, s.begin_ns)
-        ),
+        )
     )
-    draft = Draft(run)
     draft.drop_deliveries(run.by_key[sent.key])
     draft.look_up(sent.key, lambda row: [*row[:3], False, False, False])
-    return draft.finish()
 
 
 @KINDS.mutation(
@@ -67,10 +58,9 @@ def acked_gone_without_trace(run: Run, rng: Random, site: Site) -> Run:
     "twenty acknowledged messages in a row of a queue are delivered to no group",
     workloads=PLAIN,
 )
-def acked_row_not_delivered(run: Run, rng: Random, site: Site) -> Run:
-    first = pick_sent(
-        run, rng, site, lambda s: s.type == "ok" and s.offset >= 0 and _can_be_missed(run, s)
-    )
+def acked_row_not_delivered(draft: Planting) -> None:
+    run = draft.run
+    first = draft.pick_sent(lambda s: s.type == "ok" and s.offset >= 0 and _can_be_missed(run, s))
     row = [
         s
         for s in run.sends.values()
@@ -79,9 +69,7 @@ def acked_row_not_delivered(run: Run, rng: Random, site: Site) -> Run:
         and s.type == "ok"
         and _can_be_missed(run, s)
     ]
-    draft = Draft(run)
     draft.drop_deliveries([d for s in row for d in run.by_key[s.key]])
-    return draft.finish()
 
 
 @KINDS.mutation(
@@ -89,45 +77,38 @@ def acked_row_not_delivered(run: Run, rng: Random, site: Site) -> Run:
     "the only group passes the place of a stored message without SEND_OK, and never gets it",
     workloads=PLAIN,
 )
-def unclear_place_passed_over(run: Run, rng: Random, site: Site) -> Run:
-    sent = pick_sent(
-        run,
-        rng,
-        site,
-        lambda s: s.type == "info" and bool(run.by_key.get(s.key)) and _can_be_missed(run, s),
+def unclear_place_passed_over(draft: Planting) -> None:
+    run = draft.run
+    sent = draft.pick_sent(
+        lambda s: s.type == "info" and bool(run.by_key.get(s.key)) and _can_be_missed(run, s)
     )
-    draft = Draft(run)
     draft.drop_deliveries(run.by_key[sent.key])
     draft.look_up(sent.key, lambda row: None)
-    return draft.finish()
 
 
 @KINDS.mutation("unseen", "one group of two never gets an acknowledged message", workloads=PLAIN)
-def second_group_misses_acked(run: Run, rng: Random, site: Site) -> Run | None:
-    return _second_group_misses(run, rng, site, lambda s: s.type == "ok")
+def second_group_misses_acked(draft: Planting) -> None:
+    _second_group_misses(draft, lambda s: s.type == "ok")
 
 
 @KINDS.mutation(
     "unseen", "a message of a weak status that group 1 got never reaches group 2", workloads=PLAIN
 )
-def second_group_misses_weak(run: Run, rng: Random, site: Site) -> Run | None:
+def second_group_misses_weak(draft: Planting) -> None:
     with suppress(NoSuchSite):
-        return _second_group_misses(
-            run,
-            rng,
-            site,
-            lambda s: s.type == "info" and s.status not in ("", "SEND_OK") and s.offset >= 0,
+        _second_group_misses(
+            draft, lambda s: s.type == "info" and s.status not in ("", "SEND_OK") and s.offset >= 0
         )
-    return _made_weak(run, rng, site)
+        return
+    _made_weak(draft)
 
 
-def _made_weak(run: Run, rng: Random, site: Site) -> Run | None:
+def _made_weak(draft: Planting) -> None:
     """Where there is no weak send: one of which the slave is not said to have anything."""
-    wide = two_groups(run)
-    sent = pick_sent(wide, rng, site, lambda s: s.type == "ok" and _missable(wide, s) is not None)
+    wide = draft.widen()
+    sent = draft.pick_sent(lambda s: s.type == "ok" and _missable(wide, s) is not None)
     if sent.at is None or wide.ops[sent.at].f != "send":
-        return None
-    draft = Draft(wide)
+        raise NoSuchSite
     draft.alter(sent.at, status="SLAVE_NOT_AVAILABLE")
     draft.replace(sent.at, type="info", error="SLAVE_NOT_AVAILABLE")
     draft.observe(
@@ -143,37 +124,35 @@ def _made_weak(run: Run, rng: Random, site: Site) -> Run | None:
     missed = _missable(wide, sent)
     assert missed is not None
     draft.drop_deliveries([missed])
-    return draft.finish()
 
 
 @KINDS.mutation(
     "unseen", "a message of an unknown send that group 1 got never reaches group 2", workloads=PLAIN
 )
-def second_group_misses_unknown(run: Run, rng: Random, site: Site) -> Run | None:
+def second_group_misses_unknown(draft: Planting) -> None:
     with suppress(NoSuchSite):
-        return _second_group_misses(
-            run, rng, site, lambda s: s.type == "info" and s.offset < 0 and s.is_plain
-        )
-    wide = two_groups(run)
-    sent = pick_sent(
-        wide, rng, site, lambda s: s.type == "ok" and s.is_plain and _missable(wide, s) is not None
+        _second_group_misses(draft, lambda s: s.type == "info" and s.offset < 0 and s.is_plain)
+        return
+    wide = draft.widen()
+    sent = draft.pick_sent(
+        lambda s: s.type == "ok" and s.is_plain and _missable(wide, s) is not None
     )
     if sent.at is None or wide.ops[sent.at].f != "send":
-        return None
-    draft = Draft(wide)
+        raise NoSuchSite
     outcome_unknown(draft, sent)
     missed = _missable(wide, sent)
     assert missed is not None
     draft.drop_deliveries([missed])
-    return draft.finish()
 
 
 @KINDS.mutation(
     "unseen", "a one-way message that group 1 got never reaches group 2", workloads=PLAIN
 )
-def second_group_misses_one_way(run: Run, rng: Random, site: Site) -> Run | None:
-    one_way = {op.value["key"] for op in run.ops if op.f == "send" and op.value.get("one_way")}
-    return _second_group_misses(run, rng, site, lambda s: s.key in one_way)
+def second_group_misses_one_way(draft: Planting) -> None:
+    one_way = {
+        op.value["key"] for op in draft.run.ops if op.f == "send" and op.value.get("one_way")
+    }
+    _second_group_misses(draft, lambda s: s.key in one_way)
 
 
 def _missable(run: Run, sent: Sent) -> Delivery | None:
@@ -182,12 +161,10 @@ def _missable(run: Run, sent: Sent) -> Delivery | None:
     return only_delivery(run, sent.key, groups[-1]) if len(groups) > 1 else None
 
 
-def _second_group_misses(run: Run, rng: Random, site: Site, fits: object) -> Run:
-    wide = two_groups(run)
+def _second_group_misses(draft: Planting, fits: object) -> None:
+    wide = draft.widen()
     assert callable(fits)
-    sent = pick_sent(wide, rng, site, lambda s: bool(fits(s)) and _missable(wide, s) is not None)
+    sent = draft.pick_sent(lambda s: bool(fits(s)) and _missable(wide, s) is not None)
     missed = _missable(wide, sent)
     assert missed is not None
-    draft = Draft(wide)
     draft.drop_deliveries([missed])
-    return draft.finish()

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from random import Random
-
-from tests.checkers.mutations.draft import Draft
 from tests.checkers.mutations.kinds import KINDS
-from tests.checkers.mutations.model import ANSWERED, Run, Site, without
+from tests.checkers.mutations.model import ANSWERED, NoSuchSite, without
 from tests.checkers.mutations.pick import (
     is_delivered_once,
     outcome_unknown,
-    pick_delivery,
-    pick_sent,
-    pick_single,
 )
+from tests.checkers.mutations.planting import Planting
 
 
 @KINDS.mutation("phantom", "a message that was never sent is delivered, in a place of its own")
-def never_sent(run: Run, rng: Random, site: Site) -> Run:
-    like = pick_delivery(run, rng, site)
-    draft = Draft(run)
-    draft.set_field(like, 0, f"p77777-{rng.randrange(1000)}")
-    others = [d for d in run.by_key[like.key] if d.at != like.at]
+def never_sent(draft: Planting) -> None:
+    like = draft.pick_delivery()
+    draft.set_field(like, 0, f"p77777-{draft.rng.randrange(1000)}")
+    others = [d for d in draft.run.by_key[like.key] if d.at != like.at]
     draft.drop_deliveries([d for d in others if d.topic == like.topic])
-    sent = run.sends[like.key]
+    sent = draft.run.sends[like.key]
     if sent.type == "ok":  # what lay there was not acknowledged, either
         for at in {sent.begin, sent.at}:
             if at is not None and at in draft and draft[at].f == "send":
@@ -32,7 +26,6 @@ def never_sent(run: Run, rng: Random, site: Site) -> Run:
         draft.observe(
             lambda o: o["kind"] == "ack_durability" and o["key"] == like.key, lambda o: None
         )
-    return draft.finish()
 
 
 @KINDS.mutation(
@@ -40,22 +33,18 @@ def never_sent(run: Run, rng: Random, site: Site) -> Run:
     "a message whose send definitely failed is delivered",
     workloads=without("batch", "bulk", "forwarded", *ANSWERED),
 )
-def failed_send_delivered(run: Run, rng: Random, site: Site) -> Run | None:
-    sent = pick_sent(
-        run,
-        rng,
-        site,
+def failed_send_delivered(draft: Planting) -> None:
+    sent = draft.pick_sent(
         lambda s: (
             s.type == "ok"
             and s.is_plain
             and s.at is not None
-            and "batch" not in run.ops[s.at].value
-            and is_delivered_once(run, s.key)
-        ),
+            and "batch" not in draft.run.ops[s.at].value
+            and is_delivered_once(draft.run, s.key)
+        )
     )
     if sent.at is None:
-        return None
-    draft = Draft(run)
+        raise NoSuchSite
     outcome_unknown(draft, sent)
     draft.alter(sent.at, attempts=1)
     draft.replace(
@@ -63,7 +52,6 @@ def failed_send_delivered(run: Run, rng: Random, site: Site) -> Run | None:
         type="fail",
         error="broker-a refused the message with code 14: the service is not available",
     )
-    return draft.finish()
 
 
 @KINDS.mutation(
@@ -71,20 +59,18 @@ def failed_send_delivered(run: Run, rng: Random, site: Site) -> Run | None:
     "a message is delivered from another queue than the one that acknowledged it",
     workloads=without("bulk", "forwarded"),
 )
-def delivered_from_other_queue(run: Run, rng: Random, site: Site) -> Run | None:
-    like = pick_single(run, rng, site, lambda d: d.alone and run.sends[d.key].offset >= 0)
-    draft = Draft(run)
+def delivered_from_other_queue(draft: Planting) -> None:
+    like = draft.pick_single(lambda d: d.alone and draft.run.sends[d.key].offset >= 0)
     others = [
         (t.broker, t.queue)
-        for t in run.tenures
+        for t in draft.run.tenures
         if t.process == like.process and t.queue != like.queue and t.topic == like.topic
     ]
     if not others:
-        return None
-    broker, queue = rng.choice(others)
+        raise NoSuchSite
+    broker, queue = draft.rng.choice(others)
     for at in {like.begin, like.at}:
         draft.alter(at, broker=broker, queue=queue)
-    return draft.finish()
 
 
 @KINDS.mutation(
@@ -92,26 +78,20 @@ def delivered_from_other_queue(run: Run, rng: Random, site: Site) -> Run | None:
     "a message is delivered from a topic that it was not sent to",
     workloads=without("bulk", "forwarded"),
 )
-def delivered_from_other_topic(run: Run, rng: Random, site: Site) -> Run:
-    like = pick_single(run, rng, site, lambda d: d.alone)
-    draft = Draft(run)
+def delivered_from_other_topic(draft: Planting) -> None:
+    like = draft.pick_single(lambda d: d.alone)
     for at in {like.begin, like.at}:
         draft.alter(at, topic="AnotherTopic")
-    return draft.finish()
 
 
 @KINDS.mutation("corrupt", "a body is not what was sent")
-def body_damaged(run: Run, rng: Random, site: Site) -> Run:
-    like = pick_delivery(run, rng, site)
-    draft = Draft(run)
+def body_damaged(draft: Planting) -> None:
+    like = draft.pick_delivery()
     draft.set_field(like, 3, False)
-    return draft.finish()
 
 
 @KINDS.mutation("corrupt", "a delivered body holds no readable key")
-def body_without_key(run: Run, rng: Random, site: Site) -> Run:
-    like = pick_single(run, rng, site, lambda d: run.workload not in ("forwarded", "request-reply"))
-    draft = Draft(run)
+def body_without_key(draft: Planting) -> None:
+    like = draft.pick_single(lambda d: draft.run.workload not in ("forwarded", "request-reply"))
     draft.set_field(like, 3, False)
     draft.set_field(like, 0, "")
-    return draft.finish()

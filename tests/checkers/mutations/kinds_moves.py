@@ -7,17 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from random import Random
 from typing import Any, NamedTuple
 
 from staticfire.checkers.guarantees.facts import FaultFacts
 from staticfire.checkers.model.intervals import Span
-from tests.checkers.mutations.draft import Draft
 from tests.checkers.mutations.events import BARE, Delivery
 from tests.checkers.mutations.kinds import KINDS
 from tests.checkers.mutations.kinds_contents import STORED
-from tests.checkers.mutations.model import MS, NoSuchSite, Run, S, Site, choose
+from tests.checkers.mutations.model import MS, NoSuchSite, Run, S
 from tests.checkers.mutations.pick import is_delivered_once, message_of
+from tests.checkers.mutations.planting import Planting
 
 KEPT_BACK = ("delayed", "transactional")
 AGAIN_WITHIN_NS = 20 * S
@@ -36,7 +35,8 @@ class Moved(NamedTuple):
     again_ns: int
 
 
-def _pairs(run: Run, rng: Random, fits: Callable[[Moved], bool]) -> Moved:
+def _pairs(draft: Planting, fits: Callable[[Moved], bool]) -> Moved:
+    run = draft.run
     stored = {d: at_ns for d in _singles(run) if (at_ns := _stored_ns(run, d)) is not None}
     others: dict[tuple[str, tuple[str, str, int]], list[Delivery]] = {}
     for one in stored:
@@ -51,7 +51,7 @@ def _pairs(run: Run, rng: Random, fits: Callable[[Moved], bool]) -> Moved:
         ]
 
     kept_back = [d for d in stored if _is_kept_back(run, d)]
-    return rng.choice(moves(choose(rng, kept_back, lambda first: bool(moves(first)))))
+    return draft.rng.choice(moves(draft.choose(kept_back, lambda first: bool(moves(first)))))
 
 
 def _singles(run: Run) -> list[Delivery]:
@@ -78,8 +78,8 @@ def _is_kept_back(run: Run, delivery: Delivery) -> bool:
     return "delay_level" in asked or asked.get("transaction") == "commit"
 
 
-def _planted(run: Run, moved: Moved) -> Run:
-    draft = Draft(run)
+def _planted(draft: Planting, moved: Moved) -> None:
+    run = draft.run
     for at, op in draft.ops():
         if op.value.get("key") == moved.again.key:
             draft.drop(at)
@@ -93,7 +93,6 @@ def _planted(run: Run, moved: Moved) -> Run:
         messages = draft.messages(delivery)
         messages[delivery.slot] = [moved.first.key, *row[1:BARE], contents]
         draft.set_messages(delivery, messages)
-    return draft.finish()
 
 
 def _is_quiet(run: Run, moved: Moved, begin_ns: int, end_ns: int) -> bool:
@@ -112,43 +111,42 @@ def _since_ns(run: Run, moved: Moved) -> int:
     "a message that was kept back lies twice in its queue, and its broker has not died",
     workloads=KEPT_BACK,
 )
-def moved_again(run: Run, rng: Random, site: Site) -> Run:
+def moved_again(draft: Planting) -> None:
     moved = _pairs(
-        run,
-        rng,
+        draft,
         lambda of: (
             of.again_ns - of.first_ns < AGAIN_WITHIN_NS
-            and run.is_at(site, of.first_ns, of.again_ns)
-            and _is_quiet(run, of, _since_ns(run, of), of.again_ns)
+            and draft.is_here(of.first_ns, of.again_ns)
+            and _is_quiet(draft.run, of, _since_ns(draft.run, of), of.again_ns)
         ),
     )
-    return _planted(run, moved)
+    _planted(draft, moved)
 
 
 def near_death(
-    run: Run,
-    rng: Random,
-    site: Site,
-    when: Callable[[Moved], Span],
-    fits: Callable[[Moved, Span], bool],
-) -> Run:
+    draft: Planting, when: Callable[[Moved], Span], fits: Callable[[Moved, Span], bool]
+) -> None:
     """A second copy, and a death of the master, whose time has to fit to the copies; no fault is near."""
     moved = _pairs(
-        run,
-        rng,
+        draft,
         lambda of: (
             fits(of, dead := when(of))
-            and run.is_at(site, min(of.first_ns, dead.start_ns), max(of.again_ns, dead.end_ns))
+            and draft.is_here(min(of.first_ns, dead.start_ns), max(of.again_ns, dead.end_ns))
             and _is_quiet(
-                run, of, min(_since_ns(run, of), dead.start_ns), max(of.again_ns, dead.end_ns)
+                draft.run,
+                of,
+                min(_since_ns(draft.run, of), dead.start_ns),
+                max(of.again_ns, dead.end_ns),
             )
         ),
     )
-    return _with_death(_planted(run, moved), moved.first.broker, when(moved))
+    _planted(draft, moved)
+    _with_death(draft, moved.first.broker, when(moved))
 
 
-def _with_death(run: Run, broker: str, dead: Span) -> Run:
+def _with_death(draft: Planting, broker: str, dead: Span) -> None:
     """The master is killed, loses nothing, and begins behind what lies in its log."""
+    run = draft.run
     master = run.nodes_of_broker(broker)[0]
     later = [
         d.physical
@@ -160,7 +158,6 @@ def _with_death(run: Run, broker: str, dead: Span) -> Run:
     ]
     if not later or not starts:
         raise NoSuchSite
-    draft = Draft(run)
     start = {**starts[0], "time_ns": dead.end_ns, "end_offset": min(later)}
     draft.observations = sorted(
         [*draft.observations, start], key=lambda seen: seen.get("time_ns", 0)
@@ -174,7 +171,6 @@ def _with_death(run: Run, broker: str, dead: Span) -> Run:
         healed_ns=dead.end_ns,
     )
     draft.facts = replace(run.facts, faults=(*run.facts.faults, kill))
-    return draft.finish()
 
 
 def _killed_at(time_ns: int) -> Span:
@@ -190,11 +186,9 @@ def _killed_after(moved: Moved) -> Span:
     "a broker was killed 20 s after it had moved a message, and moves it again",
     workloads=KEPT_BACK,
 )
-def moved_again_though_written(run: Run, rng: Random, site: Site) -> Run:
-    return near_death(
-        run,
-        rng,
-        site,
+def moved_again_though_written(draft: Planting) -> None:
+    near_death(
+        draft,
         lambda of: _killed_at(of.again_ns - S),
         lambda of, dead: of.first_ns + WRITTEN_NS < dead.start_ns,
     )
@@ -205,10 +199,8 @@ def moved_again_though_written(run: Run, rng: Random, site: Site) -> Run:
     "a broker was killed soon after it had moved a delayed message, and moves it again 37 s after it is back",
     workloads=("delayed",),
 )
-def moved_again_long_after(run: Run, rng: Random, site: Site) -> Run:
-    return near_death(
-        run, rng, site, _killed_after, lambda of, dead: dead.end_ns + LONG_BACK_NS < of.again_ns
-    )
+def moved_again_long_after(draft: Planting) -> None:
+    near_death(draft, _killed_after, lambda of, dead: dead.end_ns + LONG_BACK_NS < of.again_ns)
 
 
 @KINDS.mutation(
@@ -216,22 +208,16 @@ def moved_again_long_after(run: Run, rng: Random, site: Site) -> Run:
     "a broker was killed before it moved a delayed message for the first time, and moves it again",
     workloads=("delayed",),
 )
-def moved_again_of_itself(run: Run, rng: Random, site: Site) -> Run:
-    return near_death(
-        run,
-        rng,
-        site,
+def moved_again_of_itself(draft: Planting) -> None:
+    near_death(
+        draft,
         lambda of: _killed_at(of.first_ns - S),
         lambda of, dead: of.again_ns < dead.end_ns + SOON_NS,
     )
 
 
-def moved_after_death(run: Run, rng: Random, site: Site) -> Run:
+def moved_after_death(draft: Planting) -> None:
     """A second copy that a death explains."""
-    return near_death(
-        run,
-        rng,
-        site,
-        _killed_after,
-        lambda of, dead: dead.end_ns < of.again_ns < dead.end_ns + SOON_NS,
+    near_death(
+        draft, _killed_after, lambda of, dead: dead.end_ns < of.again_ns < dead.end_ns + SOON_NS
     )

@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from random import Random
 
 from staticfire.checkers.guarantees.facts import NodeExit
 from staticfire.checkers.model.history import Op, OpType
 from tests.checkers.mutations.draft import Draft
 from tests.checkers.mutations.kinds import KINDS
-from tests.checkers.mutations.model import GROUPED, PLAIN, Run, S, Site, choose
+from tests.checkers.mutations.model import GROUPED, PLAIN, NoSuchSite, S
 from tests.checkers.mutations.pick import on_master_only
+from tests.checkers.mutations.planting import Planting
 
 
 @KINDS.mutation("not_serving", "the last probe of a living broker is not acknowledged")
-def probe_fails(run: Run, rng: Random, site: Site) -> Run:
-    probes = [op for op in run.ops if op.f == "probe"]
-    probe = choose(rng, probes, lambda op: (site == "fault") == bool(run.facts.faults))
-    draft = Draft(run)
+def probe_fails(draft: Planting) -> None:
+    probes = [op for op in draft.run.ops if op.f == "probe"]
+    probe = draft.choose(probes, lambda op: draft.is_of_site())
     draft.replace(probe.index, type="fail", error="not acknowledged in 120 s")
-    return draft.finish()
 
 
 @KINDS.mutation("node_died", "a node ends by itself, and no fault of its disk explains it")
-def node_died(run: Run, rng: Random, site: Site) -> Run | None:
+def node_died(draft: Planting) -> None:
+    run = draft.run
     nodes = [node for several in run.facts.replica_sets.values() for node in several]
     for _ in range(40):
-        node, time_ns = rng.choice(nodes), rng.randrange(5 * S, run.end_ns)
-        if run.is_at(site, time_ns) and not run.is_explained(time_ns, time_ns, (node,), 60):
-            draft = Draft(run)
+        node, time_ns = draft.rng.choice(nodes), draft.rng.randrange(5 * S, run.end_ns)
+        if draft.is_here(time_ns) and not run.is_explained(time_ns, time_ns, (node,), 60):
             error = "ended by itself with status 1: KeyError: 'offsets'"
             draft.insert(
                 Op(
@@ -44,8 +42,8 @@ def node_died(run: Run, rng: Random, site: Site) -> Run | None:
             )
             ended = NodeExit(node=node, time_ns=time_ns, error=error)
             draft.facts = replace(draft.facts, exits=(*draft.facts.exits, ended))
-            return draft.finish()
-    return None
+            return
+    raise NoSuchSite
 
 
 @KINDS.mutation(
@@ -53,17 +51,17 @@ def node_died(run: Run, rng: Random, site: Site) -> Run | None:
     "for 12 s nothing of a producer is acknowledged where 5 s are promised",
     workloads=("queue", "ordered", "filtered", "broadcast", "rebalance"),
 )
-def send_gap(run: Run, rng: Random, site: Site) -> Run | None:
+def send_gap(draft: Planting) -> None:
+    run = draft.run
     if not run.facts.producers:
-        return None
-    node = rng.choice(run.facts.producers)
+        raise NoSuchSite
+    node = draft.rng.choice(run.facts.producers)
     for _ in range(40):
-        begin_ns = rng.randrange(3 * S, max(run.load_end_ns - 14 * S, 4 * S))
-        if run.is_at(site, begin_ns, begin_ns + 12 * S):
+        begin_ns = draft.rng.randrange(3 * S, max(run.load_end_ns - 14 * S, 4 * S))
+        if draft.is_here(begin_ns, begin_ns + 12 * S):
             break
     else:
-        return None
-    draft = Draft(run)
+        raise NoSuchSite
     for sent in run.sends.values():
         if sent.at is None or sent.type != "ok" or run.ops[sent.at].node != node:
             continue
@@ -72,7 +70,6 @@ def send_gap(run: Run, rng: Random, site: Site) -> Run | None:
             draft.alter(sent.at, **fields)
             draft.replace(sent.at, type="info", error="no answer in 3 s")
     draft.facts = replace(draft.facts, gap_max_s=5.0)
-    return draft.finish()
 
 
 @KINDS.mutation(
@@ -80,15 +77,15 @@ def send_gap(run: Run, rng: Random, site: Site) -> Run | None:
     "a consumer that has started is given no queue for 12 s where 5 s are promised",
     workloads=GROUPED,
 )
-def start_gap(run: Run, rng: Random, site: Site) -> Run | None:
-    member = choose(rng, run.members, lambda m: run.is_at(site, m.begin_ns))
-    first = next((op for op in run.ops if op.f == "assign" and op.process == member.process), None)
+def start_gap(draft: Planting) -> None:
+    member = draft.choose(draft.run.members, lambda m: draft.is_here(m.begin_ns))
+    first = next(
+        (op for op in draft.run.ops if op.f == "assign" and op.process == member.process), None
+    )
     if first is None:
-        return None
-    draft = Draft(run)
+        raise NoSuchSite
     draft.shift_after(first.time_ns - 1, 12 * S)
     draft.facts = replace(draft.facts, gap_max_s=5.0)
-    return draft.finish()
 
 
 @KINDS.mutation(
@@ -96,18 +93,18 @@ def start_gap(run: Run, rng: Random, site: Site) -> Run | None:
     "a producer that a fault has left, or that never had one, gets nothing through for 20 s",
     workloads=("queue", "ordered", "filtered", "broadcast", "rebalance"),
 )
-def producer_stuck(run: Run, rng: Random, site: Site) -> Run | None:
+def producer_stuck(draft: Planting) -> None:
     """At rest only: near a fault the excuse is the fault itself."""
-    if not run.facts.producers or site == "fault":
-        return None
-    node = rng.choice(run.facts.producers)
+    run = draft.run
+    if not run.facts.producers or draft.site == "fault":
+        raise NoSuchSite
+    node = draft.rng.choice(run.facts.producers)
     for _ in range(40):
-        begin_ns = rng.randrange(3 * S, max(run.load_end_ns - 22 * S, 4 * S))
+        begin_ns = draft.rng.randrange(3 * S, max(run.load_end_ns - 22 * S, 4 * S))
         if run.is_at("rest", begin_ns - 30 * S, begin_ns + 20 * S):
             break
     else:
-        return None
-    draft = Draft(run)
+        raise NoSuchSite
     for sent in run.sends.values():
         if sent.at is None or sent.type != "ok" or run.ops[sent.at].node != node:
             continue
@@ -115,7 +112,6 @@ def producer_stuck(run: Run, rng: Random, site: Site) -> Run | None:
             fields = dict.fromkeys(("queue_offset", "physical_offset", "status", "broker", "queue"))
             draft.alter(sent.at, **fields)
             draft.replace(sent.at, type="info", error="no answer in 3 s")
-    return draft.finish()
 
 
 def _send_unserved(draft: Draft, node: str, process: int, at_ns: int, ended: Op) -> None:
@@ -126,17 +122,16 @@ def _send_unserved(draft: Draft, node: str, process: int, at_ns: int, ended: Op)
     draft.insert(replace(common, time_ns=at_ns + ended.time_ns, value={**value, "attempts": 1}))
 
 
-def _unserved(run: Run, rng: Random, ended: Op) -> Run | None:
+def _unserved(draft: Planting, ended: Op) -> None:
     """Further processes of a producer whose sends are not served for 40 s, one in 2 s; the others are."""
+    run = draft.run
     if not run.facts.producers or run.facts.faults:
-        return None
-    node, first = rng.choice(run.facts.producers), 70_500 + rng.randrange(400)
-    begin_ns = rng.randrange(3 * S, max(run.load_end_ns - 41 * S, 4 * S))
-    draft = Draft(run)
+        raise NoSuchSite
+    node, first = draft.rng.choice(run.facts.producers), 70_500 + draft.rng.randrange(400)
+    begin_ns = draft.rng.randrange(3 * S, max(run.load_end_ns - 41 * S, 4 * S))
     for number in range(20):
-        at_ns = begin_ns + number * 2 * S + rng.randrange(S // 2)
+        at_ns = begin_ns + number * 2 * S + draft.rng.randrange(S // 2)
         _send_unserved(draft, node, first + number, at_ns, ended)
-    return draft.finish()
 
 
 def _ended(type_: OpType, error: str, took_ns: int) -> Op:
@@ -146,31 +141,34 @@ def _ended(type_: OpType, error: str, took_ns: int) -> Op:
 
 
 @KINDS.mutation("refused_at_rest", "for 40 s a producer has a send refused every other second")
-def refused_now_and_then(run: Run, rng: Random, site: Site) -> Run | None:
+def refused_now_and_then(draft: Planting) -> None:
     error = "broker-a refused the message with code 14: service not available now"
-    return _unserved(run, rng, _ended("fail", error, S // 100))
+    _unserved(draft, _ended("fail", error, S // 100))
 
 
 @KINDS.mutation("refused_at_rest", "for 40 s a send of a producer in 2 s gets no answer in 3 s")
-def unanswered_now_and_then(run: Run, rng: Random, site: Site) -> Run | None:
-    return _unserved(run, rng, _ended("info", "no answer in 3 s", 3 * S))
+def unanswered_now_and_then(draft: Planting) -> None:
+    _unserved(draft, _ended("info", "no answer in 3 s", 3 * S))
 
 
 @KINDS.mutation("overdue_send", "a send of a producer fails after more than twice its time")
-def overdue(run: Run, rng: Random, site: Site) -> Run | None:
+def overdue(draft: Planting) -> None:
     """A further process of a producer has one send, which is refused late."""
+    run = draft.run
     facts = run.facts
     for _ in range(40):
         if not facts.producers or not facts.timings.send_s:
-            return None
-        node, at_ns = rng.choice(facts.producers), rng.randrange(5 * S, max(run.load_end_ns, 6 * S))
+            raise NoSuchSite
+        node, at_ns = (
+            draft.rng.choice(facts.producers),
+            draft.rng.randrange(5 * S, max(run.load_end_ns, 6 * S)),
+        )
         took_ns = round((2 * facts.timings.send_s + 1) * S)
-        if run.is_at(site, at_ns) and not run.is_explained(at_ns, at_ns + took_ns, (node,), 10):
-            draft = Draft(run)
+        if draft.is_here(at_ns) and not run.is_explained(at_ns, at_ns + took_ns, (node,), 10):
             ended = _ended("fail", "broker-a refused the message with code 14", took_ns)
             _send_unserved(draft, node, 70_700, at_ns, ended)
-            return draft.finish()
-    return None
+            return
+    raise NoSuchSite
 
 
 @KINDS.mutation(
@@ -178,33 +176,33 @@ def overdue(run: Run, rng: Random, site: Site) -> Run | None:
     "for 15 s half of the sends of a producer get a weaker status, truly, and nothing is broken",
     workloads=PLAIN,
 )
-def weak_for_a_while(run: Run, rng: Random, site: Site) -> Run | None:
+def weak_for_a_while(draft: Planting) -> None:
+    run = draft.run
     facts = run.facts
     if not facts.producers or facts.faults or facts.replication != "sync":
-        return None
-    node = rng.choice(facts.producers)
-    begin_ns = rng.randrange(3 * S, max(run.load_end_ns - 16 * S, 4 * S))
-    draft = Draft(run)
+        raise NoSuchSite
+    node = draft.rng.choice(facts.producers)
+    begin_ns = draft.rng.randrange(3 * S, max(run.load_end_ns - 16 * S, 4 * S))
     seconds_with_one = set()
     for sent in run.sends.values():
-        if sent.at is None or sent.type != "ok" or not sent.is_plain or rng.random() < 0.5:
+        if sent.at is None or sent.type != "ok" or not sent.is_plain or draft.rng.random() < 0.5:
             continue
         op = run.ops[sent.at]
         is_meant = op.f == "send" and op.node == node and "batch" not in op.value
         if is_meant and begin_ns <= sent.begin_ns < begin_ns + 15 * S:
             on_master_only(draft, sent)
             seconds_with_one.add(sent.begin_ns // S)
-    return draft.finish() if len(seconds_with_one) >= 10 else None
+    if len(seconds_with_one) < 10:
+        raise NoSuchSite
 
 
 @KINDS.oddity("a broker that is busy for a moment refuses all that comes in that moment")
-def busy_for_a_moment(run: Run, rng: Random, site: Site) -> Run | None:
+def busy_for_a_moment(draft: Planting) -> None:
+    run = draft.run
     if not run.facts.producers:
-        return None
-    node = rng.choice(run.facts.producers)
-    begin_ns = rng.randrange(3 * S, max(run.load_end_ns - 3 * S, 4 * S))
+        raise NoSuchSite
+    node = draft.rng.choice(run.facts.producers)
+    begin_ns = draft.rng.randrange(3 * S, max(run.load_end_ns - 3 * S, 4 * S))
     ended = _ended("fail", "broker-a refused the message with code 2: system busy", S)
-    draft = Draft(run)
     for number in range(60):
         _send_unserved(draft, node, 70_500 + number, begin_ns + number * S // 60, ended)
-    return draft.finish()

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from random import Random
-
 from staticfire.checkers.model.history import Op
 from tests.checkers.mutations.draft import Draft
 from tests.checkers.mutations.events import Delivery
 from tests.checkers.mutations.kinds import KINDS
-from tests.checkers.mutations.model import EVIDENCE, GROUPED, MS, Run, S, Site, choose
+from tests.checkers.mutations.model import EVIDENCE, GROUPED, MS, NoSuchSite, Run, S
 from tests.checkers.mutations.pick import (
     RESTARTS,
     is_settled,
     keeps_queue,
     message_of,
     other_member,
-    pick_delivery,
 )
+from tests.checkers.mutations.planting import Planting
 
 
-def _committed(run: Run, rng: Random, site: Site, spread: int = 5) -> Delivery:
+def _committed(draft: Planting, spread: int = 5) -> Delivery:
     """A delivery in a settled tenure, some messages into its queue."""
-    return pick_delivery(
-        run, rng, site, lambda d: d.offset > spread and is_settled(run, d, d.time_ns + 5 * S)
+    return draft.pick_delivery(
+        lambda d: d.offset > spread and is_settled(draft.run, d, d.time_ns + 5 * S)
     )
 
 
@@ -50,33 +48,27 @@ def _commit(
     "an owner commits an offset some messages below what it had committed",
     workloads=GROUPED,
 )
-def owner_commits_lower(run: Run, rng: Random, site: Site) -> Run:
-    like = _committed(run, rng, site)
-    draft = Draft(run)
+def owner_commits_lower(draft: Planting) -> None:
+    like = _committed(draft)
     _commit(draft, like, like.time_ns + MS, like.offset + 1)
     _commit(draft, like, like.time_ns + S, like.offset - 3)
     _commit(draft, like, like.time_ns + 2 * S, like.offset + 1)
-    return draft.finish()
 
 
 @KINDS.mutation("commit_rewound", "an owner commits offset 0 far into the queue", workloads=GROUPED)
-def owner_commits_zero(run: Run, rng: Random, site: Site) -> Run:
-    like = _committed(run, rng, site)
-    draft = Draft(run)
+def owner_commits_zero(draft: Planting) -> None:
+    like = _committed(draft)
     _commit(draft, like, like.time_ns + MS, like.offset + 1)
     _commit(draft, like, like.time_ns + S, 0)
     _commit(draft, like, like.time_ns + 2 * S, like.offset + 1)
-    return draft.finish()
 
 
 @KINDS.mutation("commit_rewound", "an owner commits an offset below 0", workloads=GROUPED)
-def owner_commits_below_zero(run: Run, rng: Random, site: Site) -> Run:
-    like = _committed(run, rng, site)
-    draft = Draft(run)
+def owner_commits_below_zero(draft: Planting) -> None:
+    like = _committed(draft)
     _commit(draft, like, like.time_ns + MS, like.offset + 1)
     _commit(draft, like, like.time_ns + S, -1)
     _commit(draft, like, like.time_ns + 2 * S, like.offset + 1)
-    return draft.finish()
 
 
 @KINDS.mutation(
@@ -84,10 +76,10 @@ def owner_commits_below_zero(run: Run, rng: Random, site: Site) -> Run:
     "a member takes a queue over, the master tells it three messages less than were committed, and it gets them again",
     workloads=GROUPED,
 )
-def master_forgets_offset(run: Run, rng: Random, site: Site) -> Run:
+def master_forgets_offset(draft: Planting) -> None:
+    run = draft.run
     begins = [op for op in run.ops if op.f == "begin" and op.value.get("broker_id") == 0]
-    begun = choose(rng, begins, lambda op: run.is_at(site, op.time_ns) and bool(_known(run, op)))
-    draft = Draft(run)
+    begun = draft.choose(begins, lambda op: draft.is_here(op.time_ns) and bool(_known(run, op)))
     again = _known(run, begun)
     draft.alter(begun.index, offset=again[0].offset)
     for n, delivery in enumerate(again, 1):
@@ -98,7 +90,6 @@ def master_forgets_offset(run: Run, rng: Random, site: Site) -> Run:
             process=begun.process,
             node=begun.node,
         )
-    return draft.finish()
 
 
 def _known(run: Run, begun: Op) -> list[Delivery]:
@@ -131,21 +122,18 @@ def _known(run: Run, begun: Op) -> list[Delivery]:
     return last
 
 
-def _foreign_commit(run: Run, rng: Random, site: Site, offset: int) -> Run | None:
-    like = pick_delivery(
-        run,
-        rng,
-        site,
+def _foreign_commit(draft: Planting, offset: int) -> None:
+    run = draft.run
+    like = draft.pick_delivery(
         lambda d: (
             d.offset > 5
             and keeps_queue(run, d, d.time_ns + 5 * S)
             and other_member(run, d, d.begin_ns, d.time_ns + 3 * S) is not None
-        ),
+        )
     )
     other = other_member(run, like, like.begin_ns, like.time_ns + 3 * S)
     if other is None:
-        return None
-    draft = Draft(run)
+        raise NoSuchSite
     _commit(draft, like, like.time_ns + MS, like.offset + 1)
     _commit(
         draft,
@@ -155,7 +143,6 @@ def _foreign_commit(run: Run, rng: Random, site: Site, offset: int) -> Run | Non
         other.process,
         other.node,
     )
-    return draft.finish()
 
 
 @KINDS.mutation(
@@ -163,8 +150,8 @@ def _foreign_commit(run: Run, rng: Random, site: Site, offset: int) -> Run | Non
     "a member that does not have the queue sets the group's offset back to 0",
     workloads=GROUPED,
 )
-def other_member_commits_0(run: Run, rng: Random, site: Site) -> Run | None:
-    return _foreign_commit(run, rng, site, 0)
+def other_member_commits_0(draft: Planting) -> None:
+    _foreign_commit(draft, 0)
 
 
 @KINDS.mutation(
@@ -172,8 +159,8 @@ def other_member_commits_0(run: Run, rng: Random, site: Site) -> Run | None:
     "a member that does not have the queue sets the group's offset back to 1",
     workloads=GROUPED,
 )
-def other_member_commits_1(run: Run, rng: Random, site: Site) -> Run | None:
-    return _foreign_commit(run, rng, site, 1)
+def other_member_commits_1(draft: Planting) -> None:
+    _foreign_commit(draft, 1)
 
 
 @KINDS.mutation(
@@ -181,8 +168,8 @@ def other_member_commits_1(run: Run, rng: Random, site: Site) -> Run | None:
     "a member that does not have the queue sets the group's offset below 0",
     workloads=GROUPED,
 )
-def other_member_commits_below_0(run: Run, rng: Random, site: Site) -> Run | None:
-    return _foreign_commit(run, rng, site, -1)
+def other_member_commits_below_0(draft: Planting) -> None:
+    _foreign_commit(draft, -1)
 
 
 @KINDS.mutation(
@@ -190,34 +177,30 @@ def other_member_commits_below_0(run: Run, rng: Random, site: Site) -> Run | Non
     "a member that does not have the queue sets the group's offset three messages back",
     workloads=GROUPED,
 )
-def other_member_commits_lower(run: Run, rng: Random, site: Site) -> Run | None:
-    return _foreign_commit(run, rng, site, 3)
+def other_member_commits_lower(draft: Planting) -> None:
+    _foreign_commit(draft, 3)
 
 
 @KINDS.mutation(
     "unowned_commit", "a process that never opened commits an offset of 0", workloads=GROUPED
 )
-def stranger_commits(run: Run, rng: Random, site: Site) -> Run:
-    like = _committed(run, rng, site)
-    draft = Draft(run)
+def stranger_commits(draft: Planting) -> None:
+    like = _committed(draft)
     _commit(draft, like, like.time_ns + S, 0, 140_000, "consumer-99")
-    return draft.finish()
 
 
 @KINDS.mutation(
     "commit_ahead", "an owner commits twenty messages that it has not been given", workloads=GROUPED
 )
-def commit_ahead(run: Run, rng: Random, site: Site) -> Run | None:
+def commit_ahead(draft: Planting) -> None:
+    run = draft.run
     last: dict[tuple[str, str, int], int] = {}
     for sent in run.sends.values():
         last[sent.topic, sent.broker or "", sent.queue] = max(
             last.get((sent.topic, sent.broker or "", sent.queue), 0), sent.offset
         )
-    like = pick_delivery(
-        run,
-        rng,
-        site,
-        lambda d: d.offset + 25 < last.get(d.place, 0) and is_settled(run, d, d.time_ns + 3 * S),
+    like = draft.pick_delivery(
+        lambda d: d.offset + 25 < last.get(d.place, 0) and is_settled(run, d, d.time_ns + 3 * S)
     )
     ahead = [
         d
@@ -225,29 +208,25 @@ def commit_ahead(run: Run, rng: Random, site: Site) -> Run | None:
         if d.place == like.place and d.group == like.group and d.offset == like.offset + 20
     ]
     if not ahead or ahead[0].begin_ns <= like.time_ns + MS:
-        return None
-    draft = Draft(run)
+        raise NoSuchSite
     _commit(draft, like, like.time_ns + MS, like.offset + 21)
-    return draft.finish()
 
 
 @KINDS.mutation("commit_ahead", "an owner commits beyond the end of its queue", workloads=GROUPED)
-def commit_far_ahead(run: Run, rng: Random, site: Site) -> Run:
-    like = _committed(run, rng, site, 0)
-    draft = Draft(run)
+def commit_far_ahead(draft: Planting) -> None:
+    like = _committed(draft, 0)
     _commit(draft, like, like.time_ns + MS, 10_000_000)
-    return draft.finish()
 
 
-def _drain_row(run: Run, rng: Random, site: Site) -> tuple[Op, int]:
+def _drain_row(draft: Planting) -> tuple[Op, int]:
     rows = [
         (op, n)
-        for op in run.ops
+        for op in draft.run.ops
         if op.f == "drain" and op.type == "ok"
         for n, row in enumerate(op.value["queues"])
         if row[3] > row[2]
     ]
-    return choose(rng, rows, lambda row: (site == "fault") == bool(run.facts.faults))
+    return draft.choose(rows, lambda row: draft.is_of_site())
 
 
 @KINDS.mutation(
@@ -255,8 +234,8 @@ def _drain_row(run: Run, rng: Random, site: Site) -> tuple[Op, int]:
     "at the drain the offset of a group is higher than its queue is long",
     workloads=GROUPED,
 )
-def drained_beyond_end(run: Run, rng: Random, site: Site) -> Run:
-    return _drained(run, rng, site, +rng.choice((1, 50)))
+def drained_beyond_end(draft: Planting) -> None:
+    _drained(draft, +draft.rng.choice((1, 50)))
 
 
 @KINDS.mutation(
@@ -264,18 +243,16 @@ def drained_beyond_end(run: Run, rng: Random, site: Site) -> Run:
     "the drain says that nothing is left, and an offset is below the end",
     workloads=GROUPED,
 )
-def drained_behind(run: Run, rng: Random, site: Site) -> Run:
-    return _drained(run, rng, site, -1)
+def drained_behind(draft: Planting) -> None:
+    _drained(draft, -1)
 
 
-def _drained(run: Run, rng: Random, site: Site, more: int) -> Run:
-    found = _drain_row(run, rng, site)
+def _drained(draft: Planting, more: int) -> None:
+    found = _drain_row(draft)
     op, n = found
     rows = [list(row) for row in op.value["queues"]]
     rows[n][4] += more
-    draft = Draft(run)
     draft.alter(op.index, queues=rows)
-    return draft.finish()
 
 
 @KINDS.mutation(
@@ -283,20 +260,19 @@ def _drained(run: Run, rng: Random, site: Site, more: int) -> Run:
     "at the drain a queue is two messages shorter than what was acknowledged and consumed",
     workloads=GROUPED,
 )
-def drained_short(run: Run, rng: Random, site: Site) -> Run | None:
+def drained_short(draft: Planting) -> None:
     ends: dict[tuple[str, str, int], tuple[int, str]] = {}
-    for sent in run.sends.values():
+    for sent in draft.run.sends.values():
         place = (sent.topic, sent.broker or "", sent.queue)
         if sent.type == "ok" and sent.offset >= ends.get(place, (-1, ""))[0]:
             ends[place] = (sent.offset, sent.key)
-    found = _drain_row(run, rng, site)
+    found = _drain_row(draft)
     op, n = found
     row = list(op.value["queues"][n])
     last = ends.get((op.value["topic"], row[0], row[1]))
     if last is None or last[0] != row[3] - 1:
-        return None
-    draft = Draft(run)
-    for other in run.ops:
+        raise NoSuchSite
+    for other in draft.run.ops:
         if other.f == "drain" and other.value.get("topic") == op.value["topic"]:
             rows = [list(r) for r in other.value["queues"]]
             for r in rows:
@@ -305,7 +281,6 @@ def drained_short(run: Run, rng: Random, site: Site) -> Run | None:
                     r[4] = min(r[4], r[3])
             draft.alter(other.index, queues=rows)
     draft.look_up(last[1], lambda r: [*r[:3], False, False, False])
-    return draft.finish()
 
 
 @KINDS.mutation(
@@ -313,13 +288,14 @@ def drained_short(run: Run, rng: Random, site: Site) -> Run | None:
     "a broker has deleted what it acknowledged first in a queue, minutes old, and says so everywhere",
     workloads=GROUPED,
 )
-def deleted_early(run: Run, rng: Random, site: Site) -> Run | None:
-    found = _drain_row(run, rng, site)
+def deleted_early(draft: Planting) -> None:
+    run = draft.run
+    found = _drain_row(draft)
     if not run.facts.kept_s:
-        return None
+        raise NoSuchSite
     op, n = found
     topic, (broker, queue, low, end, _) = op.value["topic"], op.value["queues"][n]
-    first = min(low + rng.randint(1, 20), end)
+    first = min(low + draft.rng.randint(1, 20), end)
     gone = [
         sent
         for sent in run.sends.values()
@@ -328,8 +304,7 @@ def deleted_early(run: Run, rng: Random, site: Site) -> Run | None:
         and low <= sent.offset < first
     ]
     if topic not in run.facts.topics or not gone or _was_full(run, broker):
-        return None
-    draft = Draft(run)
+        raise NoSuchSite
     for other in run.ops:
         if other.f == "drain" and other.value.get("topic") == topic:
             rows = [
@@ -347,7 +322,6 @@ def deleted_early(run: Run, rng: Random, site: Site) -> Run | None:
         ):
             kept = [list(r) for r in other.value["first_offsets"] if r[0] != queue]
             draft.alter(other.index, first_offsets=[*kept, [queue, first]])
-    return draft.finish()
 
 
 def _was_full(run: Run, broker: str) -> bool:
@@ -360,25 +334,21 @@ def _was_full(run: Run, broker: str) -> bool:
 
 
 @KINDS.mutation("not_drained", "a group does not reach the end of a queue", workloads=GROUPED)
-def not_drained(run: Run, rng: Random, site: Site) -> Run:
-    found = _drain_row(run, rng, site)
+def not_drained(draft: Planting) -> None:
+    found = _drain_row(draft)
     op, n = found
     rows = [list(row) for row in op.value["queues"]]
     rows[n][4] -= 1
-    draft = Draft(run)
     draft.alter(op.index, queues=rows, lag=1)
     draft.replace(op.index, type="info", error="not drained in 180 s")
-    return draft.finish()
 
 
 @KINDS.mutation(
     EVIDENCE, "there is no drain of a group at all", workloads=GROUPED, unknown_is_enough=True
 )
-def drain_missing(run: Run, rng: Random, site: Site) -> Run | None:
-    if (site == "fault") != bool(run.facts.faults):
-        return None
-    draft = Draft(run)
-    for op in run.ops:
+def drain_missing(draft: Planting) -> None:
+    if not draft.is_of_site():
+        raise NoSuchSite
+    for op in draft.run.ops:
         if op.f == "drain":
             draft.drop(op.index)
-    return draft.finish()

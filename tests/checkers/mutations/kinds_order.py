@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from random import Random
-
-from tests.checkers.mutations.draft import Draft
 from tests.checkers.mutations.events import Delivery
 from tests.checkers.mutations.kinds import KINDS
-from tests.checkers.mutations.model import CALM, MS, Run, S, Site, without
+from tests.checkers.mutations.model import CALM, MS, NoSuchSite, Run, S, without
 from tests.checkers.mutations.pick import (
     following,
     is_delivered_once,
@@ -15,9 +12,8 @@ from tests.checkers.mutations.pick import (
     may_be_destroyed,
     message_of,
     only_delivery,
-    pick_delivery,
-    pick_single,
 )
+from tests.checkers.mutations.planting import Planting
 
 
 def next_of(run: Run, d: Delivery) -> Delivery | None:
@@ -40,7 +36,9 @@ def next_of(run: Run, d: Delivery) -> Delivery | None:
     "a member is given two messages of its queue in the wrong order",
     workloads=without("forwarded", "request-reply"),
 )
-def order_of_two_exchanged(run: Run, rng: Random, site: Site) -> Run | None:
+def order_of_two_exchanged(draft: Planting) -> None:
+    run = draft.run
+
     def fits(d: Delivery) -> bool:
         other = next_of(run, d) if d.alone and is_settled(run, d, d.time_ns + 5 * S) else None
         return (
@@ -49,12 +47,11 @@ def order_of_two_exchanged(run: Run, rng: Random, site: Site) -> Run | None:
             and only_delivery(run, other.key, other.group) is not None
         )
 
-    like = pick_single(run, rng, site, fits) if run.workload != "broadcast" else None
+    like = draft.pick_single(fits) if run.workload != "broadcast" else None
     if like is None:
-        return None
+        raise NoSuchSite
     other = next_of(run, like)
     assert other is not None
-    draft = Draft(run)
     first, second = draft.messages(like), draft.messages(other)
     sent = run.sends.get(other.key)
     if sent is None or sent.begin_ns > like.begin_ns:
@@ -64,7 +61,6 @@ def order_of_two_exchanged(run: Run, rng: Random, site: Site) -> Run | None:
         draft.set_messages(like, second)
         draft.set_messages(other, first)
     draft.clip_commits(like.group, like.place, like.offset, like.begin_ns, other.time_ns + MS)
-    return draft.finish()
 
 
 @KINDS.mutation(
@@ -72,8 +68,8 @@ def order_of_two_exchanged(run: Run, rng: Random, site: Site) -> Run | None:
     "a message is held back 10 s behind an assignment that changed nothing",
     workloads=without("broadcast", "forwarded", "request-reply", "ordered"),
 )
-def held_back_behind_same_assignment(run: Run, rng: Random, site: Site) -> Run:
-    return _held_back(run, rng, site, "same")
+def held_back_behind_same_assignment(draft: Planting) -> None:
+    _held_back(draft, "same")
 
 
 @KINDS.mutation(
@@ -81,8 +77,8 @@ def held_back_behind_same_assignment(run: Run, rng: Random, site: Site) -> Run:
     "a message is held back 10 s behind an assignment of another topic",
     workloads=without("broadcast", "forwarded", "request-reply", "ordered"),
 )
-def held_back_behind_other_topic(run: Run, rng: Random, site: Site) -> Run:
-    return _held_back(run, rng, site, "topic")
+def held_back_behind_other_topic(draft: Planting) -> None:
+    _held_back(draft, "topic")
 
 
 @KINDS.mutation(
@@ -90,11 +86,13 @@ def held_back_behind_other_topic(run: Run, rng: Random, site: Site) -> Run:
     "a message is held back 10 s, and its successors are not",
     workloads=without("broadcast", "forwarded", "request-reply", "ordered"),
 )
-def held_back(run: Run, rng: Random, site: Site) -> Run:
-    return _held_back(run, rng, site, "")
+def held_back(draft: Planting) -> None:
+    _held_back(draft, "")
 
 
-def _held_back(run: Run, rng: Random, site: Site, behind: str) -> Run:
+def _held_back(draft: Planting, behind: str) -> None:
+    run = draft.run
+
     def fits(d: Delivery) -> bool:
         order_violated = any(
             o.process == d.process and o.offset > d.offset and o.at != d.at
@@ -102,8 +100,7 @@ def _held_back(run: Run, rng: Random, site: Site, behind: str) -> Run:
         )
         return order_violated and d.alone and is_settled(run, d, d.time_ns + 10 * S)
 
-    like = pick_single(run, rng, site, fits)
-    draft = Draft(run)
+    like = draft.pick_single(fits)
     later_ns = like.time_ns + 10 * S
     draft.move_deliveries([like], later_ns)
     draft.clip_commits(like.group, like.place, like.offset, like.begin_ns, later_ns)
@@ -127,7 +124,6 @@ def _held_back(run: Run, rng: Random, site: Site, behind: str) -> Run:
                 topic=topic,
                 queues=queues if behind == "same" else queues or [[like.broker, 0]],
             )
-    return draft.finish()
 
 
 @KINDS.mutation(
@@ -135,27 +131,24 @@ def _held_back(run: Run, rng: Random, site: Site, behind: str) -> Run:
     "an owner is not given a message and goes on behind it; the offset is committed",
     workloads=CALM,
 )
-def owner_skips(run: Run, rng: Random, site: Site) -> Run:
-    like = pick_single(
-        run,
-        rng,
-        site,
+def owner_skips(draft: Planting) -> None:
+    run = draft.run
+    like = draft.pick_single(
         lambda d: (
             d.alone
             and run.sends[d.key].type == "ok"
             and is_delivered_once(run, d.key)
             and is_settled(run, d, d.time_ns + 5 * S)
-        ),
+        )
     )
-    draft = Draft(run)
     draft.drop_deliveries([like])
-    return draft.finish()
 
 
 @KINDS.mutation(
     "int_poll_skip", "one call of a listener lacks a message between two others", workloads=CALM
 )
-def call_skips(run: Run, rng: Random, site: Site) -> Run:
+def call_skips(draft: Planting) -> None:
+    run = draft.run
     sizes: dict[int, int] = {}
     for d in run.deliveries:
         sizes[d.at] = max(sizes.get(d.at, 0), d.slot + 1)
@@ -168,10 +161,8 @@ def call_skips(run: Run, rng: Random, site: Site) -> Run:
             and not may_be_destroyed(run, d.broker, d.time_ns)
         )
 
-    like = pick_single(run, rng, site, fits)
-    draft = Draft(run)
+    like = draft.pick_single(fits)
     draft.drop_deliveries([like])
-    return draft.finish()
 
 
 @KINDS.mutation(
@@ -179,13 +170,11 @@ def call_skips(run: Run, rng: Random, site: Site) -> Run:
     "one call of a listener holds two messages in the wrong order",
     workloads=without("forwarded"),
 )
-def call_out_of_order(run: Run, rng: Random, site: Site) -> Run:
-    like = pick_delivery(run, rng, site, lambda d: d.slot > 0)
-    draft = Draft(run)
+def call_out_of_order(draft: Planting) -> None:
+    like = draft.pick_delivery(lambda d: d.slot > 0)
     messages = draft.messages(like)
     messages[like.slot - 1 : like.slot + 1] = reversed(messages[like.slot - 1 : like.slot + 1])
     draft.set_messages(like, messages)
-    return draft.finish()
 
 
 @KINDS.mutation(
@@ -193,8 +182,9 @@ def call_out_of_order(run: Run, rng: Random, site: Site) -> Run:
     "an owner goes back by three messages that it had consumed and committed",
     workloads=CALM,
 )
-def owner_goes_back(run: Run, rng: Random, site: Site) -> Run:
-    like = pick_single(run, rng, site, lambda d: d.alone and is_settled(run, d, d.time_ns + 6 * S))
+def owner_goes_back(draft: Planting) -> None:
+    run = draft.run
+    like = draft.pick_single(lambda d: d.alone and is_settled(run, d, d.time_ns + 6 * S))
     before = [
         d
         for d in run.deliveries
@@ -203,7 +193,6 @@ def owner_goes_back(run: Run, rng: Random, site: Site) -> Run:
         and d.place == like.place
         and like.offset - 3 < d.offset <= like.offset
     ]
-    draft = Draft(run)
     draft.event(
         like.time_ns + MS,
         like.process,
@@ -215,7 +204,6 @@ def owner_goes_back(run: Run, rng: Random, site: Site) -> Run:
     )
     for n, d in enumerate(sorted(before, key=lambda d: d.offset)):
         draft.deliver(d, like.time_ns + 3 * S + n * MS, [message_of(run, d)])
-    return draft.finish()
 
 
 @KINDS.mutation(
@@ -223,18 +211,16 @@ def owner_goes_back(run: Run, rng: Random, site: Site) -> Run:
     "an owner is given an early message again, alone, and goes on where it was",
     workloads=CALM,
 )
-def owner_leaps_back(run: Run, rng: Random, site: Site) -> Run:
+def owner_leaps_back(draft: Planting) -> None:
+    run = draft.run
     later = {(d.process, d.group, d.place, d.offset) for d in run.deliveries}
-    like = pick_single(
-        run,
-        rng,
-        site,
+    like = draft.pick_single(
         lambda d: (
             d.alone
             and is_settled(run, d, d.time_ns + 6 * S)
             and (d.process, d.group, d.place, d.offset + 1) in later
             and (d.process, d.group, d.place, d.offset - 5) in later
-        ),
+        )
     )
     early = next(
         d
@@ -242,16 +228,12 @@ def owner_leaps_back(run: Run, rng: Random, site: Site) -> Run:
         if (d.process, d.group, d.place, d.offset)
         == (like.process, like.group, like.place, like.offset - 5)
     )
-    draft = Draft(run)
     draft.deliver(early, like.time_ns + 1, [message_of(run, early)])
-    return draft.finish()
 
 
 @KINDS.mutation("int_nonmonotonic_poll", "a delivery is reported twice in one call", workloads=CALM)
-def twice_in_one_call(run: Run, rng: Random, site: Site) -> Run:
-    like = pick_single(run, rng, site, lambda d: is_settled(run, d, d.time_ns + S))
-    draft = Draft(run)
+def twice_in_one_call(draft: Planting) -> None:
+    like = draft.pick_single(lambda d: is_settled(draft.run, d, d.time_ns + S))
     messages = draft.messages(like)
     messages.insert(like.slot, list(messages[like.slot]))
     draft.set_messages(like, messages)
-    return draft.finish()

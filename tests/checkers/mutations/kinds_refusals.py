@@ -2,37 +2,37 @@
 
 from __future__ import annotations
 
-from random import Random
-
 from staticfire.checkers.model.history import Op
-from tests.checkers.mutations.draft import Draft
 from tests.checkers.mutations.kinds import KINDS
-from tests.checkers.mutations.model import Run, S, Site
+from tests.checkers.mutations.model import NoSuchSite, S
+from tests.checkers.mutations.planting import Planting
 
 PROCESS = 80_000  # a producer that no run has
 AROUND_S = 30  # longer than a broker needs to come up
 
 
-def _refused(run: Run, rng: Random, site: Site, code: int) -> Run | None:
+def _refused(draft: Planting, code: int) -> None:
     """One more illegal send of some producer; no fault of the broker that refused it was near."""
+    run = draft.run
     if not run.sends:
-        return None
+        raise NoSuchSite
     topic = next(iter(run.sends.values())).topic
     for _ in range(40):
         broker, time_ns = (
-            rng.choice(sorted(run.facts.replica_sets)),
-            rng.randrange(2 * S, run.end_ns),
+            draft.rng.choice(sorted(run.facts.replica_sets)),
+            draft.rng.randrange(2 * S, run.end_ns),
         )
         nodes = run.nodes_of_broker(broker)
-        if run.is_at(site, time_ns) and not run.is_explained(
+        if draft.is_here(time_ns) and not run.is_explained(
             time_ns - S, time_ns + S, nodes, AROUND_S
         ):
-            return _with_refusal(run, topic, broker, time_ns, code)
-    return None
+            _with_refusal(draft, topic, broker, time_ns, code)
+            return
+    raise NoSuchSite
 
 
-def _with_refusal(run: Run, topic: str, broker: str, time_ns: int, code: int) -> Run:
-    draft, key = Draft(run), f"p{PROCESS}-0"
+def _with_refusal(draft: Planting, topic: str, broker: str, time_ns: int, code: int) -> None:
+    key = f"p{PROCESS}-0"
     sent = {"topic": topic, "key": key, "size": 100, "illegal": "properties"}
     told = {"topic": topic, "key": key, "illegal": "properties", "code": code, "broker": broker}
     error = f"{broker} refused the message with code {code}"
@@ -52,33 +52,29 @@ def _with_refusal(run: Run, topic: str, broker: str, time_ns: int, code: int) ->
                 error=why,
             )
         )
-    return draft.finish()
 
 
 @KINDS.mutation(
     "wrong_refusal", "properties that are too long are refused as an unknown topic (17)"
 )
-def refused_as_unknown_topic(run: Run, rng: Random, site: Site) -> Run | None:
-    return _refused(run, rng, site, 17)
+def refused_as_unknown_topic(draft: Planting) -> None:
+    _refused(draft, 17)
 
 
 @KINDS.mutation("wrong_refusal", "properties that are too long are refused as unavailable (14)")
-def refused_as_unavailable(run: Run, rng: Random, site: Site) -> Run | None:
-    return _refused(run, rng, site, 14)
+def refused_as_unavailable(draft: Planting) -> None:
+    _refused(draft, 14)
 
 
 @KINDS.mutation("wrong_refusal", "properties that are too long are refused as forbidden (16)")
-def refused_as_forbidden(run: Run, rng: Random, site: Site) -> Run | None:
-    return _refused(run, rng, site, 16)
+def refused_as_forbidden(draft: Planting) -> None:
+    _refused(draft, 16)
 
 
-def _turned_away(run: Run, rng: Random, site: Site, code: int) -> Run | None:
+def _turned_away(draft: Planting, code: int) -> None:
     """One more legal send, refused by a broker near which no fault was."""
-    refused = _refused(run, rng, site, code)
-    if refused is None:
-        return None
-    draft = Draft(refused)
-    for at, op in enumerate(refused.ops):
+    _refused(draft, code)
+    for at, op in draft.ops():
         if op.process == PROCESS and op.f == "send":
             value = {name: found for name, found in op.value.items() if name != "illegal"}
             if op.type == "fail":
@@ -86,29 +82,28 @@ def _turned_away(run: Run, rng: Random, site: Site, code: int) -> Run | None:
             draft.replace(at, value=value)
         elif op.process == PROCESS and op.f == "refused":
             draft.drop(at)
-    return draft.finish()
 
 
 @KINDS.mutation("needless_refusal", "a healthy broker refuses a legal send as unavailable (14)")
-def turned_away_as_unavailable(run: Run, rng: Random, site: Site) -> Run | None:
-    return _turned_away(run, rng, site, 14)
+def turned_away_as_unavailable(draft: Planting) -> None:
+    _turned_away(draft, 14)
 
 
 @KINDS.mutation("needless_refusal", "a healthy broker refuses a legal send for an error (1)")
-def turned_away_for_an_error(run: Run, rng: Random, site: Site) -> Run | None:
-    return _turned_away(run, rng, site, 1)
+def turned_away_for_an_error(draft: Planting) -> None:
+    _turned_away(draft, 1)
 
 
 @KINDS.oddity("a broker that is too busy refuses a legal send")
-def turned_away_as_busy(run: Run, rng: Random, site: Site) -> Run | None:
-    return _turned_away(run, rng, site, 2)
+def turned_away_as_busy(draft: Planting) -> None:
+    _turned_away(draft, 2)
 
 
 @KINDS.oddity("a broker that is too busy says so before it looks at what is illegal")
-def refused_as_busy(run: Run, rng: Random, site: Site) -> Run | None:
-    return _refused(run, rng, site, 2)
+def refused_as_busy(draft: Planting) -> None:
+    _refused(draft, 2)
 
 
 @KINDS.oddity("a broker refuses an illegal send with the code of RocketMQ")
-def refused_as_illegal(run: Run, rng: Random, site: Site) -> Run | None:
-    return _refused(run, rng, site, 13)
+def refused_as_illegal(draft: Planting) -> None:
+    _refused(draft, 13)

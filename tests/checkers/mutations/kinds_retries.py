@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from random import Random
 from typing import Any
 
 from tests.checkers.mutations.draft import Draft
 from tests.checkers.mutations.events import BARE, Delivery
 from tests.checkers.mutations.kinds import KINDS
-from tests.checkers.mutations.model import EVIDENCE, MS, Run, S, Site, choose
-from tests.checkers.mutations.pick import message_of, nodes_of, pick_single
+from tests.checkers.mutations.model import EVIDENCE, MS, NoSuchSite, Run, S
+from tests.checkers.mutations.pick import message_of, nodes_of
+from tests.checkers.mutations.planting import Planting
 
 STORED = 4  # of a message's contents
 # Kinds of fault after which a broker may not have flushed at once.
 UNFLUSHED = ("slow_disk", "disk", "failing_disk", "pause", "broker_black", "power", "cluster_power")
 
 
-def _failed(run: Run, rng: Random, site: Site, fits: Any = lambda d: True) -> Delivery:
+def _failed(draft: Planting, fits: Any = lambda d: True) -> Delivery:
     """A delivery that its listener failed for, alone in its call, and that came again later."""
-    return choose(
-        rng,
+    run = draft.run
+    return draft.choose(
         run.deliveries,
         lambda d: (
             d.type == "info"
             and d.alone
             and d.key in run.sends
-            and run.is_at(site, d.time_ns)
+            and draft.is_here(d.time_ns)
             and not run.is_explained(d.time_ns - S, d.time_ns + S, nodes_of(run, d), 20)
             and any(
                 o.tries == d.tries + 1 and o.topic.startswith("%RETRY%") for o in run.by_key[d.key]
@@ -51,16 +51,15 @@ def _retries(run: Run, like: Delivery) -> list[Delivery]:
     "a message comes as a retry after its listener had succeeded",
     workloads=("retry",),
 )
-def retry_unprovoked(run: Run, rng: Random, site: Site) -> Run | None:
-    like = pick_single(run, rng, site, lambda d: len(run.by_key[d.key]) == 1)
-    other = choose(
-        rng,
+def retry_unprovoked(draft: Planting) -> None:
+    run = draft.run
+    like = draft.pick_single(lambda d: len(run.by_key[d.key]) == 1)
+    other = draft.choose(
         run.deliveries,
         lambda d: (
             d.topic.startswith("%RETRY%") and d.group == like.group and d.time_ns > like.time_ns
         ),
     )
-    draft = Draft(run)
     message = message_of(run, like)
     draft.deliver(
         other,
@@ -69,33 +68,32 @@ def retry_unprovoked(run: Run, rng: Random, site: Site) -> Run | None:
         process=like.process,
         node=like.node,
     )
-    return draft.finish()
 
 
 @KINDS.mutation("retry_early", "a retry comes 0.1 s after the failure", workloads=("retry",))
-def retry_early(run: Run, rng: Random, site: Site) -> Run | None:
-    like = _failed(run, rng, site)
-    retry = next((d for d in _retries(run, like) if d.tries == like.tries + 1 and d.alone), None)
+def retry_early(draft: Planting) -> None:
+    like = _failed(draft)
+    retry = next(
+        (d for d in _retries(draft.run, like) if d.tries == like.tries + 1 and d.alone), None
+    )
     if not retry or retry.topic.startswith("%DLQ%"):
-        return None
-    draft = Draft(run)
+        raise NoSuchSite
     back = [
         op
-        for op in run.ops
+        for op in draft.run.ops
         if op.f == "send_back"
         and op.value["messages"][0][0] == like.key
         and op.time_ns >= like.time_ns
     ]
     draft.move_deliveries([retry], (back[0].time_ns if back else like.time_ns) + 100 * MS)
-    return draft.finish()
 
 
 @KINDS.mutation(
     "unseen", "a message that its listener failed for never comes again", workloads=("retry",)
 )
-def retry_never_comes(run: Run, rng: Random, site: Site) -> Run | None:
-    like = _failed(run, rng, site, lambda d: d.tries == 0 and run.sends[d.key].type == "ok")
-    return _never_again(run, like).finish()
+def retry_never_comes(draft: Planting) -> None:
+    like = _failed(draft, lambda d: d.tries == 0 and draft.run.sends[d.key].type == "ok")
+    _never_again(draft, like)
 
 
 @KINDS.mutation(
@@ -103,11 +101,11 @@ def retry_never_comes(run: Run, rng: Random, site: Site) -> Run | None:
     "under async flush a message never comes again that was sent back 20 s before a power cut",
     workloads=("retry",),
 )
-def retry_gone_long_before_power_cut(run: Run, rng: Random, site: Site) -> Run | None:
+def retry_gone_long_before_power_cut(draft: Planting) -> None:
     """Wherever nothing had kept the broker from flushing the copy at once."""
+    run = draft.run
     cuts = [fault for fault in run.bitten() if fault.damage == "power"]
-    like = choose(
-        rng,
+    like = draft.choose(
         run.deliveries,
         lambda d: (
             d.type == "info"
@@ -127,18 +125,16 @@ def retry_gone_long_before_power_cut(run: Run, rng: Random, site: Site) -> Run |
             )
         ),
     )
-    if site != "fault":
-        return None
-    draft = _never_again(run, like)
+    if draft.site != "fault":
+        raise NoSuchSite
+    _never_again(draft, like)
     timings = replace(run.facts.timings, flush_s=1.0)
     draft.facts = replace(run.facts, flush="async", replication="async", timings=timings)
-    return draft.finish()
 
 
-def _never_again(run: Run, like: Delivery) -> Draft:
-    """The run without all that followed of sending a message back the first time."""
-    draft = Draft(run)
-    draft.drop_deliveries(_retries(run, like))
+def _never_again(draft: Planting, like: Delivery) -> None:
+    """Take away all that followed of sending a message back the first time."""
+    draft.drop_deliveries(_retries(draft.run, like))
     for at, op in draft.ops():
         if (
             op.f == "send_back"
@@ -146,43 +142,36 @@ def _never_again(run: Run, like: Delivery) -> Draft:
             and op.value["messages"][0][2] > 0
         ):
             draft.drop(at)
-    return draft
 
 
 @KINDS.mutation(
     "retried_too_often", "a message comes as retry 7 where 5 are allowed", workloads=("retry",)
 )
-def retried_too_often(run: Run, rng: Random, site: Site) -> Run:
+def retried_too_often(draft: Planting) -> None:
+    run = draft.run
     most = max(run.facts.retries_max.values(), default=0)
-    like = choose(
-        rng,
+    like = draft.choose(
         run.deliveries,
         lambda d: (
             d.topic.startswith("%RETRY%")
-            and run.is_at(site, d.time_ns)
+            and draft.is_here(d.time_ns)
             and d.tries == most
             and d.type == "info"
         ),
     )
     message = message_of(run, like)
-    draft = Draft(run)
     draft.deliver(like, run.end_ns - S, [[message[0], 100_001, message[2] + 9, True, most + 2]])
-    return draft.finish()
 
 
 @KINDS.mutation("retry_unprovoked", "a first delivery says that it was tried 7 times before")
-def tries_in_first_delivery(run: Run, rng: Random, site: Site) -> Run | None:
+def tries_in_first_delivery(draft: Planting) -> None:
+    run = draft.run
     if run.workload == "ordered":
-        return None  # an orderly listener is given the same message again
-    like = pick_single(
-        run,
-        rng,
-        site,
-        lambda d: not run.is_explained(d.time_ns - 5 * S, d.time_ns, nodes_of(run, d), 20),
+        raise NoSuchSite  # an orderly listener is given the same message again
+    like = draft.pick_single(
+        lambda d: not run.is_explained(d.time_ns - 5 * S, d.time_ns, nodes_of(run, d), 20)
     )
-    draft = Draft(run)
     draft.set_field(like, 4, 7)
-    return draft.finish()
 
 
 def _dead_letters(run: Run) -> list[Delivery]:
@@ -192,58 +181,50 @@ def _dead_letters(run: Run) -> list[Delivery]:
 @KINDS.mutation(
     "duplicate_dead_letter", "the dead-letter queue holds a message twice", workloads=("retry",)
 )
-def dead_letter_twice(run: Run, rng: Random, site: Site) -> Run:
+def dead_letter_twice(draft: Planting) -> None:
     """Not of a message with an unclear send-back: the client repeats it, and two dead letters are legal."""
     unclear = {
         row[0]
-        for op in run.ops
+        for op in draft.run.ops
         if op.f == "send_back" and op.type != "invoke"
         if op.type != "ok" or op.value.get("copied") is not False
         for row in op.value["messages"]
     }
-    like = choose(
-        rng,
-        _dead_letters(run),
-        lambda d: (site == "fault") == bool(run.facts.faults) and d.key not in unclear,
+    like = draft.choose(
+        _dead_letters(draft.run), lambda d: draft.is_of_site() and d.key not in unclear
     )
-    draft = Draft(run)
     messages = draft.messages(like)
     last = messages[-1]
     copy = [like.key, last[1] + 1, last[2] + 1000, *messages[like.slot][3:]]
     draft.set_messages(like, [*messages, copy])
-    return draft.finish()
 
 
 @KINDS.mutation(
     "duplicate_dead_letter", "the dead-letter queue holds each message twice", workloads=("retry",)
 )
-def dead_letters_twice(run: Run, rng: Random, site: Site) -> Run:
-    like = choose(rng, _dead_letters(run), lambda d: (site == "fault") == bool(run.facts.faults))
-    draft = Draft(run)
+def dead_letters_twice(draft: Planting) -> None:
+    like = draft.choose(_dead_letters(draft.run), lambda d: draft.is_of_site())
     messages = draft.messages(like)
     end, low = messages[-1][1] + 1, messages[-1][2] + 1000
     copies = [[m[0], end + n, low + n * 700, *m[3:]] for n, m in enumerate(messages)]
     draft.set_messages(like, [*messages, *copies])
-    return draft.finish()
 
 
 @KINDS.mutation("unseen", "a dead letter is missing from its queue", workloads=("retry",))
-def dead_letter_missing(run: Run, rng: Random, site: Site) -> Run:
+def dead_letter_missing(draft: Planting) -> None:
+    run = draft.run
     dead = _dead_letters(run)
-    like = choose(
-        rng,
+    like = draft.choose(
         dead,
         lambda d: (
-            (site == "fault") == bool(run.facts.faults)
+            draft.is_of_site()
             and d.key in run.sends
             and run.sends[d.key].type == "ok"
             and sum(o.key == d.key for o in dead) == 1
             and not any(o.type == "ok" and o.topic != d.topic for o in run.by_key[d.key])
         ),
     )
-    draft = Draft(run)
     draft.drop_deliveries([like])
-    return draft.finish()
 
 
 @KINDS.mutation(
@@ -251,13 +232,12 @@ def dead_letter_missing(run: Run, rng: Random, site: Site) -> Run:
     "a message becomes a dead letter after its first failure",
     workloads=("retry",),
 )
-def premature_dead_letter(run: Run, rng: Random, site: Site) -> Run | None:
-    dead = _dead_letters(run)
-    like = _failed(run, rng, site, lambda d: d.tries == 0 and not any(o.key == d.key for o in dead))
+def premature_dead_letter(draft: Planting) -> None:
+    dead = _dead_letters(draft.run)
+    like = _failed(draft, lambda d: d.tries == 0 and not any(o.key == d.key for o in dead))
     if not dead:
-        return None
-    draft = Draft(run)
-    draft.drop_deliveries(_retries(run, like))
+        raise NoSuchSite
+    draft.drop_deliveries(_retries(draft.run, like))
     for at, op in draft.ops():
         if (
             op.f == "send_back"
@@ -269,7 +249,6 @@ def premature_dead_letter(run: Run, rng: Random, site: Site) -> Run | None:
     draft.set_messages(
         dead[0], [*messages, [like.key, messages[-1][1] + 1, messages[-1][2] + 1000, True, 1]]
     )
-    return draft.finish()
 
 
 @KINDS.mutation(
@@ -277,12 +256,10 @@ def premature_dead_letter(run: Run, rng: Random, site: Site) -> Run | None:
     "a broker refuses to give out a dead-letter topic after the run",
     workloads=("retry",),
 )
-def unreadable_topic(run: Run, rng: Random, site: Site) -> Run:
-    tried = [op for op in run.ops if op.f == "try_read" and op.type == "ok"]
-    op = choose(rng, tried, lambda _: (site == "fault") == bool(run.facts.faults))
-    draft = Draft(run)
+def unreadable_topic(draft: Planting) -> None:
+    tried = [op for op in draft.run.ops if op.f == "try_read" and op.type == "ok"]
+    op = draft.choose(tried, lambda _: draft.is_of_site())
     draft.replace(op.index, type="fail", error="refused with code 16: no permission to read")
-    return draft.finish()
 
 
 @KINDS.mutation(
@@ -290,14 +267,14 @@ def unreadable_topic(run: Run, rng: Random, site: Site) -> Run:
     "a broker makes two retries of a message that was sent back once",
     workloads=("retry",),
 )
-def retried_twice(run: Run, rng: Random, site: Site) -> Run | None:
+def retried_twice(draft: Planting) -> None:
     """At rest: both are consumed, one behind the other."""
+    run = draft.run
     retries = [d for d in run.deliveries if d.topic.startswith("%RETRY%")]
     last = {d.place: d for d in retries}
-    like = choose(rng, retries, lambda d: d.type == "ok" and run.is_at("rest", 0, run.end_ns))
-    if site == "fault":
-        return None
-    draft = Draft(run)
+    like = draft.choose(retries, lambda d: d.type == "ok" and run.is_at("rest", 0, run.end_ns))
+    if draft.site == "fault":
+        raise NoSuchSite
     message = message_of(run, like)
     physical = max(d.physical for d in run.deliveries if d.broker == like.broker) + 5000
     behind = last[like.place]
@@ -310,7 +287,6 @@ def retried_twice(run: Run, rng: Random, site: Site) -> Run | None:
                 for row in op.value["queues"]
             ]
             draft.alter(at, queues=rows)
-    return draft.finish()
 
 
 @KINDS.mutation(
@@ -319,17 +295,15 @@ def retried_twice(run: Run, rng: Random, site: Site) -> Run | None:
     workloads=("retry",),
     unknown_is_enough=True,
 )
-def dead_letters_unread(run: Run, rng: Random, site: Site) -> Run:
-    dead = [d for d in run.deliveries if d.topic.startswith("%DLQ%")]
+def dead_letters_unread(draft: Planting) -> None:
+    dead = [d for d in draft.run.deliveries if d.topic.startswith("%DLQ%")]
     lasts = [d for d in dead if d.offset == max(o.offset for o in dead if o.place == d.place)]
-    like = choose(rng, lasts, lambda _: (site == "fault") == bool(run.facts.faults))
-    draft = Draft(run)
+    like = draft.choose(lasts, lambda _: draft.is_of_site())
     draft.drop_deliveries([like])
-    for op in run.ops:
+    for op in draft.run.ops:
         if op.f == "try_read" and (op.value["topic"], op.value["broker"]) == like.place[:2]:
             error = f"nothing came from offset {like.offset} on in 10 s"
             draft.replace(op.index, type="info", error=error)
-    return draft.finish()
 
 
 @KINDS.mutation(
@@ -338,29 +312,24 @@ def dead_letters_unread(run: Run, rng: Random, site: Site) -> Run:
     workloads=("retry",),
     unknown_is_enough=True,
 )
-def dead_letters_untried(run: Run, rng: Random, site: Site) -> Run | None:
-    tried = [op for op in run.ops if op.f == "try_read"]
-    op = choose(rng, tried, lambda _: (site == "fault") == bool(run.facts.faults))
-    if "try_read" not in run.facts.due:
-        return None
-    draft = Draft(run)
+def dead_letters_untried(draft: Planting) -> None:
+    tried = [op for op in draft.run.ops if op.f == "try_read"]
+    op = draft.choose(tried, lambda _: draft.is_of_site())
+    if "try_read" not in draft.run.facts.due:
+        raise NoSuchSite
     draft.drop(op.index)
-    return draft.finish()
 
 
 @KINDS.mutation(
     "misrouted", "a retry comes from the retry topic of another group", workloads=("retry",)
 )
-def retry_of_other_group(run: Run, rng: Random, site: Site) -> Run:
-    like = choose(
-        rng,
-        run.deliveries,
-        lambda d: d.topic.startswith("%RETRY%") and d.alone and run.is_at(site, d.time_ns),
+def retry_of_other_group(draft: Planting) -> None:
+    like = draft.choose(
+        draft.run.deliveries,
+        lambda d: d.topic.startswith("%RETRY%") and d.alone and draft.is_here(d.time_ns),
     )
-    draft = Draft(run)
     for at in {like.begin, like.at}:
         draft.alter(at, topic="%RETRY%other-group")
-    return draft.finish()
 
 
 @KINDS.mutation(
@@ -368,43 +337,37 @@ def retry_of_other_group(run: Run, rng: Random, site: Site) -> Run:
     "a retry comes, and the member that failed for it has not sent it back",
     workloads=("retry",),
 )
-def retry_never_sent_back(run: Run, rng: Random, site: Site) -> Run:
-    like = _failed(run, rng, site, lambda d: run.end_ns - d.time_ns > 60 * S)
-    draft = Draft(run)
+def retry_never_sent_back(draft: Planting) -> None:
+    like = _failed(draft, lambda d: draft.run.end_ns - d.time_ns > 60 * S)
     for at, op in draft.ops():
         if op.f == "send_back" and op.value["messages"][0][::2] == [like.key, like.tries]:
             draft.drop(at)
-    return draft.finish()
 
 
 @KINDS.mutation(
     "late_delivery", "a retry, and all that follows of it, comes 40 s late", workloads=("retry",)
 )
-def retry_stalled(run: Run, rng: Random, site: Site) -> Run:
+def retry_stalled(draft: Planting) -> None:
+    run = draft.run
     like = _failed(
-        run,
-        rng,
-        site,
+        draft,
         lambda d: (
             d.time_ns + 60 * S < run.end_ns
-            and run.is_at(site, d.time_ns, d.time_ns + 60 * S)
+            and draft.is_here(d.time_ns, d.time_ns + 60 * S)
             and len(_retries(run, d)) == 1
         ),
     )
-    draft = Draft(run)
     [retry] = _retries(run, like)
     draft.move_deliveries([retry], retry.time_ns + 40 * S)
-    return draft.finish()
 
 
 @KINDS.mutation(
     "late_delivery", "a broker moves a retry to its queue a second late", workloads=("retry",)
 )
-def retry_moved_late(run: Run, rng: Random, site: Site) -> Run | None:
+def retry_moved_late(draft: Planting) -> None:
+    run = draft.run
     like = _failed(
-        run,
-        rng,
-        site,
+        draft,
         lambda d: (
             d.time_ns + 20 * S < run.end_ns
             and not run.is_explained(d.time_ns - 15 * S, d.time_ns + 5 * S, nodes_of(run, d), 20)
@@ -417,10 +380,8 @@ def retry_moved_late(run: Run, rng: Random, site: Site) -> Run | None:
     messages = Draft(run).messages(retry)
     row = messages[retry.slot]
     if retry.topic.startswith("%DLQ%") or len(row) <= BARE or row[BARE][STORED] is None:
-        return None
-    draft = Draft(run)
+        raise NoSuchSite
     moved = list(row[BARE])
     moved[STORED] += 1000
     draft.set_field(retry, BARE, moved)
     draft.move_deliveries([retry], retry.time_ns + S)
-    return draft.finish()

@@ -3,47 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from random import Random
 from typing import Any
 
-from tests.checkers.mutations.draft import Draft
 from tests.checkers.mutations.kinds import KINDS
-from tests.checkers.mutations.kinds_white_box import is_side, seen_of, with_seen, without_kind
-from tests.checkers.mutations.model import EVIDENCE, MS, Run, S, Site, choose
+from tests.checkers.mutations.kinds_white_box import seen_of, with_seen, without_kind
+from tests.checkers.mutations.model import EVIDENCE, MS, NoSuchSite, Run, S
+from tests.checkers.mutations.planting import Planting
 
 
-def _route(run: Run, rng: Random, site: Site) -> Mapping[str, Any]:
-    return choose(
-        rng,
-        seen_of(run, "route"),
+def _route(draft: Planting) -> Mapping[str, Any]:
+    return draft.choose(
+        seen_of(draft.run, "route"),
         lambda seen: (
             any(len(nodes) > 1 for nodes in (seen["brokers"] or {}).values())
-            and run.is_at(site, seen["time_ns"])
+            and draft.is_here(seen["time_ns"])
         ),
     )
 
 
 @KINDS.mutation("wrong_route", "a name server calls a slave the master")
-def wrong_route(run: Run, rng: Random, site: Site) -> Run:
-    seen = _route(run, rng, site)
-    broker = rng.choice([name for name, nodes in sorted(seen["brokers"].items()) if len(nodes) > 1])
+def wrong_route(draft: Planting) -> None:
+    seen = _route(draft)
+    broker = draft.rng.choice(
+        [name for name, nodes in sorted(seen["brokers"].items()) if len(nodes) > 1]
+    )
     nodes = seen["brokers"][broker]
     numbers = sorted(nodes)
     turned = dict(zip(numbers, [nodes[n] for n in (*numbers[1:], numbers[0])], strict=True))
-    return with_seen(run, seen, brokers={**seen["brokers"], broker: turned})
+    with_seen(draft, seen, brokers={**seen["brokers"], broker: turned})
 
 
 @KINDS.mutation(
     "missing_route", "no name server names a broker that lives, until the end of the run"
 )
-def missing_route(run: Run, rng: Random, site: Site) -> Run | None:
+def missing_route(draft: Planting) -> None:
+    run = draft.run
     routes = seen_of(run, "route")
     living = run.facts.living_sets
-    if not routes or not living or not is_side(run, site) or not run.facts.routes_observed:
-        return None
-    broker = rng.choice(living)
+    if not routes or not living or not draft.is_of_site() or not run.facts.routes_observed:
+        raise NoSuchSite
+    broker = draft.rng.choice(living)
     begin_ns = run.end_ns - 130 * S
-    draft = Draft(run)
     # A name server is told of a broker every 30 s, and forgets it after 120 s: the run goes on for longer than that.
     draft.shift_after(max(run.end_ns - 1, 0), 200 * S)
     times = range(run.end_ns, run.end_ns + 200 * S, 10 * S)
@@ -65,7 +65,6 @@ def missing_route(run: Run, rng: Random, site: Site) -> Run | None:
             },
         },
     )
-    return draft.finish()
 
 
 def _last_by_node(routes: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -73,17 +72,22 @@ def _last_by_node(routes: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 @KINDS.mutation("stale_route", "a name server still names a broker that has been dead for 200 s")
-def stale_route(run: Run, rng: Random, site: Site) -> Run | None:
+def stale_route(draft: Planting) -> None:
+    run = draft.run
     routes = seen_of(run, "route")
-    if not routes or site != "fault" or not run.facts.routes_observed or run.facts.living is None:
-        return None
+    if (
+        not routes
+        or draft.site != "fault"
+        or not run.facts.routes_observed
+        or run.facts.living is None
+    ):
+        raise NoSuchSite
     dead = [name for name in run.facts.replica_sets if name not in run.facts.living]
     if not dead:
-        return None
-    broker = rng.choice(dead)
+        raise NoSuchSite
+    broker = draft.rng.choice(dead)
     nodes = {str(n): node for n, node in enumerate(run.facts.replica_sets[broker])}
     up = [node for node in routes[-1]["up"] if node not in run.facts.replica_sets[broker]]
-    draft = Draft(run)
     draft.shift_after(run.end_ns - 1, 260 * S)
     more = [
         {
@@ -102,38 +106,34 @@ def stale_route(run: Run, rng: Random, site: Site) -> Run | None:
         lambda seen: seen["kind"] == "route" and seen["time_ns"] >= run.end_ns,
         lambda seen: {**seen, "brokers": {**(seen["brokers"] or {}), broker: nodes}, "up": up},
     )
-    return draft.finish()
 
 
-def _topic_route(
-    run: Run, rng: Random, site: Site, change: Callable[[list[int]], list[int]]
-) -> Run | None:
-    seen = choose(
-        rng,
-        seen_of(run, "topic_route"),
-        lambda seen: is_side(run, site) and bool(seen["route"]) and seen["route"] == seen["master"],
+def _topic_route(draft: Planting, change: Callable[[list[int]], list[int]]) -> None:
+    seen = draft.choose(
+        seen_of(draft.run, "topic_route"),
+        lambda seen: draft.is_of_site() and bool(seen["route"]) and seen["route"] == seen["master"],
     )
-    return with_seen(run, seen, route=change(list(seen["route"])))
+    with_seen(draft, seen, route=change(list(seen["route"])))
 
 
 @KINDS.mutation(
     "route_mismatch", "after the run a name server names fewer queues to read than the master has"
 )
-def route_has_fewer_queues(run: Run, rng: Random, site: Site) -> Run | None:
-    return _topic_route(run, rng, site, lambda route: [route[0] - 1, *route[1:]])
+def route_has_fewer_queues(draft: Planting) -> None:
+    _topic_route(draft, lambda route: [route[0] - 1, *route[1:]])
 
 
 @KINDS.mutation(
     "route_mismatch",
     "after the run a name server calls a topic read-only that its master lets be written",
 )
-def route_has_other_permission(run: Run, rng: Random, site: Site) -> Run | None:
-    return _topic_route(run, rng, site, lambda route: [*route[:2], 4 if route[2] != 4 else 6])
+def route_has_other_permission(draft: Planting) -> None:
+    _topic_route(draft, lambda route: [*route[:2], 4 if route[2] != 4 else 6])
 
 
 @KINDS.mutation(EVIDENCE, "no route was compared with its master", unknown_is_enough=True)
-def topic_routes_unobserved(run: Run, rng: Random, site: Site) -> Run | None:
-    return without_kind(run, site, "topic_route")
+def topic_routes_unobserved(draft: Planting) -> None:
+    without_kind(draft, "topic_route")
 
 
 def _named(run: Run, seen: Mapping[str, Any]) -> bool:
@@ -145,12 +145,13 @@ def _named(run: Run, seen: Mapping[str, Any]) -> bool:
 @KINDS.mutation(
     "route_drift", "for a second a name server says a queue less than a topic's master has"
 )
-def route_goes_back(run: Run, rng: Random, site: Site) -> Run | None:
+def route_goes_back(draft: Planting) -> None:
+    run = draft.run
     changes = seen_of(run, "route_table")
     last = max((seen["time_ns"] for seen in run.observations), default=0)
-    at_ns = rng.randrange(last) if last else 0
-    if not changes or not run.is_at(site, at_ns):
-        return None
+    at_ns = draft.rng.randrange(last) if last else 0
+    if not changes or not draft.is_here(at_ns):
+        raise NoSuchSite
     said: dict[tuple[str, str], Mapping[str, Any]] = {}
     for seen in changes:
         if seen["time_ns"] <= at_ns:
@@ -172,19 +173,18 @@ def route_goes_back(run: Run, rng: Random, site: Site) -> Run | None:
         if tables.get(of["addresses"]["0"], {}).get(topic) == queues
     ]
     if not places:
-        return None
-    of, topic = rng.choice(places)
+        raise NoSuchSite
+    of, topic = draft.rng.choice(places)
     read, *more = of["topics"][topic]
     wrong = {**of, "time_ns": at_ns, "topics": {**of["topics"], topic: [read - 1, *more]}}
-    draft = Draft(run)
     draft.observations += [wrong, {**of, "time_ns": at_ns + S}]
-    return draft.finish()
 
 
-def _at_the_end(run: Run, rng: Random, site: Site) -> tuple[Mapping[str, Any], str, int] | None:
+def _at_the_end(draft: Planting) -> tuple[Mapping[str, Any], str, int] | None:
     """What a name server that runs said last of a replica set, a topic of it that the master has, and when all ends."""
+    run = draft.run
     changes, lives = seen_of(run, "route_table"), seen_of(run, "server_life")
-    if not changes or not is_side(run, site):
+    if not changes or not draft.is_of_site():
         return None
     newest = {of["node"]: of for of in lives}
     tables = {of["node"]: of["topics"] for of in seen_of(run, "topic_table")}
@@ -198,7 +198,7 @@ def _at_the_end(run: Run, rng: Random, site: Site) -> tuple[Mapping[str, Any], s
     ]
     if not places:
         return None
-    of, topic = rng.choice(places)
+    of, topic = draft.rng.choice(places)
     return of, topic, max(run.end_ns, *(seen.get("time_ns", 0) for seen in run.observations))
 
 
@@ -210,46 +210,43 @@ def _without(topics: Mapping[str, Any], topic: str) -> dict[str, Any]:
     "route_drift",
     "a topic is deleted on its master and at the name servers, and 200 s later one still names it",
 )
-def removed_topic_stays(run: Run, rng: Random, site: Site) -> Run | None:
-    place = _at_the_end(run, rng, site)
+def removed_topic_stays(draft: Planting) -> None:
+    place = _at_the_end(draft)
     if place is None:
-        return None
+        raise NoSuchSite
     of, topic, end_ns = place
     master = of["addresses"]["0"]
-    table = next(s for s in reversed(seen_of(run, "topic_table")) if s["node"] == master)
-    draft = Draft(run)
+    table = next(s for s in reversed(seen_of(draft.run, "topic_table")) if s["node"] == master)
     draft.observations += [
         {**table, "time_ns": end_ns, "topics": _without(table["topics"], topic)},
         {"kind": "topic_removal", "time_ns": end_ns + S, "node": of["node"], "topic": topic},
         {**of, "time_ns": end_ns + 200 * S},
     ]
-    return draft.finish()
 
 
 @KINDS.mutation(
     "route_drift",
     "a name server removes a topic once more after its master has made it anew, and lacks it for 200 s",
 )
-def removed_topic_stays_away(run: Run, rng: Random, site: Site) -> Run | None:
-    place = _at_the_end(run, rng, site)
+def removed_topic_stays_away(draft: Planting) -> None:
+    place = _at_the_end(draft)
     if place is None:
-        return None
+        raise NoSuchSite
     of, topic, end_ns = place
     gone = {**of, "topics": _without(of["topics"], topic)}
-    draft = Draft(run)
     draft.observations += [
         {"kind": "topic_removal", "time_ns": end_ns, "node": of["node"], "topic": topic},
         {**gone, "time_ns": end_ns + MS},
         {**gone, "time_ns": end_ns + 200 * S},
     ]
-    return draft.finish()
 
 
 @KINDS.mutation("departed_route", "a broker is stopped, and a name server names it 200 s later")
-def departed_route(run: Run, rng: Random, site: Site) -> Run | None:
+def departed_route(draft: Planting) -> None:
+    run = draft.run
     changes, lives = seen_of(run, "route_table"), seen_of(run, "server_life")
-    if not changes or not is_side(run, site):
-        return None
+    if not changes or not draft.is_of_site():
+        raise NoSuchSite
     newest = {of["node"]: of for of in lives}
     last = {(of["node"], of["broker_name"]): of for of in changes}
     places = [
@@ -259,15 +256,13 @@ def departed_route(run: Run, rng: Random, site: Site) -> Run | None:
         if all(newest.get(one, {"ended": ""})["ended"] is None for one in (of["node"], node))
     ]
     if not places:
-        return None
-    of, node = rng.choice(places)
-    draft = Draft(run)
+        raise NoSuchSite
+    of, node = draft.rng.choice(places)
     end_ns = max(run.end_ns, *(seen.get("time_ns", 0) for seen in run.observations))
     ends = {**newest[node], "time_ns": end_ns, "ended": "terminated"}
     draft.observations += [ends, {**of, "time_ns": end_ns + 200 * S}]
-    return draft.finish()
 
 
 @KINDS.mutation(EVIDENCE, "no change of a route was written down", unknown_is_enough=True)
-def route_changes_unobserved(run: Run, rng: Random, site: Site) -> Run | None:
-    return without_kind(run, site, "route_table")
+def route_changes_unobserved(draft: Planting) -> None:
+    without_kind(draft, "route_table")

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from random import Random
 from typing import Any
 
 from staticfire.checkers.model.history import Op
-from tests.checkers.mutations.draft import Draft
 from tests.checkers.mutations.events import BARE, Delivery, Sent
 from tests.checkers.mutations.kinds import KINDS
 from tests.checkers.mutations.kinds_contents import STORED
-from tests.checkers.mutations.model import MS, Run, S, Site, choose
+from tests.checkers.mutations.model import MS, NoSuchSite, Run, S
 from tests.checkers.mutations.pick import (
     following,
     is_normal,
     message_of,
-    pick_sent,
-    pick_single,
 )
+from tests.checkers.mutations.planting import Planting
 
 
 @KINDS.mutation(
@@ -26,11 +23,11 @@ from tests.checkers.mutations.pick import (
     "a group is given a message that its filter does not take",
     workloads=("filtered",),
 )
-def unwanted_delivery(run: Run, rng: Random, site: Site) -> Run:
-    like = pick_single(run, rng, site, lambda d: d.alone)
+def unwanted_delivery(draft: Planting) -> None:
+    run = draft.run
+    like = draft.pick_single(lambda d: d.alone)
     wanted = run.facts.wanted_tags.get(like.group, ())
-    other = choose(
-        rng,
+    other = draft.choose(
         [
             s
             for s in run.sends.values()
@@ -42,10 +39,8 @@ def unwanted_delivery(run: Run, rng: Random, site: Site) -> Run:
         ],
         lambda s: True,
     )
-    draft = Draft(run)
     message = message_of(run, like)
     draft.set_messages(like, [[other.key, other.offset, other.physical, *message[3:5]], message])
-    return draft.finish()
 
 
 def _only_by(run: Run, group: str, key: str, *, first: bool) -> bool:
@@ -70,10 +65,10 @@ def _before_the_change(run: Run, delivery: Delivery, span_ns: int) -> bool:
     "before a group changes its filter it is given what only the next one takes",
     workloads=("filtered",),
 )
-def unwanted_yet(run: Run, rng: Random, site: Site) -> Run:
-    like = pick_single(run, rng, site, lambda d: d.alone and _before_the_change(run, d, S))
-    other = choose(
-        rng,
+def unwanted_yet(draft: Planting) -> None:
+    run = draft.run
+    like = draft.pick_single(lambda d: d.alone and _before_the_change(run, d, S))
+    other = draft.choose(
         [
             s
             for s in run.sends.values()
@@ -85,10 +80,8 @@ def unwanted_yet(run: Run, rng: Random, site: Site) -> Run:
         ],
         lambda s: _only_by(run, like.group, s.key, first=False),
     )
-    draft = Draft(run)
     message = message_of(run, like)
     draft.set_messages(like, [[other.key, other.offset, other.physical, *message[3:5]], message])
-    return draft.finish()
 
 
 @KINDS.mutation(
@@ -96,22 +89,18 @@ def unwanted_yet(run: Run, rng: Random, site: Site) -> Run:
     "before a group changes its filter it passes over a message that only the first one takes",
     workloads=("filtered",),
 )
-def passed_before_the_change(run: Run, rng: Random, site: Site) -> Run:
-    like = pick_single(
-        run,
-        rng,
-        site,
+def passed_before_the_change(draft: Planting) -> None:
+    run = draft.run
+    like = draft.pick_single(
         lambda d: (
             d.alone
             and _before_the_change(run, d, 5 * S)
             and run.sends[d.key].type == "ok"
             and _only_by(run, d.group, d.key, first=True)
             and _is_between(run, d)
-        ),
+        )
     )
-    draft = Draft(run)
     draft.drop_deliveries([like])
-    return draft.finish()
 
 
 def _is_between(run: Run, delivery: Delivery) -> bool:
@@ -126,8 +115,8 @@ def _is_between(run: Run, delivery: Delivery) -> bool:
     return before and any(d.offset > delivery.offset for d in more)
 
 
-def _transactions(run: Run, rng: Random, site: Site, fits: Any) -> Sent:
-    return pick_sent(run, rng, site, lambda s: "transaction" in run.ops[s.begin].value and fits(s))
+def _transactions(draft: Planting, fits: Any) -> Sent:
+    return draft.pick_sent(lambda s: "transaction" in draft.run.ops[s.begin].value and fits(s))
 
 
 @KINDS.mutation(
@@ -135,14 +124,15 @@ def _transactions(run: Run, rng: Random, site: Site, fits: Any) -> Sent:
     "a message that was rolled back is delivered",
     workloads=("transactional",),
 )
-def rolled_back_visible(run: Run, rng: Random, site: Site) -> Run | None:
+def rolled_back_visible(draft: Planting) -> None:
     sent = _transactions(
-        run,
-        rng,
-        site,
-        lambda s: run.ops[s.begin].value["transaction"] == "rollback" and not run.by_key.get(s.key),
+        draft,
+        lambda s: (
+            draft.run.ops[s.begin].value["transaction"] == "rollback"
+            and not draft.run.by_key.get(s.key)
+        ),
     )
-    return _made_visible(run, rng, sent)
+    _made_visible(draft, sent)
 
 
 @KINDS.mutation(
@@ -150,29 +140,28 @@ def rolled_back_visible(run: Run, rng: Random, site: Site) -> Run | None:
     "a message whose transaction was never decided is delivered",
     workloads=("transactional",),
 )
-def undecided_visible(run: Run, rng: Random, site: Site) -> Run | None:
+def undecided_visible(draft: Planting) -> None:
     sent = _transactions(
-        run,
-        rng,
-        site,
-        lambda s: run.ops[s.begin].value["transaction"] == "unknown" and not run.by_key.get(s.key),
+        draft,
+        lambda s: (
+            draft.run.ops[s.begin].value["transaction"] == "unknown"
+            and not draft.run.by_key.get(s.key)
+        ),
     )
-    return _made_visible(run, rng, sent)
+    _made_visible(draft, sent)
 
 
-def _made_visible(run: Run, rng: Random, sent: Sent) -> Run:
+def _made_visible(draft: Planting, sent: Sent) -> None:
     """The message of a transaction takes the place of one of a later, unknown send."""
-    like = choose(
-        rng,
+    run = draft.run
+    like = draft.choose(
         run.deliveries,
         lambda d: is_normal(run, d) and d.alone and sent.time_ns < d.time_ns < sent.time_ns + 5 * S,
     )
-    draft = Draft(run)
     message = message_of(run, like)
     draft.deliver(
         like, like.time_ns, [[sent.key, like.offset + 100_000, message[2] + 1, *message[3:5]]]
     )
-    return draft.finish()
 
 
 @KINDS.mutation(
@@ -180,26 +169,24 @@ def _made_visible(run: Run, rng: Random, sent: Sent) -> Run:
     "a consumer is given a half message from the topic of half messages",
     workloads=("transactional",),
 )
-def half_message_visible(run: Run, rng: Random, site: Site) -> Run | None:
+def half_message_visible(draft: Planting) -> None:
+    run = draft.run
     sent = _transactions(
-        run, rng, site, lambda s: s.at is not None and "half_queue_offset" in run.ops[s.at].value
+        draft, lambda s: s.at is not None and "half_queue_offset" in run.ops[s.at].value
     )
     if sent.at is None:
-        return None
-    like = choose(
-        rng,
+        raise NoSuchSite
+    like = draft.choose(
         run.deliveries,
         lambda d: (
             is_normal(run, d) and d.alone and d.broker == sent.broker and d.time_ns > sent.time_ns
         ),
     )
     value = run.ops[sent.at].value
-    draft = Draft(run)
     message = [sent.key, value["half_queue_offset"], value["stored_at"], True, 0]
     draft.deliver(
         like, sent.time_ns + 10 * MS, [message], topic="RMQ_SYS_TRANS_HALF_TOPIC", queue=0
     )
-    return draft.finish()
 
 
 @KINDS.mutation(
@@ -207,24 +194,19 @@ def half_message_visible(run: Run, rng: Random, site: Site) -> Run | None:
     "a transaction that was answered with commit is never seen",
     workloads=("transactional",),
 )
-def answered_commit_never_seen(run: Run, rng: Random, site: Site) -> Run:
+def answered_commit_never_seen(draft: Planting) -> None:
+    run = draft.run
     asked = {
         op.value["key"] for op in run.ops if op.f == "check_back" and op.value["state"] == "commit"
     }
-    sent = _transactions(
-        run, rng, site, lambda s: s.key in asked and s.type == "info" and _once(run, s)
-    )
-    draft = Draft(run)
+    sent = _transactions(draft, lambda s: s.key in asked and s.type == "info" and _once(run, s))
     draft.drop_deliveries(run.by_key[sent.key])
-    return draft.finish()
 
 
 @KINDS.mutation("lost", "a committed transaction is never seen", workloads=("transactional",))
-def committed_never_seen(run: Run, rng: Random, site: Site) -> Run:
-    sent = _transactions(run, rng, site, lambda s: s.type == "ok" and _once(run, s))
-    draft = Draft(run)
-    draft.drop_deliveries(run.by_key[sent.key])
-    return draft.finish()
+def committed_never_seen(draft: Planting) -> None:
+    sent = _transactions(draft, lambda s: s.type == "ok" and _once(draft.run, s))
+    draft.drop_deliveries(draft.run.by_key[sent.key])
 
 
 @KINDS.mutation(
@@ -232,19 +214,16 @@ def committed_never_seen(run: Run, rng: Random, site: Site) -> Run:
     "the broker never asks for an undecided transaction, and it is never seen",
     workloads=("transactional",),
 )
-def never_asked(run: Run, rng: Random, site: Site) -> Run:
+def never_asked(draft: Planting) -> None:
+    run = draft.run
     asked = {
         op.value["key"] for op in run.ops if op.f == "check_back" and op.value["state"] == "commit"
     }
-    sent = _transactions(
-        run, rng, site, lambda s: s.key in asked and s.type == "info" and _once(run, s)
-    )
-    draft = Draft(run)
+    sent = _transactions(draft, lambda s: s.key in asked and s.type == "info" and _once(run, s))
     draft.drop_deliveries(run.by_key[sent.key])
     for at, op in draft.ops():
         if op.f == "check_back" and op.value["key"] == sent.key:
             draft.drop(at)
-    return draft.finish()
 
 
 @KINDS.mutation(
@@ -252,8 +231,9 @@ def never_asked(run: Run, rng: Random, site: Site) -> Run:
     "a broker never asks for a transaction that its producer never decides",
     workloads=("transactional",),
 )
-def undecided_never_asked(run: Run, rng: Random, site: Site) -> Run:
+def undecided_never_asked(draft: Planting) -> None:
     """At rest, and while producers are asked about others."""
+    run = draft.run
     asked = [(op.value["key"], op.time_ns) for op in run.ops if op.f == "check_back"]
 
     def is_passed(sent: Sent) -> bool:
@@ -266,12 +246,10 @@ def undecided_never_asked(run: Run, rng: Random, site: Site) -> Run:
             and not run.is_explained(sent.begin_ns - 10 * S, until_ns, nodes, 30)
         )
 
-    sent = _transactions(run, rng, site, is_passed)
-    draft = Draft(run)
+    sent = _transactions(draft, is_passed)
     for op in run.ops:
         if op.f == "check_back" and op.value["key"] == sent.key:
             draft.drop(op.index)
-    return draft.finish()
 
 
 @KINDS.mutation(
@@ -279,8 +257,9 @@ def undecided_never_asked(run: Run, rng: Random, site: Site) -> Run:
     "a broker asks for a transaction that its producer never decides half a minute late",
     workloads=("transactional",),
 )
-def asked_too_late(run: Run, rng: Random, site: Site) -> Run | None:
+def asked_too_late(draft: Planting) -> None:
     """At rest, and while producers are asked about others."""
+    run = draft.run
     checks = [op for op in run.ops if op.f == "check_back"]
     asked = {op.value["key"] for op in checks}
     last_ns = max((op.time_ns for op in checks), default=0)
@@ -290,18 +269,15 @@ def asked_too_late(run: Run, rng: Random, site: Site) -> Run | None:
         if sent.key in asked and run.ops[sent.begin].value.get("transaction") == "unknown"
     ]
     late_ns = 30 * S
-    sent = choose(
-        rng,
+    sent = draft.choose(
         undecided,
         lambda s: s.time_ns + late_ns < last_ns and run.is_at("rest", 0, s.time_ns + late_ns),
     )
-    if site == "fault":
-        return None
-    draft = Draft(run)
+    if draft.site == "fault":
+        raise NoSuchSite
     for op in checks:
         if op.value["key"] == sent.key:
             draft.move(op.index, op.time_ns + late_ns)
-    return draft.finish()
 
 
 def _once(run: Run, sent: Sent) -> bool:
@@ -314,20 +290,18 @@ def _once(run: Run, sent: Sent) -> bool:
     "a broker asks for a transaction 0.5 s after it began",
     workloads=("transactional",),
 )
-def check_too_early(run: Run, rng: Random, site: Site) -> Run:
+def check_too_early(draft: Planting) -> None:
+    run = draft.run
     checks = [op for op in run.ops if op.f == "check_back" and op.value["key"] in run.sends]
-    check = choose(
-        rng,
+    check = draft.choose(
         checks,
         lambda op: (
-            run.is_at(site, op.time_ns)
+            draft.is_here(op.time_ns)
             and sum(o.value["key"] == op.value["key"] for o in checks) == 1
         ),
     )
-    draft = Draft(run)
     sent = run.sends[check.value["key"]]
     draft.move(check.index, min(sent.begin_ns + S // 2, check.time_ns))
-    return draft.finish()
 
 
 @KINDS.mutation(
@@ -335,11 +309,10 @@ def check_too_early(run: Run, rng: Random, site: Site) -> Run:
     "a broker asks for a transaction more often than it is configured to",
     workloads=("transactional",),
 )
-def checked_too_often(run: Run, rng: Random, site: Site) -> Run:
-    checks = [op for op in run.ops if op.f == "check_back"]
-    check = choose(rng, checks, lambda op: run.is_at(site, op.time_ns))
-    draft = Draft(run)
-    times = run.facts.check_max + 2
+def checked_too_often(draft: Planting) -> None:
+    checks = [op for op in draft.run.ops if op.f == "check_back"]
+    check = draft.choose(checks, lambda op: draft.is_here(op.time_ns))
+    times = draft.run.facts.check_max + 2
     for n in range(times):
         draft.event(
             check.time_ns + n * S,
@@ -348,18 +321,17 @@ def checked_too_often(run: Run, rng: Random, site: Site) -> Run:
             check.node,
             **{**check.value, "times": n + 1, "state": "unknown"},
         )
-    return draft.finish()
 
 
-def _one_check(run: Run, rng: Random, site: Site) -> Op:
+def _one_check(draft: Planting) -> Op:
     """The only question about a transaction, which its producer answered, in one attempt."""
+    run = draft.run
     checks = [op for op in run.ops if op.f == "check_back" and op.value["key"] in run.sends]
     counts = Counter(op.value["key"] for op in checks)
-    return choose(
-        rng,
+    return draft.choose(
         checks,
         lambda op: (
-            run.is_at(site, op.time_ns)
+            draft.is_here(op.time_ns)
             and op.value["state"] in ("commit", "rollback")
             and counts[op.value["key"]] == 1
             and (at := run.sends[op.value["key"]].at) is not None
@@ -373,7 +345,8 @@ def _one_check(run: Run, rng: Random, site: Site) -> Op:
     "a transaction is stored, and seen, 15 s after it was committed, and no broker asked",
     workloads=("transactional",),
 )
-def committed_stored_late(run: Run, rng: Random, site: Site) -> Run | None:
+def committed_stored_late(draft: Planting) -> None:
+    run = draft.run
     asked = {op.value["key"] for op in run.ops if op.f == "check_back"}
     skewed = {node for f in run.facts.faults if f.kind.startswith("clock") for node in f.targets}
 
@@ -389,23 +362,19 @@ def committed_stored_late(run: Run, rng: Random, site: Site) -> Run | None:
             and not run.is_explained(sent.begin_ns - 5 * S, sent.time_ns + 5 * S, (*nodes, sender))
         )
 
-    sent = _transactions(run, rng, site, is_committed)
+    sent = _transactions(draft, is_committed)
     if run.facts.wall_epoch_ms is None:
-        return None
+        raise NoSuchSite
     given, late_ns = run.by_key[sent.key][0], sent.time_ns + 15 * S
-    draft = Draft(run)
     contents = list(message_of(run, given)[BARE])
     contents[STORED] = run.facts.wall_epoch_ms + late_ns // MS
     draft.set_field(given, BARE, contents)
     draft.move_deliveries([given], late_ns + MS)
-    return draft.finish()
 
 
-def _also_asked(run: Run, check: Op, after_ns: int, **value: Any) -> Run:
-    draft = Draft(run)
+def _also_asked(draft: Planting, check: Op, after_ns: int, **value: Any) -> None:
     at_ns = check.time_ns + after_ns
     draft.event(at_ns, check.process, "check_back", check.node, **{**check.value, **value})
-    return draft.finish()
 
 
 @KINDS.mutation(
@@ -413,8 +382,8 @@ def _also_asked(run: Run, check: Op, after_ns: int, **value: Any) -> Run:
     "a broker asks for a transaction again 5 s after it was told how it ended",
     workloads=("transactional",),
 )
-def checked_after_the_end(run: Run, rng: Random, site: Site) -> Run | None:
-    return _also_asked(run, _one_check(run, rng, site), 5 * S, times=2)
+def checked_after_the_end(draft: Planting) -> None:
+    _also_asked(draft, _one_check(draft), 5 * S, times=2)
 
 
 @KINDS.mutation(
@@ -422,8 +391,8 @@ def checked_after_the_end(run: Run, rng: Random, site: Site) -> Run | None:
     "a broker asks for a transaction twice at once",
     workloads=("transactional",),
 )
-def checked_twice_at_once(run: Run, rng: Random, site: Site) -> Run | None:
-    return _also_asked(run, _one_check(run, rng, site), MS)
+def checked_twice_at_once(draft: Planting) -> None:
+    _also_asked(draft, _one_check(draft), MS)
 
 
 @KINDS.mutation(
@@ -431,20 +400,16 @@ def checked_twice_at_once(run: Run, rng: Random, site: Site) -> Run | None:
     "a broker asks for a transaction whose send has failed",
     workloads=("transactional",),
 )
-def checked_what_failed(run: Run, rng: Random, site: Site) -> Run | None:
+def checked_what_failed(draft: Planting) -> None:
     sent = _transactions(
-        run,
-        rng,
-        site,
-        lambda s: s.type == "fail" and run.ops[s.begin].value["transaction"] == "commit",
+        draft,
+        lambda s: s.type == "fail" and draft.run.ops[s.begin].value["transaction"] == "commit",
     )
-    asked = [op for op in run.ops if op.f == "check_back"]
+    asked = [op for op in draft.run.ops if op.f == "check_back"]
     if not asked:
-        return None
-    draft = Draft(run)
+        raise NoSuchSite
     value = {**asked[0].value, "key": sent.key, "times": 1, "state": "commit"}
     draft.event(sent.time_ns + 7 * S, asked[0].process, "check_back", asked[0].node, **value)
-    return draft.finish()
 
 
 @KINDS.mutation(
@@ -452,5 +417,5 @@ def checked_what_failed(run: Run, rng: Random, site: Site) -> Run | None:
     "a broker asks for a transaction that no producer has sent",
     workloads=("transactional",),
 )
-def checked_what_was_never_sent(run: Run, rng: Random, site: Site) -> Run | None:
-    return _also_asked(run, _one_check(run, rng, site), MS, key="p77-123456")
+def checked_what_was_never_sent(draft: Planting) -> None:
+    _also_asked(draft, _one_check(draft), MS, key="p77-123456")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from random import Random
+from functools import partial
 
 from staticfire.checkers.model.history import Op
-from tests.checkers.mutations.draft import Draft
-from tests.checkers.mutations.kinds import KINDS
-from tests.checkers.mutations.model import Mutation, Run, S, Site
+from tests.checkers.mutations.kinds import KINDS, plant_of
+from tests.checkers.mutations.model import Mutation, NoSuchSite, S
+from tests.checkers.mutations.planting import Planting
 from tests.support.txn_language import txns
 
 PROCESS = 80_000
@@ -126,30 +126,22 @@ TXN_KINDS: dict[str, tuple[str, str, tuple[str, ...]]] = {
 }
 
 
-def plant_txns(run: Run, rng: Random, site: Site, lines: Sequence[str]) -> Run | None:
+def plant_txns(draft: Planting, lines: Sequence[str]) -> None:
     """Put transactions into the run, at a place of that site."""
     for _ in range(40):
-        begin_ns = rng.randrange(S, run.end_ns)
-        if run.is_at(site, begin_ns):
-            return _with_txns(run, begin_ns, txns(*lines), rng)
-    return None
+        begin_ns = draft.rng.randrange(S, draft.run.end_ns)
+        if draft.is_here(begin_ns):
+            _with_txns(draft, begin_ns, txns(*lines))
+            return
+    raise NoSuchSite
 
 
-def _with_txns(run: Run, begin_ns: int, ops: Sequence[Op], rng: Random) -> Run:
-    draft = Draft(run)
-    first = PROCESS + 100 * rng.randrange(50)
+def _with_txns(draft: Planting, begin_ns: int, ops: Sequence[Op]) -> None:
+    first = PROCESS + 100 * draft.rng.randrange(50)
     for n, op in enumerate(ops):
         draft.insert(replace(op, time_ns=begin_ns + n * STEP_NS, process=first + op.process))
-    return draft.finish()
 
 
-def _register() -> None:
-    for name, (aim, what, lines) in TXN_KINDS.items():
-
-        def plant(run: Run, rng: Random, site: Site, lines: tuple[str, ...] = lines) -> Run | None:
-            return plant_txns(run, rng, site, lines)
-
-        KINDS.mutations.append(Mutation(name=name, aim=aim, what=what, plant=plant))
-
-
-_register()
+for _name, (_aim, _what, _lines) in TXN_KINDS.items():
+    _plant = plant_of(partial(plant_txns, lines=_lines))
+    KINDS.mutations.append(Mutation(name=_name, aim=_aim, what=_what, plant=_plant))

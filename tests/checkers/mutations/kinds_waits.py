@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from random import Random
 
-from tests.checkers.mutations.draft import Draft
 from tests.checkers.mutations.kinds import KINDS
-from tests.checkers.mutations.model import Run, S, Site, without
-from tests.checkers.mutations.pick import following, is_settled, pick_single
+from tests.checkers.mutations.model import NoSuchSite, S, without
+from tests.checkers.mutations.pick import following, is_settled
+from tests.checkers.mutations.planting import Planting
 
 
-def _delayed_queue(run: Run, rng: Random, site: Site, span_ns: int, settled_s: float = 15) -> Draft:
+def _delayed_queue(draft: Planting, span_ns: int, settled_s: float = 15) -> None:
     """Nothing of a queue is delivered for a while; then all of it, in order. No other member has the queue, too."""
-    like = pick_single(
-        run,
-        rng,
-        site,
-        lambda d: is_settled(run, d, d.time_ns + span_ns, any_fault=True, after_s=settled_s),
+    like = draft.pick_single(
+        lambda d: is_settled(draft.run, d, d.time_ns + span_ns, any_fault=True, after_s=settled_s)
     )
-    draft = Draft(run)
-    waiting = [d for d in following(run, like, span_ns) if d.process == like.process]
+    waiting = [d for d in following(draft.run, like, span_ns) if d.process == like.process]
     end_ns = like.begin_ns + span_ns
     draft.move_deliveries(waiting, end_ns)
     draft.clip_commits(like.group, like.place, like.offset, like.begin_ns, end_ns)
-    return draft
 
 
 @KINDS.mutation(
@@ -32,9 +26,8 @@ def _delayed_queue(run: Run, rng: Random, site: Site, span_ns: int, settled_s: f
     "a held pull is not woken: a queue is not delivered from for 10 s, and nothing is broken",
     workloads=without("broadcast", "forwarded", "request-reply", "retry"),
 )
-def queue_stalls_for_10_s(run: Run, rng: Random, site: Site) -> Run | None:
-    draft = _delayed_queue(run, rng, site, 10 * S)
-    return draft.finish()
+def queue_stalls_for_10_s(draft: Planting) -> None:
+    _delayed_queue(draft, 10 * S)
 
 
 @KINDS.mutation(
@@ -42,9 +35,8 @@ def queue_stalls_for_10_s(run: Run, rng: Random, site: Site) -> Run | None:
     "a queue is not delivered from for 18 s, and nothing is broken",
     workloads=without("broadcast", "forwarded", "request-reply", "retry"),
 )
-def queue_stalls_for_18_s(run: Run, rng: Random, site: Site) -> Run | None:
-    draft = _delayed_queue(run, rng, site, 18 * S)
-    return draft.finish()
+def queue_stalls_for_18_s(draft: Planting) -> None:
+    _delayed_queue(draft, 18 * S)
 
 
 @KINDS.mutation(
@@ -52,16 +44,14 @@ def queue_stalls_for_18_s(run: Run, rng: Random, site: Site) -> Run | None:
     "every delivery of the run comes 4 s late, and nothing is broken",
     workloads=("queue", "filtered", "batch", "bulk"),
 )
-def everything_late(run: Run, rng: Random, site: Site) -> Run | None:
-    if run.facts.faults or site == "fault":
-        return None
-    draft = Draft(run)
+def everything_late(draft: Planting) -> None:
+    if draft.run.facts.faults or draft.site == "fault":
+        raise NoSuchSite
     for at, op in draft.ops():
         if op.f in ("consume", "consume_many", "commit") and op.process != 99_999:
             draft.replace(at, time_ns=op.time_ns + 4 * S)
-        elif op.time_ns >= run.end_ns - S:
+        elif op.time_ns >= draft.run.end_ns - S:
             draft.replace(at, time_ns=op.time_ns + 5 * S)
-    return draft.finish()
 
 
 @KINDS.mutation(
@@ -69,7 +59,6 @@ def everything_late(run: Run, rng: Random, site: Site) -> Run | None:
     "an acknowledged message waits 12 s for its delivery where 5 s are promised",
     workloads=without("broadcast", "forwarded", "request-reply", "retry"),
 )
-def waits_longer_than_promised(run: Run, rng: Random, site: Site) -> Run:
-    draft = _delayed_queue(run, rng, site, 12 * S)
+def waits_longer_than_promised(draft: Planting) -> None:
+    _delayed_queue(draft, 12 * S)
     draft.facts = replace(draft.facts, gap_max_s=5.0)
-    return draft.finish()

@@ -19,7 +19,6 @@ EVIDENCE = "evidence"  # the aim of a kind that takes evidence away: the verdict
 S = 1_000_000_000  # nanoseconds of a second
 REST_AFTER_NS = 30 * S  # after a heal until a place counts as at rest
 FAULT_AFTER_NS = 3 * S  # after a heal while a place still counts as near the fault
-TRIES_MAX = 300  # candidates that are looked at before there is "no place"
 # Faults that may concern any node, whatever their targets are.
 EVERYWHERE = ("cluster", "topic", "offsets", "rolling")
 
@@ -253,47 +252,6 @@ class Oddity:
 Kind = Mutation | Oddity
 
 
-@dataclass(slots=True)
-class Kinds:
-    """A list that functions add themselves to."""
-
-    mutations: list[Mutation] = field(default_factory=list)
-    oddities: list[Oddity] = field(default_factory=list)
-
-    def mutation(self, aim: str, what: str, **options: Any) -> Callable[[Plant], Plant]:
-        def register(plant: Plant) -> Plant:
-            self.mutations.append(
-                Mutation(name=_name(plant), aim=aim, what=what, plant=_or_none(plant), **options)
-            )
-            return plant
-
-        return register
-
-    def oddity(self, why: str, **options: Any) -> Callable[[Plant], Plant]:
-        def register(plant: Plant) -> Plant:
-            self.oddities.append(
-                Oddity(name=_name(plant), why=why, plant=_or_none(plant), **options)
-            )
-            return plant
-
-        return register
-
-
-def _or_none(plant: Plant) -> Plant:
-    def planted(run: Run, rng: Random, site: Site) -> Run | None:
-        try:
-            return plant(run, rng, site)
-        except NoSuchSite:
-            return None
-
-    return planted
-
-
-def _name(plant: Plant) -> str:
-    name: str = plant.__name__
-    return name
-
-
 def without(*names: str) -> tuple[str, ...]:
     """All workloads but these."""
     return tuple(name for name in WORKLOADS if name not in names)
@@ -301,15 +259,6 @@ def without(*names: str) -> tuple[str, ...]:
 
 class NoSuchSite(Exception):
     """The run has no candidate for a mutation."""
-
-
-def choose(rng: Random, candidates: Sequence[T], fits: Callable[[T], bool]) -> T:
-    """A random candidate that fits. Raises NoSuchSite."""
-    order = rng.sample(range(len(candidates)), min(len(candidates), TRIES_MAX))
-    for at in order:
-        if fits(candidates[at]):
-            return candidates[at]
-    raise NoSuchSite
 
 
 CALM = without("broadcast", "request-reply", "forwarded")  # no other op follows from a delivery

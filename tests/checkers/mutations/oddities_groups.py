@@ -3,33 +3,38 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from random import Random
 
 from staticfire.checkers.model.history import Op
-from tests.checkers.mutations.draft import Draft
 from tests.checkers.mutations.events import CONSUMED, Delivery
 from tests.checkers.mutations.kinds import KINDS
-from tests.checkers.mutations.model import MS, PLAIN, Run, S, Site, Tenure, choose, without
+from tests.checkers.mutations.model import (
+    MS,
+    PLAIN,
+    NoSuchSite,
+    Run,
+    S,
+    Tenure,
+    without,
+)
 from tests.checkers.mutations.oddities_sends import time_at
 from tests.checkers.mutations.pick import (
     is_normal,
     is_settled,
     message_of,
-    pick_single,
     queues_at,
-    two_groups,
 )
+from tests.checkers.mutations.planting import Planting
 
 
 @KINDS.oddity(
     "what a listener failed for and what could not be sent back comes again to the same member",
     workloads=PLAIN,
 )
-def again_after_failure(run: Run, rng: Random, site: Site) -> Run | None:
+def again_after_failure(draft: Planting) -> None:
+    run = draft.run
     if run.workload in ("ordered", "broadcast"):
-        return None
-    like = pick_single(run, rng, site, lambda d: d.alone and is_settled(run, d, d.time_ns + 6 * S))
-    draft = Draft(run)
+        raise NoSuchSite
+    like = draft.pick_single(lambda d: d.alone and is_settled(run, d, d.time_ns + 6 * S))
     message = message_of(run, like)
     draft.replace(like.at, type="info", error="the listener failed")
     draft.insert(
@@ -53,23 +58,21 @@ def again_after_failure(run: Run, rng: Random, site: Site) -> Run | None:
     message[4] += 1
     draft.deliver(like, like.time_ns + 5 * S, [message])
     draft.clip_commits(like.group, like.place, like.offset, like.begin_ns, like.time_ns + 5 * S)
-    return draft.finish()
 
 
 @KINDS.oddity(
     "a listener may take its time; the group's offset waits for it",
     workloads=without("ordered", "broadcast", "forwarded", "request-reply"),
 )
-def slow_listener(run: Run, rng: Random, site: Site) -> Run:
-    like = pick_single(run, rng, site, lambda d: d.alone and is_settled(run, d, d.time_ns + 6 * S))
-    draft = Draft(run)
+def slow_listener(draft: Planting) -> None:
+    like = draft.pick_single(lambda d: d.alone and is_settled(draft.run, d, d.time_ns + 6 * S))
     draft.move(like.at, like.time_ns + 4 * S)
     draft.clip_commits(like.group, like.place, like.offset, like.begin_ns, like.time_ns + 4 * S)
-    return draft.finish()
 
 
-def _handover(run: Run, rng: Random, site: Site) -> tuple[Tenure, Tenure]:
+def _handover(draft: Planting) -> tuple[Tenure, Tenure]:
     """A queue that one member had, and then another one soon after."""
+    run = draft.run
     pairs = [
         (old, new)
         for new in run.tenures
@@ -82,10 +85,8 @@ def _handover(run: Run, rng: Random, site: Site) -> tuple[Tenure, Tenure]:
         and new.begin_ns < run.end_ns - 2 * S
         and new.end_ns > new.begin_ns + 2 * S
     ]
-    return choose(
-        rng,
-        pairs,
-        lambda pair: pair[0].topic in run.facts.topics and run.is_at(site, pair[1].begin_ns),
+    return draft.choose(
+        pairs, lambda pair: pair[0].topic in run.facts.topics and draft.is_here(pair[1].begin_ns)
     )
 
 
@@ -129,47 +130,49 @@ def _uncommitted(run: Run, old: Tenure, new: Tenure) -> Delivery | None:
     "a new owner begins at the committed offset, so it is given what was not committed",
     workloads=without("broadcast", "forwarded", "request-reply", "ordered"),
 )
-def again_after_handover(run: Run, rng: Random, site: Site) -> Run | None:
-    pair = _handover(run, rng, site)
-    last = _uncommitted(run, *pair) if pair else None
+def again_after_handover(draft: Planting) -> None:
+    pair = _handover(draft)
+    last = _uncommitted(draft.run, *pair) if pair else None
     if pair is None or last is None:
-        return None
-    draft = Draft(run)
+        raise NoSuchSite
     draft.deliver(
-        last, pair[1].begin_ns, [message_of(run, last)], process=pair[1].process, node=pair[1].node
+        last,
+        pair[1].begin_ns,
+        [message_of(draft.run, last)],
+        process=pair[1].process,
+        node=pair[1].node,
     )
-    return draft.finish()
 
 
 @KINDS.oddity(
     "a call of a listener that never ends proves nothing",
     workloads=without("forwarded", "request-reply"),
 )
-def failed_call_never_ends(run: Run, rng: Random, site: Site) -> Run | None:
-    calls = [op for op in run.ops if op.f in CONSUMED and op.type == "info"]
-    call = choose(rng, calls, lambda op: run.is_at(site, op.time_ns))
-    if run.workload in ("retry", "ordered"):
-        return None
-    draft = Draft(run)
+def failed_call_never_ends(draft: Planting) -> None:
+    calls = [op for op in draft.run.ops if op.f in CONSUMED and op.type == "info"]
+    call = draft.choose(calls, lambda op: draft.is_here(op.time_ns))
+    if draft.run.workload in ("retry", "ordered"):
+        raise NoSuchSite
     draft.drop(call.index)
-    return draft.finish()
 
 
 @KINDS.oddity("a second group gets everything too, at its own time", workloads=PLAIN)
-def a_second_group(run: Run, rng: Random, site: Site) -> Run | None:
-    return two_groups(run) if (site == "fault") == bool(run.facts.faults) else None
+def a_second_group(draft: Planting) -> None:
+    if not draft.is_of_site():
+        raise NoSuchSite
+    draft.widen()
 
 
 @KINDS.oddity(
     "a member may join and leave before the queues are shared out anew",
     workloads=without("broadcast", "filtered"),  # there a group may have changed its filter
 )
-def member_comes_and_goes(run: Run, rng: Random, site: Site) -> Run | None:
-    time_ns = time_at(run, rng, site, 2 * S)
-    member = choose(rng, run.members, lambda m: True)
+def member_comes_and_goes(draft: Planting) -> None:
+    run = draft.run
+    time_ns = time_at(draft, 2 * S)
+    member = draft.choose(run.members, lambda m: True)
     if time_ns is None or run.facts.gap_max_s is not None:
-        return None
-    draft = Draft(run)
+        raise NoSuchSite
     draft.event(time_ns, 170_000, "open", "consumer-77", **run.ops[member.at].value)
     draft.event(
         time_ns + S,
@@ -181,15 +184,15 @@ def member_comes_and_goes(run: Run, rng: Random, site: Site) -> Run | None:
         queues=[],
     )
     draft.facts = replace(draft.facts, consumers=(*draft.facts.consumers, "consumer-77"))
-    return draft.finish()
 
 
 @KINDS.oddity(
     "two members may both believe for a moment that they have a queue that changes hands",
     workloads=without("broadcast"),
 )
-def owners_overlap_briefly(run: Run, rng: Random, site: Site) -> Run | None:
-    pair = _handover(run, rng, site)
+def owners_overlap_briefly(draft: Planting) -> None:
+    run = draft.run
+    pair = _handover(draft)
     give_up = [
         op
         for op in run.ops
@@ -205,24 +208,21 @@ def owners_overlap_briefly(run: Run, rng: Random, site: Site) -> Run | None:
         or run.workload == "ordered"
         or (after and after[0].time_ns < pair[0].end_ns + S)
     ):
-        return None
-    draft = Draft(run)
+        raise NoSuchSite
     for op in give_up:
         draft.move(op.index, pair[0].end_ns + S)
-    return draft.finish()
 
 
 @KINDS.oddity("an assignment may be announced again")
-def same_assignment_again(run: Run, rng: Random, site: Site) -> Run | None:
-    tenure = choose(
-        rng,
+def same_assignment_again(draft: Planting) -> None:
+    run = draft.run
+    tenure = draft.choose(
         [t for t in run.tenures if t.topic in run.facts.topics and t.end_ns - t.begin_ns > 3 * S],
         lambda t: True,
     )
-    time_ns = rng.randrange(tenure.begin_ns + S, tenure.end_ns - S)
-    if not run.is_at(site, time_ns):
-        return None
-    draft = Draft(run)
+    time_ns = draft.rng.randrange(tenure.begin_ns + S, tenure.end_ns - S)
+    if not draft.is_here(time_ns):
+        raise NoSuchSite
     queues = queues_at(run, tenure.process, tenure.group, tenure.topic, time_ns)
     draft.event(
         time_ns,
@@ -233,30 +233,28 @@ def same_assignment_again(run: Run, rng: Random, site: Site) -> Run | None:
         topic=tenure.topic,
         queues=queues,
     )
-    return draft.finish()
 
 
-def _commit(run: Run, rng: Random, site: Site) -> Op | None:
-    return choose(
-        rng, [op for op in run.ops if op.f == "commit"], lambda op: run.is_at(site, op.time_ns)
+def _commit(draft: Planting) -> Op | None:
+    return draft.choose(
+        [op for op in draft.run.ops if op.f == "commit"], lambda op: draft.is_here(op.time_ns)
     )
 
 
 @KINDS.oddity("a commit may be repeated")
-def commit_repeated(run: Run, rng: Random, site: Site) -> Run | None:
-    op = _commit(run, rng, site)
+def commit_repeated(draft: Planting) -> None:
+    op = _commit(draft)
     if op is None:
-        return None
-    draft = Draft(run)
+        raise NoSuchSite
     draft.insert(replace(op, time_ns=op.time_ns + MS))
-    return draft.finish()
 
 
 @KINDS.oddity("a commit may be out of date by what was consumed meanwhile")
-def commit_out_of_date(run: Run, rng: Random, site: Site) -> Run | None:
-    op = _commit(run, rng, site)
+def commit_out_of_date(draft: Planting) -> None:
+    run = draft.run
+    op = _commit(draft)
     if op is None:
-        return None
+        raise NoSuchSite
     before: dict[tuple[str, int], int] = {}
     for other in run.ops[: op.index]:
         if other.f == "commit" and (other.value["group"], other.value["topic"]) == (
@@ -276,45 +274,40 @@ def commit_out_of_date(run: Run, rng: Random, site: Site) -> Run | None:
     if not following or run.is_explained(
         op.time_ns - 10 * S, op.time_ns + 10 * S, (op.node or "",)
     ):
-        return None  # a new owner would begin there
+        raise NoSuchSite  # a new owner would begin there
     kept = {(row[0], row[1]) for row in following[0].value["offsets"]}
     rows = [
         row if (row[0], row[1]) in kept else list(old)
         for row, old in zip(rows, op.value["offsets"], strict=True)
     ]
-    draft = Draft(run)
     draft.alter(op.index, offsets=rows)
-    return draft.finish()
 
 
 @KINDS.oddity("a client need not report its commits", workloads=without("broadcast"))
-def no_commits(run: Run, rng: Random, site: Site) -> Run | None:
-    return _without_ops(run, site, "commit")
+def no_commits(draft: Planting) -> None:
+    _without_ops(draft, "commit")
 
 
 @KINDS.oddity("a client need not report its assignments")
-def no_assignments(run: Run, rng: Random, site: Site) -> Run | None:
-    return _without_ops(run, site, "assign")
+def no_assignments(draft: Planting) -> None:
+    _without_ops(draft, "assign")
 
 
-def _without_ops(run: Run, site: Site, f: str) -> Run | None:
-    if (site == "fault") != bool(run.facts.faults):
-        return None
-    draft = Draft(run)
-    for op in run.ops:
+def _without_ops(draft: Planting, f: str) -> None:
+    if not draft.is_of_site():
+        raise NoSuchSite
+    for op in draft.run.ops:
         if op.f == f:
             draft.drop(op.index)
-    return draft.finish()
 
 
 @KINDS.oddity("a drain that was not done yet is asked again")
-def drain_asked_twice(run: Run, rng: Random, site: Site) -> Run | None:
-    op = next((op for op in run.ops if op.f == "drain" and op.type == "ok"), None)
-    if op is None or (site == "fault") != bool(run.facts.faults):
-        return None
+def drain_asked_twice(draft: Planting) -> None:
+    op = next((op for op in draft.run.ops if op.f == "drain" and op.type == "ok"), None)
+    if op is None or not draft.is_of_site():
+        raise NoSuchSite
     rows = [[*row[:4], max(row[2], row[4] - 1)] for row in op.value["queues"]]
     lag = sum(row[3] - row[4] for row in rows)
-    draft = Draft(run)
     early = replace(
         op,
         time_ns=op.time_ns,
@@ -323,14 +316,11 @@ def drain_asked_twice(run: Run, rng: Random, site: Site) -> Run | None:
         value={**op.value, "queues": rows, "lag": lag},
     )
     draft.insert(early, after=op.index - 1)
-    return draft.finish()
 
 
 @KINDS.oddity("a broker that is not back yet is probed again")
-def probe_fails_first(run: Run, rng: Random, site: Site) -> Run | None:
-    op = next((op for op in run.ops if op.f == "probe" and op.type == "ok"), None)
-    if op is None or (site == "fault") != bool(run.facts.faults):
-        return None
-    draft = Draft(run)
+def probe_fails_first(draft: Planting) -> None:
+    op = next((op for op in draft.run.ops if op.f == "probe" and op.type == "ok"), None)
+    if op is None or not draft.is_of_site():
+        raise NoSuchSite
     draft.insert(replace(op, type="fail", error="cannot connect"), after=op.index - 1)
-    return draft.finish()

@@ -2,43 +2,38 @@
 
 from __future__ import annotations
 
-from random import Random
 from typing import Any
 
 from staticfire.checkers.model.history import Op
-from tests.checkers.mutations.draft import Draft
 from tests.checkers.mutations.kinds import KINDS
 from tests.checkers.mutations.kinds_moves import KEPT_BACK, moved_after_death
-from tests.checkers.mutations.model import MS, PLAIN, Run, S, Site, choose, without
+from tests.checkers.mutations.model import MS, PLAIN, NoSuchSite, S, without
 from tests.checkers.mutations.pick import (
     has_two_groups,
     is_delivered_once,
     neighbours,
     on_master_only,
     outcome_unknown,
-    pick_sent,
 )
+from tests.checkers.mutations.planting import Planting
 
 NEW_PROCESS = 70_000
 
 
-def time_at(run: Run, rng: Random, site: Site, span_ns: int = 0) -> int | None:
+def time_at(draft: Planting, span_ns: int = 0) -> int | None:
     for _ in range(40):
-        time_ns = rng.randrange(S, run.end_ns - span_ns)
-        if run.is_at(site, time_ns, time_ns + span_ns):
+        time_ns = draft.rng.randrange(S, draft.run.end_ns - span_ns)
+        if draft.is_here(time_ns, time_ns + span_ns):
             return time_ns
     return None
 
 
-def _one_more_send(
-    run: Run, rng: Random, site: Site, end: str, error: str, **value: Any
-) -> Run | None:
-    begin_ns = time_at(run, rng, site, 3 * S)
+def _one_more_send(draft: Planting, end: str, error: str, **value: Any) -> None:
+    begin_ns = time_at(draft, 3 * S)
     if begin_ns is None:
-        return None
-    process = NEW_PROCESS + rng.randrange(1000)
-    value = {"key": f"p{process}-0", "size": 300, "topic": run.facts.topics[0], **value}
-    draft = Draft(run)
+        raise NoSuchSite
+    process = NEW_PROCESS + draft.rng.randrange(1000)
+    value = {"key": f"p{process}-0", "size": 300, "topic": draft.run.facts.topics[0], **value}
     draft.insert(
         Op(index=0, time_ns=begin_ns, process=process, type="invoke", f="send", value=value)
     )
@@ -54,83 +49,79 @@ def _one_more_send(
                 error=error,
             )
         )
-    return draft.finish()
 
 
 @KINDS.oddity("an unknown send may never have been stored")
-def unknown_send_never_seen(run: Run, rng: Random, site: Site) -> Run | None:
-    return _one_more_send(run, rng, site, "info", "no answer in 3 s")
+def unknown_send_never_seen(draft: Planting) -> None:
+    _one_more_send(draft, "info", "no answer in 3 s")
 
 
 @KINDS.oddity("what failed is not delivered")
-def failed_send_never_seen(run: Run, rng: Random, site: Site) -> Run | None:
-    return _one_more_send(run, rng, site, "fail", "no name server knows the topic")
+def failed_send_never_seen(draft: Planting) -> None:
+    _one_more_send(draft, "fail", "no name server knows the topic")
 
 
 @KINDS.oddity("a send that the run ended before is unknown")
-def send_never_completed(run: Run, rng: Random, site: Site) -> Run | None:
-    return _one_more_send(run, rng, site, "", "")
+def send_never_completed(draft: Planting) -> None:
+    _one_more_send(draft, "", "")
 
 
 @KINDS.oddity("a one-way send is not answered, and may be lost")
-def one_way_never_seen(run: Run, rng: Random, site: Site) -> Run | None:
-    return _one_more_send(run, rng, site, "info", "one way: nobody answers", one_way=True)
+def one_way_never_seen(draft: Planting) -> None:
+    _one_more_send(draft, "info", "one way: nobody answers", one_way=True)
 
 
 @KINDS.oddity("an unknown send may have been stored", workloads=without("request-reply"))
-def unknown_send_seen(run: Run, rng: Random, site: Site) -> Run | None:
-    sent = pick_sent(run, rng, site, lambda s: s.type == "ok" and s.is_plain)
-    if sent.at is None or run.ops[sent.at].f != "send":
-        return None
-    draft = Draft(run)
+def unknown_send_seen(draft: Planting) -> None:
+    sent = draft.pick_sent(lambda s: s.type == "ok" and s.is_plain)
+    if sent.at is None or draft.run.ops[sent.at].f != "send":
+        raise NoSuchSite
     outcome_unknown(draft, sent)
-    return draft.finish()
 
 
 @KINDS.oddity(
     "a weak status says that the slave did not have the message in time, and so it was",
     workloads=PLAIN,
 )
-def weak_send_on_master_only(run: Run, rng: Random, site: Site) -> Run | None:
+def weak_send_on_master_only(draft: Planting) -> None:
+    run = draft.run
     if run.facts.replication != "sync":
-        return None
-    sent = pick_sent(run, rng, site, lambda s: s.type == "ok")
+        raise NoSuchSite
+    sent = draft.pick_sent(lambda s: s.type == "ok")
     if sent.at is None or run.ops[sent.at].f != "send" or "batch" in run.ops[sent.at].value:
-        return None
-    draft = Draft(run)
+        raise NoSuchSite
     on_master_only(draft, sent)
-    return draft.finish()
 
 
 @KINDS.oddity("an answer may be slow: the message is consumed before its sender hears of it")
-def answer_comes_late(run: Run, rng: Random, site: Site) -> Run | None:
+def answer_comes_late(draft: Planting) -> None:
+    run = draft.run
     nexts: dict[int, list[int]] = {}
     for op in run.ops:
         if op.f in ("send", "send_many") and op.type == "invoke":
             nexts.setdefault(op.process, []).append(op.time_ns)
-    sent = pick_sent(
-        run, rng, site, lambda s: s.type == "ok" and run.ops[s.at or 0].value.get("batch") is None
+    sent = draft.pick_sent(
+        lambda s: s.type == "ok" and run.ops[s.at or 0].value.get("batch") is None
     )
     if sent.at is None or run.workload in ("request-reply", "forwarded"):
-        return None
+        raise NoSuchSite
     later = [time_ns for time_ns in nexts[sent.process] if time_ns > sent.time_ns]
     if not later or later[0] - sent.time_ns < 2 * MS:
-        return None
-    draft = Draft(run)
+        raise NoSuchSite
     by_ns = min(later[0] - sent.time_ns - MS, S)
     draft.move(sent.at, sent.time_ns + by_ns)
     draft.observe(
         lambda o: o["kind"] == "ack_durability" and o["key"] == sent.key,
         lambda o: {**o, "time_ns": o["time_ns"] + by_ns},
     )
-    return draft.finish()
 
 
 @KINDS.oddity(
     "a send that was tried twice may be stored twice",
     workloads=("queue", "rebalance", "filtered", "ordered"),
 )
-def two_copies_of_two_attempts(run: Run, rng: Random, site: Site) -> Run:
+def two_copies_of_two_attempts(draft: Planting) -> None:
+    run = draft.run
     pairs = neighbours(
         run,
         lambda low, high: (
@@ -140,29 +131,26 @@ def two_copies_of_two_attempts(run: Run, rng: Random, site: Site) -> Run:
             and is_delivered_once(run, low.key)
         ),
     )
-    pair = choose(
-        rng,
+    pair = draft.choose(
         pairs,
         lambda p: (
-            run.is_at(site, p[1].begin_ns)
+            draft.is_here(p[1].begin_ns)
             and not any("batch" in run.ops[s.begin].value for s in p)
             and not has_two_groups(run)
             and len({run.ops[s.begin].value.get("tag") for s in p}) == 1
         ),
     )
     low, high = pair
-    draft = Draft(run)
     outcome_unknown(draft, low)
     assert high.at is not None
     draft.alter(high.at, attempts=2)
     for d in run.by_key[low.key]:
         draft.set_field(d, 0, high.key)
-    return draft.finish()
 
 
 @KINDS.oddity(
     "a broker that dies before it writes down that it moved a message moves it again",
     workloads=KEPT_BACK,
 )
-def moved_again_after_death(run: Run, rng: Random, site: Site) -> Run:
-    return moved_after_death(run, rng, site)
+def moved_again_after_death(draft: Planting) -> None:
+    moved_after_death(draft)

@@ -6,13 +6,12 @@ import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
-from random import Random
 from typing import Any
 
 from staticfire.checkers.model.history import Op
 from tests.checkers.mutations.draft import Draft, at_index
 from tests.checkers.mutations.events import Delivery, Sent
-from tests.checkers.mutations.model import Member, NoSuchSite, Run, S, Site, Tenure, choose
+from tests.checkers.mutations.model import Member, NoSuchSite, Run, S, Tenure
 
 DESTROYS = ("disk_lost", "wiped_slave", "failing_disk", "bit_rot")
 DESTROYS_UNSYNCED = ("power_cut", "cluster_power_cut", "kill")
@@ -54,63 +53,6 @@ def only_delivery(run: Run, key: str, group: str) -> Delivery | None:
 def nodes_of(run: Run, delivery: Delivery) -> tuple[str, ...]:
     """Nodes that a delivery depends on."""
     return (*run.nodes_of_broker(delivery.broker), delivery.node or "")
-
-
-def pick_delivery(
-    run: Run,
-    rng: Random,
-    site: Site,
-    fits: Callable[[Delivery], bool] = lambda delivery: True,
-    *,
-    local: bool = False,
-    after_s: float = 10.0,
-) -> Delivery:
-    """A normal delivery at that site; `local`: no fault of its broker or its member can explain it."""
-    return choose(
-        rng,
-        run.deliveries,
-        lambda d: (
-            is_normal(run, d)
-            and run.is_at(site, d.time_ns)
-            and fits(d)
-            and not (
-                local and run.is_explained(d.time_ns - S, d.time_ns + S, nodes_of(run, d), after_s)
-            )
-        ),
-    )
-
-
-def pick_single(
-    run: Run,
-    rng: Random,
-    site: Site,
-    fits: Callable[[Delivery], bool] = lambda delivery: True,
-    **options: Any,
-) -> Delivery:
-    """A normal delivery that is the only one of its message to its group."""
-    return pick_delivery(
-        run,
-        rng,
-        site,
-        lambda d: only_delivery(run, d.key, d.group) is not None and fits(d),
-        **options,
-    )
-
-
-def pick_sent(
-    run: Run, rng: Random, site: Site, fits: Callable[[Sent], bool] = lambda sent: True
-) -> Sent:
-    """A message of the load that was sent at that site."""
-    return choose(
-        rng,
-        list(run.sends.values()),
-        lambda sent: (
-            sent.process < 90_000
-            and sent.at is not None
-            and run.is_at(site, sent.begin_ns, sent.time_ns)
-            and fits(sent)
-        ),
-    )
 
 
 def is_delivered_once(run: Run, key: str) -> bool:
