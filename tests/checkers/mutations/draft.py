@@ -56,6 +56,11 @@ class Draft:
     def drop(self, at: int) -> None:
         del self._ops[at]
 
+    def drop_ops(self, concerns: Callable[[Op], bool]) -> None:
+        for at, op in list(self._ops.items()):
+            if concerns(op):
+                self.drop(at)
+
     def insert(self, op: Op, after: int | None = None) -> int:
         """Add an op at its time; behind all others of that time, or right behind the op `after`."""
         at = self._next
@@ -169,8 +174,8 @@ class Draft:
                 places[sent.slot][1:] = [offset, physical]
                 self.replace(sent.at, value=with_places(op.value, places))
         self.look_up(sent.key, lambda row: [*row[:2], offset, *row[3:]])
-        self.observe(
-            lambda o: o["kind"] == "ack_durability" and o["key"] == sent.key,
+        self.observe_ack(
+            sent.key,
             lambda o: (
                 {**o, "end_offset": o["end_offset"] + physical - sent.physical}
                 if o["end_offset"]
@@ -244,6 +249,12 @@ class Draft:
         """Change observations; None takes one away."""
         changed = (change(seen) if concerns(seen) else seen for seen in self.observations)
         self.observations = [seen for seen in changed if seen is not None]
+
+    def observe_ack(
+        self, key: str, change: Callable[[Mapping[str, Any]], Mapping[str, Any] | None]
+    ) -> None:
+        """Change what was observed of a message when its send was acknowledged."""
+        self.observe(lambda o: o["kind"] == "ack_durability" and o["key"] == key, change)
 
     def clip_commits(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 
 from tests.checkers.mutations.events import Delivery, Sent
@@ -10,6 +11,7 @@ from tests.checkers.mutations.model import ANSWERED, PLAIN, NoSuchSite, Run, wit
 from tests.checkers.mutations.pick import (
     is_delivered_once,
     may_be_destroyed,
+    on_master_only,
     only_delivery,
     outcome_unknown,
 )
@@ -105,25 +107,10 @@ def second_group_misses_weak(draft: Planting) -> None:
 
 def _made_weak(draft: Planting) -> None:
     """Where there is no weak send: one of which the slave is not said to have anything."""
-    wide = draft.widen()
-    sent = draft.pick_sent(lambda s: s.type == "ok" and _missable(wide, s) is not None)
-    if sent.at is None or wide.ops[sent.at].f != "send":
+    sent = _second_group_misses(draft, lambda s: s.type == "ok")
+    if sent.at is None or draft.run.ops[sent.at].f != "send":
         raise NoSuchSite
-    draft.alter(sent.at, status="SLAVE_NOT_AVAILABLE")
-    draft.replace(sent.at, type="info", error="SLAVE_NOT_AVAILABLE")
-    draft.observe(
-        lambda o: o["kind"] == "ack_durability" and o["key"] == sent.key,
-        lambda o: {
-            **o,
-            "status": "SLAVE_NOT_AVAILABLE",
-            "durable_on": o["durable_on"][:1],
-            "cached_on": o["cached_on"][:1],
-        },
-    )
-    draft.look_up(sent.key, lambda row: None)
-    missed = _missable(wide, sent)
-    assert missed is not None
-    draft.drop_deliveries([missed])
+    on_master_only(draft, sent, "SLAVE_NOT_AVAILABLE")
 
 
 @KINDS.mutation(
@@ -133,16 +120,10 @@ def second_group_misses_unknown(draft: Planting) -> None:
     with suppress(NoSuchSite):
         _second_group_misses(draft, lambda s: s.type == "info" and s.offset < 0 and s.is_plain)
         return
-    wide = draft.widen()
-    sent = draft.pick_sent(
-        lambda s: s.type == "ok" and s.is_plain and _missable(wide, s) is not None
-    )
-    if sent.at is None or wide.ops[sent.at].f != "send":
+    sent = _second_group_misses(draft, lambda s: s.type == "ok" and s.is_plain)
+    if sent.at is None or draft.run.ops[sent.at].f != "send":
         raise NoSuchSite
     outcome_unknown(draft, sent)
-    missed = _missable(wide, sent)
-    assert missed is not None
-    draft.drop_deliveries([missed])
 
 
 @KINDS.mutation(
@@ -161,10 +142,11 @@ def _missable(run: Run, sent: Sent) -> Delivery | None:
     return only_delivery(run, sent.key, groups[-1]) if len(groups) > 1 else None
 
 
-def _second_group_misses(draft: Planting, fits: object) -> None:
+def _second_group_misses(draft: Planting, fits: Callable[[Sent], bool]) -> Sent:
+    """A message that fits, after one group of two has never got it."""
     wide = draft.widen()
-    assert callable(fits)
-    sent = draft.pick_sent(lambda s: bool(fits(s)) and _missable(wide, s) is not None)
+    sent = draft.pick_sent(lambda s: fits(s) and _missable(wide, s) is not None)
     missed = _missable(wide, sent)
     assert missed is not None
     draft.drop_deliveries([missed])
+    return sent

@@ -23,9 +23,7 @@ def never_sent(draft: Planting) -> None:
             if at is not None and at in draft and draft[at].f == "send":
                 draft.drop(at)
         draft.look_up(like.key, lambda row: None)
-        draft.observe(
-            lambda o: o["kind"] == "ack_durability" and o["key"] == like.key, lambda o: None
-        )
+        draft.observe_ack(like.key, lambda o: None)
 
 
 @KINDS.mutation(

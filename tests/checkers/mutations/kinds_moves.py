@@ -80,9 +80,7 @@ def _is_kept_back(run: Run, delivery: Delivery) -> bool:
 
 def _planted(draft: Planting, moved: Moved) -> None:
     run = draft.run
-    for at, op in draft.ops():
-        if op.value.get("key") == moved.again.key:
-            draft.drop(at)
+    draft.drop_ops(lambda op: bool(op.value.get("key") == moved.again.key))
     draft.look_up(moved.again.key, lambda row: None)
     draft.observe(lambda seen: seen.get("key") == moved.again.key, lambda seen: None)
     original = message_of(run, moved.first)

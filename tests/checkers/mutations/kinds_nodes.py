@@ -9,7 +9,7 @@ from staticfire.checkers.model.history import Op, OpType
 from tests.checkers.mutations.draft import Draft
 from tests.checkers.mutations.kinds import KINDS
 from tests.checkers.mutations.model import GROUPED, PLAIN, NoSuchSite, S
-from tests.checkers.mutations.pick import on_master_only
+from tests.checkers.mutations.pick import on_master_only, unanswered
 from tests.checkers.mutations.planting import Planting
 
 
@@ -66,9 +66,7 @@ def send_gap(draft: Planting) -> None:
         if sent.at is None or sent.type != "ok" or run.ops[sent.at].node != node:
             continue
         if begin_ns <= sent.time_ns <= begin_ns + 12 * S and run.ops[sent.at].f == "send":
-            fields = dict.fromkeys(("queue_offset", "physical_offset", "status", "broker", "queue"))
-            draft.alter(sent.at, **fields)
-            draft.replace(sent.at, type="info", error="no answer in 3 s")
+            unanswered(draft, sent)
     draft.facts = replace(draft.facts, gap_max_s=5.0)
 
 
@@ -109,9 +107,7 @@ def producer_stuck(draft: Planting) -> None:
         if sent.at is None or sent.type != "ok" or run.ops[sent.at].node != node:
             continue
         if begin_ns <= sent.time_ns <= begin_ns + 20 * S and run.ops[sent.at].f == "send":
-            fields = dict.fromkeys(("queue_offset", "physical_offset", "status", "broker", "queue"))
-            draft.alter(sent.at, **fields)
-            draft.replace(sent.at, type="info", error="no answer in 3 s")
+            unanswered(draft, sent)
 
 
 def _send_unserved(draft: Draft, node: str, process: int, at_ns: int, ended: Op) -> None:

@@ -349,6 +349,4 @@ def not_drained(draft: Planting) -> None:
 def drain_missing(draft: Planting) -> None:
     if not draft.is_of_site():
         raise NoSuchSite
-    for op in draft.run.ops:
-        if op.f == "drain":
-            draft.drop(op.index)
+    draft.drop_ops(lambda op: op.f == "drain")

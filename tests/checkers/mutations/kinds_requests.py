@@ -53,7 +53,7 @@ def key_moved(draft: Planting) -> None:
                     row[3:5] = [max(row[3], offset + 1), max(row[4], offset + 1)]
             draft.alter(op.index, queues=rows)
     draft.look_up(sent.key, lambda row: None)
-    draft.observe(lambda o: o["kind"] == "ack_durability" and o["key"] == sent.key, lambda o: None)
+    draft.observe_ack(sent.key, lambda o: None)
 
 
 @KINDS.mutation(
@@ -114,9 +114,7 @@ def answered_by_no_listener(draft: Planting) -> None:
     answer = _answers(draft)
     key = answer.value["key"]
     draft.drop_deliveries(draft.run.by_key.get(key, ()))
-    for at, op in draft.ops():
-        if op.f == "reply" and op.value["key"] == key:
-            draft.drop(at)
+    draft.drop_ops(lambda op: op.f == "reply" and op.value["key"] == key)
 
 
 @KINDS.mutation(
@@ -147,9 +145,7 @@ def answered_before_delivered(draft: Planting) -> None:
 def answers_missing(draft: Planting) -> None:
     if not draft.is_of_site():
         raise NoSuchSite
-    for at, op in draft.ops():
-        if op.f == "answer":
-            draft.drop(at)
+    draft.drop_ops(lambda op: op.f == "answer")
 
 
 @KINDS.mutation(
@@ -179,9 +175,7 @@ def request_times_out(draft: Planting) -> None:
     if run.is_explained(sent.begin_ns - S, sent.begin_ns + 6 * S, nodes, 20):
         raise NoSuchSite
     draft.drop(answer.index)
-    for at, op in draft.ops():
-        if op.f == "reply" and op.value["key"] == answer.value["key"]:
-            draft.drop(at)
+    draft.drop_ops(lambda op: op.f == "reply" and op.value["key"] == answer.value["key"])
     draft.alter(sent.at, reply=None)
     draft.replace(sent.at, type="info", error="no reply after 5 s", time_ns=sent.begin_ns + 5 * S)
 

@@ -135,13 +135,13 @@ def retry_gone_long_before_power_cut(draft: Planting) -> None:
 def _never_again(draft: Planting, like: Delivery) -> None:
     """Take away all that followed of sending a message back the first time."""
     draft.drop_deliveries(_retries(draft.run, like))
-    for at, op in draft.ops():
-        if (
+    draft.drop_ops(
+        lambda op: (
             op.f == "send_back"
             and op.value["messages"][0][0] == like.key
             and op.value["messages"][0][2] > 0
-        ):
-            draft.drop(at)
+        )
+    )
 
 
 @KINDS.mutation(
@@ -237,14 +237,7 @@ def premature_dead_letter(draft: Planting) -> None:
     like = _failed(draft, lambda d: d.tries == 0 and not any(o.key == d.key for o in dead))
     if not dead:
         raise NoSuchSite
-    draft.drop_deliveries(_retries(draft.run, like))
-    for at, op in draft.ops():
-        if (
-            op.f == "send_back"
-            and op.value["messages"][0][0] == like.key
-            and op.value["messages"][0][2] > 0
-        ):
-            draft.drop(at)
+    _never_again(draft, like)
     messages = draft.messages(dead[0])
     draft.set_messages(
         dead[0], [*messages, [like.key, messages[-1][1] + 1, messages[-1][2] + 1000, True, 1]]
@@ -339,9 +332,8 @@ def retry_of_other_group(draft: Planting) -> None:
 )
 def retry_never_sent_back(draft: Planting) -> None:
     like = _failed(draft, lambda d: draft.run.end_ns - d.time_ns > 60 * S)
-    for at, op in draft.ops():
-        if op.f == "send_back" and op.value["messages"][0][::2] == [like.key, like.tries]:
-            draft.drop(at)
+    again = [like.key, like.tries]
+    draft.drop_ops(lambda op: op.f == "send_back" and op.value["messages"][0][::2] == again)
 
 
 @KINDS.mutation(

@@ -189,18 +189,24 @@ def half_message_visible(draft: Planting) -> None:
     )
 
 
-@KINDS.mutation(
-    "unresolved_transaction",
-    "a transaction that was answered with commit is never seen",
-    workloads=("transactional",),
-)
-def answered_commit_never_seen(draft: Planting) -> None:
+def _hide_answered(draft: Planting) -> Sent:
+    """A transaction that its producer answered with commit, after its delivery was taken away."""
     run = draft.run
     asked = {
         op.value["key"] for op in run.ops if op.f == "check_back" and op.value["state"] == "commit"
     }
     sent = _transactions(draft, lambda s: s.key in asked and s.type == "info" and _once(run, s))
     draft.drop_deliveries(run.by_key[sent.key])
+    return sent
+
+
+@KINDS.mutation(
+    "unresolved_transaction",
+    "a transaction that was answered with commit is never seen",
+    workloads=("transactional",),
+)
+def answered_commit_never_seen(draft: Planting) -> None:
+    _hide_answered(draft)
 
 
 @KINDS.mutation("lost", "a committed transaction is never seen", workloads=("transactional",))
@@ -215,15 +221,8 @@ def committed_never_seen(draft: Planting) -> None:
     workloads=("transactional",),
 )
 def never_asked(draft: Planting) -> None:
-    run = draft.run
-    asked = {
-        op.value["key"] for op in run.ops if op.f == "check_back" and op.value["state"] == "commit"
-    }
-    sent = _transactions(draft, lambda s: s.key in asked and s.type == "info" and _once(run, s))
-    draft.drop_deliveries(run.by_key[sent.key])
-    for at, op in draft.ops():
-        if op.f == "check_back" and op.value["key"] == sent.key:
-            draft.drop(at)
+    sent = _hide_answered(draft)
+    draft.drop_ops(lambda op: op.f == "check_back" and op.value["key"] == sent.key)
 
 
 @KINDS.mutation(
@@ -247,9 +246,7 @@ def undecided_never_asked(draft: Planting) -> None:
         )
 
     sent = _transactions(draft, is_passed)
-    for op in run.ops:
-        if op.f == "check_back" and op.value["key"] == sent.key:
-            draft.drop(op.index)
+    draft.drop_ops(lambda op: op.f == "check_back" and op.value["key"] == sent.key)
 
 
 @KINDS.mutation(

@@ -296,9 +296,7 @@ def no_assignments(draft: Planting) -> None:
 def _without_ops(draft: Planting, f: str) -> None:
     if not draft.is_of_site():
         raise NoSuchSite
-    for op in draft.run.ops:
-        if op.f == f:
-            draft.drop(op.index)
+    draft.drop_ops(lambda op: op.f == f)
 
 
 @KINDS.oddity("a drain that was not done yet is asked again")

@@ -110,10 +110,7 @@ def answer_comes_late(draft: Planting) -> None:
         raise NoSuchSite
     by_ns = min(later[0] - sent.time_ns - MS, S)
     draft.move(sent.at, sent.time_ns + by_ns)
-    draft.observe(
-        lambda o: o["kind"] == "ack_durability" and o["key"] == sent.key,
-        lambda o: {**o, "time_ns": o["time_ns"] + by_ns},
-    )
+    draft.observe_ack(sent.key, lambda o: {**o, "time_ns": o["time_ns"] + by_ns})
 
 
 @KINDS.oddity(

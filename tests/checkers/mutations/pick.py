@@ -251,25 +251,29 @@ def following(run: Run, delivery: Delivery, span_ns: int) -> list[Delivery]:
     ]
 
 
-def outcome_unknown(draft: Draft, sent: Sent) -> None:
-    """Let the answer to a send be lost: its outcome is unknown, and what the answer said, too."""
+def unanswered(draft: Draft, sent: Sent) -> None:
+    """Let a send end without an answer, and without what the answer said."""
     assert sent.at is not None
     draft.alter(
         sent.at, queue_offset=None, physical_offset=None, status=None, broker=None, queue=None
     )
     draft.replace(sent.at, type="info", error="no answer in 3 s")
-    draft.observe(lambda o: o["kind"] == "ack_durability" and o["key"] == sent.key, lambda o: None)
+
+
+def outcome_unknown(draft: Draft, sent: Sent) -> None:
+    """Let the answer to a send be lost: its outcome is unknown, and what the answer said, too."""
+    unanswered(draft, sent)
+    draft.observe_ack(sent.key, lambda o: None)
     draft.look_up(sent.key, lambda row: None)
 
 
-def on_master_only(draft: Draft, sent: Sent) -> None:
-    """Let a send be answered with FLUSH_SLAVE_TIMEOUT, truly: its message was on the master alone by then."""
+def on_master_only(draft: Draft, sent: Sent, status: str = "FLUSH_SLAVE_TIMEOUT") -> None:
+    """Let a send be answered with a weak status, truly: its message was on the master alone by then."""
     assert sent.at is not None
-    status = "FLUSH_SLAVE_TIMEOUT"
     draft.alter(sent.at, status=status)
     draft.replace(sent.at, type="info", error=status)
-    draft.observe(
-        lambda o: o["kind"] == "ack_durability" and o["key"] == sent.key,
+    draft.observe_ack(
+        sent.key,
         lambda o: {
             **o,
             "status": status,
