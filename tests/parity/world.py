@@ -241,3 +241,13 @@ class World(ABC):
 
 Scenario = Callable[[World], Awaitable[Any]]
 Play = Callable[..., list[Any]]
+
+
+def played(scenario: Scenario) -> Callable[[Play], None]:
+    """Makes a test of a scenario that needs no disk: the fixture `play` runs it."""
+
+    def test(play: Play) -> None:
+        play(scenario)
+
+    test.__name__, test.__doc__ = scenario.__name__, scenario.__doc__
+    return test

@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 
 from staticfire.system_under_test.client.periodic_task import PeriodicTask
-from tests.system_under_test.client.virtual_time import now_s, run
+from tests.system_under_test.client.virtual_time import in_virtual_time, now_s
 from tests.system_under_test.remoting.manual_loop import MemoryLog
 
 
@@ -21,38 +21,32 @@ class Job:
             raise RuntimeError("the first round fails")
 
 
-def test_a_round_that_fails_is_logged_and_the_next_one_comes() -> None:
-    async def main() -> None:
-        job = Job()
-        job.task.start()
-        await asyncio.sleep(25.0)
-        assert job.at_s == [10.0, 20.0]
-        assert job.log.names("warning") == ["periodic job failed"]
-
-    run(main())
+@in_virtual_time
+async def test_a_round_that_fails_is_logged_and_the_next_one_comes() -> None:
+    job = Job()
+    job.task.start()
+    await asyncio.sleep(25.0)
+    assert job.at_s == [10.0, 20.0]
+    assert job.log.names("warning") == ["periodic job failed"]
 
 
-def test_wakes_during_a_round_are_one_more_round() -> None:
-    async def main() -> None:
-        job = Job(lasts_s=2.0)
-        job.task.start()
-        job.task.wake()
-        await asyncio.sleep(1.0)
-        job.task.wake()
-        job.task.wake()
-        await asyncio.sleep(8.0)
-        assert job.at_s == [0.0, 2.0]
-
-    run(main())
+@in_virtual_time
+async def test_wakes_during_a_round_are_one_more_round() -> None:
+    job = Job(lasts_s=2.0)
+    job.task.start()
+    job.task.wake()
+    await asyncio.sleep(1.0)
+    job.task.wake()
+    job.task.wake()
+    await asyncio.sleep(8.0)
+    assert job.at_s == [0.0, 2.0]
 
 
-def test_no_round_after_stop() -> None:
-    async def main() -> None:
-        job = Job()
-        job.task.start()
-        await job.task.stop()
-        job.task.wake()
-        await asyncio.sleep(30.0)
-        assert job.at_s == []
-
-    run(main())
+@in_virtual_time
+async def test_no_round_after_stop() -> None:
+    job = Job()
+    job.task.start()
+    await job.task.stop()
+    job.task.wake()
+    await asyncio.sleep(30.0)
+    assert job.at_s == []

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from staticfire.system_under_test.client.waiting import first_good, wait_until
-from tests.system_under_test.client.virtual_time import now_s, run
+from tests.system_under_test.client.virtual_time import in_virtual_time, now_s
 
 
 def answer(text: str | None, after_s: float) -> Callable[[], asyncio.Future[str]]:
@@ -36,30 +36,24 @@ def answer(text: str | None, after_s: float) -> Callable[[], asyncio.Future[str]
         ([("a", 9.0), ("b", 9.0), ("c", 0.1)], "c", 1.1),
     ],
 )
-def test_first_good(
+@in_virtual_time
+async def test_first_good(
     answers: list[tuple[str | None, float]], found: str | None, at_s: float
 ) -> None:
-    async def main() -> None:
-        questions = [answer(text, after_s) for text, after_s in answers]
-        assert await first_good(questions, lambda text: text != "bad", patience_s=0.5) == found
-        assert now_s() == pytest.approx(at_s)
-
-    run(main())
+    questions = [answer(text, after_s) for text, after_s in answers]
+    assert await first_good(questions, lambda text: text != "bad", patience_s=0.5) == found
+    assert now_s() == pytest.approx(at_s)
 
 
-def test_nobody_to_ask() -> None:
-    async def main() -> None:
-        questions: list[Callable[[], asyncio.Future[str]]] = []
-        assert await first_good(questions, bool, patience_s=0.5) is None
-
-    run(main())
+@in_virtual_time
+async def test_nobody_to_ask() -> None:
+    questions: list[Callable[[], asyncio.Future[str]]] = []
+    assert await first_good(questions, bool, patience_s=0.5) is None
 
 
-def test_wait_until_gives_up_and_leaves_the_futures_alone() -> None:
-    async def main() -> None:
-        late = answer("late", 5.0)()
-        await wait_until([late], lambda: False, 2.0)
-        assert now_s() == pytest.approx(2.0)
-        assert await late == "late"
-
-    run(main())
+@in_virtual_time
+async def test_wait_until_gives_up_and_leaves_the_futures_alone() -> None:
+    late = answer("late", 5.0)()
+    await wait_until([late], lambda: False, 2.0)
+    assert now_s() == pytest.approx(2.0)
+    assert await late == "late"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import selectors
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -44,6 +46,16 @@ def run(main: Coroutine[Any, Any, T]) -> T:
             task.cancel()
             loop.run_until_complete(asyncio.gather(task, return_exceptions=True))
         loop.close()
+
+
+def in_virtual_time(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """Makes a test of a coroutine function, run on virtual time."""
+
+    @wraps(test)
+    def on_its_loop(*args: P.args, **kwargs: P.kwargs) -> None:
+        run(test(*args, **kwargs))
+
+    return on_its_loop
 
 
 def now_s() -> float:

@@ -7,7 +7,8 @@ import socket
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec
 
 import pytest
 
@@ -26,6 +27,7 @@ from staticfire.system_under_test.remoting import (
 from staticfire.system_under_test.runtime.env import Env
 from tests.system_under_test.remoting.manual_loop import MemoryLog
 
+P = ParamSpec("P")
 SILENCE_S = 0.02  # how long a test waits for an answer that never comes
 
 
@@ -63,8 +65,14 @@ async def cluster(
         await nodes.server.stop()
 
 
-def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(asyncio.wait_for(scenario(), 60))
+def in_a_minute(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """Makes a test of a coroutine function, which may take 60 s."""
+
+    @wraps(test)
+    def on_its_loop(*args: P.args, **kwargs: P.kwargs) -> None:
+        asyncio.run(asyncio.wait_for(test(*args, **kwargs), 60))
+
+    return on_its_loop
 
 
 def echo(connection: Connection, command: RemotingCommand) -> RemotingCommand:
@@ -81,18 +89,17 @@ async def until(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0)
 
 
-def test_concurrent_callers_share_one_connection(env: Env) -> None:
-    async def scenario() -> None:
-        async with cluster(env, echo) as nodes:
-            answers = await asyncio.gather(*(nodes.invoke() for _ in range(50)))
-            assert {answer.body for answer in answers} == {b"hi"}
-            assert len({answer.opaque for answer in answers}) == 50
-            assert len(nodes.server.connections) == 1
-
-    run(scenario)
+@in_a_minute
+async def test_concurrent_callers_share_one_connection(env: Env) -> None:
+    async with cluster(env, echo) as nodes:
+        answers = await asyncio.gather(*(nodes.invoke() for _ in range(50)))
+        assert {answer.body for answer in answers} == {b"hi"}
+        assert len({answer.opaque for answer in answers}) == 50
+        assert len(nodes.server.connections) == 1
 
 
-def test_the_server_may_ask_on_the_same_connection(env: Env) -> None:
+@in_a_minute
+async def test_the_server_may_ask_on_the_same_connection(env: Env) -> None:
     heard: list[int] = []
 
     def ask_back(connection: Connection, command: RemotingCommand) -> None:
@@ -107,14 +114,12 @@ def test_the_server_may_ask_on_the_same_connection(env: Env) -> None:
         heard.append(command.code)
         return RemotingCommand.response(command, ResponseCode.SUCCESS, body=b"from the client")
 
-    async def scenario() -> None:
-        async with cluster(env, ask_back, on_request) as nodes:
-            assert ((await nodes.invoke()).body, heard) == (b"from the client", [221])
-
-    run(scenario)
+    async with cluster(env, ask_back, on_request) as nodes:
+        assert ((await nodes.invoke()).body, heard) == (b"from the client", [221])
 
 
-def test_a_client_without_handler_answers_code_3(env: Env) -> None:
+@in_a_minute
+async def test_a_client_without_handler_answers_code_3(env: Env) -> None:
     codes: list[int] = []
 
     def ask_back(connection: Connection, command: RemotingCommand) -> RemotingCommand:
@@ -122,121 +127,102 @@ def test_a_client_without_handler_answers_code_3(env: Env) -> None:
         future.add_done_callback(lambda answer: codes.append(answer.result().code))
         return echo(connection, command)
 
-    async def scenario() -> None:
-        async with cluster(env, ask_back) as nodes:
-            await nodes.invoke()
-            await until(lambda: bool(codes))
-            assert codes == [ResponseCode.REQUEST_CODE_NOT_SUPPORTED]
-
-    run(scenario)
+    async with cluster(env, ask_back) as nodes:
+        await nodes.invoke()
+        await until(lambda: bool(codes))
+        assert codes == [ResponseCode.REQUEST_CODE_NOT_SUPPORTED]
 
 
-def test_oneway(env: Env) -> None:
+@in_a_minute
+async def test_oneway(env: Env) -> None:
     heard: list[bool] = []
 
     def note(connection: Connection, command: RemotingCommand) -> RemotingCommand:
         heard.append(command.is_oneway)
         return echo(connection, command)
 
-    async def scenario() -> None:
-        async with cluster(env, note) as nodes:
-            await nodes.client.invoke_oneway(nodes.address, RemotingCommand.request(34))
-            await nodes.invoke()
-            assert heard == [True, False]
-
-    run(scenario)
+    async with cluster(env, note) as nodes:
+        await nodes.client.invoke_oneway(nodes.address, RemotingCommand.request(34))
+        await nodes.invoke()
+        assert heard == [True, False]
 
 
 @pytest.mark.parametrize("closes", [False, True])
-def test_a_timeout(env: Env, closes: bool) -> None:
-    async def scenario() -> None:
-        async with cluster(env, never) as nodes:
-            await nodes.client.connect(nodes.address)  # which is not to count
-            with pytest.raises(RemotingTimeout):
-                await nodes.invoke(timeout_s=SILENCE_S, close_on_timeout=closes)
-            assert (nodes.client.connection(nodes.address) is None) == closes
-            if closes:
-                await until(lambda: nodes.closed == [1])
-
-    run(scenario)
-
-
-def test_the_next_call_after_a_close_connects_again(env: Env) -> None:
-    async def scenario() -> None:
-        async with cluster(env, echo) as nodes:
-            await nodes.invoke()
-            nodes.client.close_connection(nodes.address)
-            await nodes.invoke()
+@in_a_minute
+async def test_a_timeout(env: Env, closes: bool) -> None:
+    async with cluster(env, never) as nodes:
+        await nodes.client.connect(nodes.address)  # which is not to count
+        with pytest.raises(RemotingTimeout):
+            await nodes.invoke(timeout_s=SILENCE_S, close_on_timeout=closes)
+        assert (nodes.client.connection(nodes.address) is None) == closes
+        if closes:
             await until(lambda: nodes.closed == [1])
-            assert [connection.key for connection in nodes.server.connections] == [2]
-
-    run(scenario)
 
 
-def test_a_connection_that_is_ending_is_not_used_again(env: Env) -> None:
-    async def scenario() -> None:
-        async with cluster(env, echo) as nodes:
-            (await nodes.client.connect(nodes.address)).close()
-            assert (await nodes.invoke()).body == b"hi"
+@in_a_minute
+async def test_the_next_call_after_a_close_connects_again(env: Env) -> None:
+    async with cluster(env, echo) as nodes:
+        await nodes.invoke()
+        nodes.client.close_connection(nodes.address)
+        await nodes.invoke()
+        await until(lambda: nodes.closed == [1])
+        assert [connection.key for connection in nodes.server.connections] == [2]
 
-    run(scenario)
+
+@in_a_minute
+async def test_a_connection_that_is_ending_is_not_used_again(env: Env) -> None:
+    async with cluster(env, echo) as nodes:
+        (await nodes.client.connect(nodes.address)).close()
+        assert (await nodes.invoke()).body == b"hi"
 
 
-def test_a_connect_that_succeeds_too_late_leaves_no_connection(
+@in_a_minute
+async def test_a_connect_that_succeeds_too_late_leaves_no_connection(
     env: Env, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scenario() -> None:
-        async with cluster(env, echo) as nodes:
-            loop = asyncio.get_running_loop()
-            create_connection = loop.create_connection
-            made = loop.create_future()
+    async with cluster(env, echo) as nodes:
+        loop = asyncio.get_running_loop()
+        create_connection = loop.create_connection
+        made = loop.create_future()
 
-            async def slow(*arguments: Any) -> None:
-                await create_connection(*arguments)
-                made.set_result(None)
-                await loop.create_future()
+        async def slow(*arguments: Any) -> None:
+            await create_connection(*arguments)
+            made.set_result(None)
+            await loop.create_future()
 
-            monkeypatch.setattr(loop, "create_connection", slow)
-            call = nodes.client.invoke_nowait(nodes.address, RemotingCommand.request(105), 60.0)
-            await made
-            await nodes.client.close()
+        monkeypatch.setattr(loop, "create_connection", slow)
+        call = nodes.client.invoke_nowait(nodes.address, RemotingCommand.request(105), 60.0)
+        await made
+        await nodes.client.close()
+        with pytest.raises(RemotingClosed):
+            await call
+        await until(lambda: nodes.closed == [1])
+
+
+@in_a_minute
+async def test_a_stopping_server_fails_outstanding_requests_at_once(env: Env) -> None:
+    async with cluster(env, never) as nodes:
+        connection = await nodes.client.connect(nodes.address)
+        call = connection.invoke_nowait(RemotingCommand.request(105), 60.0)
+        await until(lambda: len(nodes.server.connections) == 1)
+        await nodes.server.stop()
+        with pytest.raises(RemotingClosed):
+            await call
+        assert nodes.closed == [1]
+
+
+@in_a_minute
+async def test_a_closing_client_fails_outstanding_requests_at_once(env: Env) -> None:
+    async with cluster(env, never) as nodes:
+        connected = asyncio.ensure_future(nodes.invoke(timeout_s=60.0))
+        await until(lambda: len(nodes.server.connections) == 1)
+        connecting = nodes.client.invoke_nowait("127.0.0.2:1", RemotingCommand.request(105), 60.0)
+        await nodes.client.close()
+        for call in (connected, connecting):
             with pytest.raises(RemotingClosed):
                 await call
-            await until(lambda: nodes.closed == [1])
-
-    run(scenario)
-
-
-def test_a_stopping_server_fails_outstanding_requests_at_once(env: Env) -> None:
-    async def scenario() -> None:
-        async with cluster(env, never) as nodes:
-            connection = await nodes.client.connect(nodes.address)
-            call = connection.invoke_nowait(RemotingCommand.request(105), 60.0)
-            await until(lambda: len(nodes.server.connections) == 1)
-            await nodes.server.stop()
-            with pytest.raises(RemotingClosed):
-                await call
-            assert nodes.closed == [1]
-
-    run(scenario)
-
-
-def test_a_closing_client_fails_outstanding_requests_at_once(env: Env) -> None:
-    async def scenario() -> None:
-        async with cluster(env, never) as nodes:
-            connected = asyncio.ensure_future(nodes.invoke(timeout_s=60.0))
-            await until(lambda: len(nodes.server.connections) == 1)
-            connecting = nodes.client.invoke_nowait(
-                "127.0.0.2:1", RemotingCommand.request(105), 60.0
-            )
-            await nodes.client.close()
-            for call in (connected, connecting):
-                with pytest.raises(RemotingClosed):
-                    await call
-            with pytest.raises(RemotingClosed):
-                await nodes.invoke()
-
-    run(scenario)
+        with pytest.raises(RemotingClosed):
+            await nodes.invoke()
 
 
 def unused_port() -> int:
@@ -247,37 +233,34 @@ def unused_port() -> int:
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:{port}", "nowhere", "127.0.0.1:99999", ":80", ""])
-def test_what_cannot_be_reached_was_never_sent(env: Env, address: str) -> None:
-    async def scenario() -> None:
-        client = RemotingClient(env)
-        target = address.format(port=unused_port())
-        with pytest.raises(RemotingConnectError, match=f"cannot connect to {target}"):
-            await client.invoke(target, RemotingCommand.request(105), 5.0)
-        with pytest.raises(RemotingConnectError):
-            await client.invoke_oneway(target, RemotingCommand.request(105))
-        await client.close()
-
-    run(scenario)
+@in_a_minute
+async def test_what_cannot_be_reached_was_never_sent(env: Env, address: str) -> None:
+    client = RemotingClient(env)
+    target = address.format(port=unused_port())
+    with pytest.raises(RemotingConnectError, match=f"cannot connect to {target}"):
+        await client.invoke(target, RemotingCommand.request(105), 5.0)
+    with pytest.raises(RemotingConnectError):
+        await client.invoke_oneway(target, RemotingCommand.request(105))
+    await client.close()
 
 
 @pytest.mark.parametrize(("connect_s", "timeout_s"), [(SILENCE_S, 5.0), (5.0, SILENCE_S)])
-def test_a_connect_without_answer(
+@in_a_minute
+async def test_a_connect_without_answer(
     env: Env, monkeypatch: pytest.MonkeyPatch, connect_s: float, timeout_s: float
 ) -> None:
     async def unanswered(*_: object) -> None:
         await asyncio.get_running_loop().create_future()
 
-    async def scenario() -> None:
-        monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", unanswered)
-        client = RemotingClient(env, connect_timeout_s=connect_s)
-        with pytest.raises(RemotingConnectError):
-            await client.invoke("127.0.0.1:1", RemotingCommand.request(105), timeout_s)
-        await client.close()
-
-    run(scenario)
+    monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", unanswered)
+    client = RemotingClient(env, connect_timeout_s=connect_s)
+    with pytest.raises(RemotingConnectError):
+        await client.invoke("127.0.0.1:1", RemotingCommand.request(105), timeout_s)
+    await client.close()
 
 
-def test_requests_that_expire_while_connecting_are_not_sent(
+@in_a_minute
+async def test_requests_that_expire_while_connecting_are_not_sent(
     env: Env, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heard: list[int] = []
@@ -286,88 +269,77 @@ def test_requests_that_expire_while_connecting_are_not_sent(
         heard.append(command.code)
         return echo(connection, command)
 
-    async def scenario() -> None:
-        loop = asyncio.get_running_loop()
-        gate = loop.create_future()
-        create_connection = loop.create_connection
+    loop = asyncio.get_running_loop()
+    gate = loop.create_future()
+    create_connection = loop.create_connection
 
-        async def slow(*arguments: Any) -> object:
-            await gate
-            return await create_connection(*arguments)
+    async def slow(*arguments: Any) -> object:
+        await gate
+        return await create_connection(*arguments)
 
-        monkeypatch.setattr(loop, "create_connection", slow)
-        async with cluster(env, note) as nodes:
-            patient = asyncio.ensure_future(nodes.invoke(code=106))
-            with pytest.raises(RemotingConnectError):
-                await nodes.invoke(code=105, timeout_s=SILENCE_S)
-            gate.set_result(None)
-            await patient
-            assert heard == [106]
-
-    run(scenario)
+    monkeypatch.setattr(loop, "create_connection", slow)
+    async with cluster(env, note) as nodes:
+        patient = asyncio.ensure_future(nodes.invoke(code=106))
+        with pytest.raises(RemotingConnectError):
+            await nodes.invoke(code=105, timeout_s=SILENCE_S)
+        gate.set_result(None)
+        await patient
+        assert heard == [106]
 
 
 @pytest.mark.parametrize("serialize_type", [0, 1])
-def test_raw_bytes_in_pieces(env: Env, serialize_type: int) -> None:
-    async def scenario() -> None:
-        async with cluster(env, echo) as nodes:
-            reader, writer = await asyncio.open_connection("127.0.0.1", nodes.server.port)
-            command = RemotingCommand.request(105, {"topic": "T"}, b"x" * 100_000)
-            command.opaque, command.serialize_type = 7, serialize_type
-            data = command.encode() * 3
-            for start in range(0, len(data), 30_011):
-                writer.write(data[start : start + 30_011])
-                await writer.drain()
-            decoder, frames = FrameDecoder(), list[bytes]()
-            while len(frames) < 3:
-                frames += decoder.feed(await reader.read(65_536))
-            answers = [decode_command(frame) for frame in frames]
-            assert [(a.opaque, a.serialize_type, len(a.body)) for a in answers] == [
-                (7, serialize_type, 100_000)
-            ] * 3
-            writer.close()
-            await writer.wait_closed()
-
-    run(scenario)
+@in_a_minute
+async def test_raw_bytes_in_pieces(env: Env, serialize_type: int) -> None:
+    async with cluster(env, echo) as nodes:
+        reader, writer = await asyncio.open_connection("127.0.0.1", nodes.server.port)
+        command = RemotingCommand.request(105, {"topic": "T"}, b"x" * 100_000)
+        command.opaque, command.serialize_type = 7, serialize_type
+        data = command.encode() * 3
+        for start in range(0, len(data), 30_011):
+            writer.write(data[start : start + 30_011])
+            await writer.drain()
+        decoder, frames = FrameDecoder(), list[bytes]()
+        while len(frames) < 3:
+            frames += decoder.feed(await reader.read(65_536))
+        answers = [decode_command(frame) for frame in frames]
+        assert [(a.opaque, a.serialize_type, len(a.body)) for a in answers] == [
+            (7, serialize_type, 100_000)
+        ] * 3
+        writer.close()
+        await writer.wait_closed()
 
 
-def test_garbage_ends_that_connection_and_no_other(env: Env, log: MemoryLog) -> None:
-    async def scenario() -> None:
-        async with cluster(env, echo) as nodes:
-            await nodes.invoke()
-            reader, writer = await asyncio.open_connection("127.0.0.1", nodes.server.port)
-            writer.write(b"GET / HTTP/1.1\r\n\r\n")
-            with pytest.raises(ConnectionResetError):  # aborted with our bytes unread: a reset
-                if await reader.read() == b"":
-                    raise ConnectionResetError
-            writer.close()
-            assert (await nodes.invoke()).body == b"hi"
-            assert nodes.closed == [2]
-            assert log.names("warning", "error") == ["peer broke the protocol"]
-
-    run(scenario)
+@in_a_minute
+async def test_garbage_ends_that_connection_and_no_other(env: Env, log: MemoryLog) -> None:
+    async with cluster(env, echo) as nodes:
+        await nodes.invoke()
+        reader, writer = await asyncio.open_connection("127.0.0.1", nodes.server.port)
+        writer.write(b"GET / HTTP/1.1\r\n\r\n")
+        with pytest.raises(ConnectionResetError):  # aborted with our bytes unread: a reset
+            if await reader.read() == b"":
+                raise ConnectionResetError
+        writer.close()
+        assert (await nodes.invoke()).body == b"hi"
+        assert nodes.closed == [2]
+        assert log.names("warning", "error") == ["peer broke the protocol"]
 
 
-def test_closing_by_key(env: Env) -> None:
-    async def scenario() -> None:
-        async with cluster(env, echo) as nodes:
-            await nodes.invoke()
-            nodes.server.close_connection(99)  # gone long ago
-            nodes.server.close_connection(1)
-            await until(lambda: nodes.closed == [1])
-
-    run(scenario)
+@in_a_minute
+async def test_closing_by_key(env: Env) -> None:
+    async with cluster(env, echo) as nodes:
+        await nodes.invoke()
+        nodes.server.close_connection(99)  # gone long ago
+        nodes.server.close_connection(1)
+        await until(lambda: nodes.closed == [1])
 
 
-def test_a_taken_port_is_an_error(env: Env) -> None:
-    async def scenario() -> None:
-        async with cluster(env, echo) as nodes:
-            second = RemotingServer(env, "127.0.0.1", nodes.server.port, echo)
-            with pytest.raises(OSError, match="in use"):
-                await second.start()
-            await second.stop()
-
-    run(scenario)
+@in_a_minute
+async def test_a_taken_port_is_an_error(env: Env) -> None:
+    async with cluster(env, echo) as nodes:
+        second = RemotingServer(env, "127.0.0.1", nodes.server.port, echo)
+        with pytest.raises(OSError, match="in use"):
+            await second.start()
+        await second.stop()
 
 
 def test_a_closed_client_leaves_no_connection_to_a_peer_that_does_not_read(
@@ -422,24 +394,21 @@ def test_a_client_that_is_closed_while_its_node_is_cancelled_goes_on_behind_it(
     asyncio.run(main())
 
 
-def test_connections_beyond_the_limit_are_turned_away(env: Env, log: MemoryLog) -> None:
+@in_a_minute
+async def test_connections_beyond_the_limit_are_turned_away(env: Env, log: MemoryLog) -> None:
     """Descriptors are left for files; who is connected is served, and there is room again when one goes."""
-
-    async def scenario() -> None:
-        async with cluster(replace(env, connections_max=3), echo) as nodes:
-            assert (await nodes.invoke()).body == b"hi"
-            address = ("127.0.0.1", nodes.server.port)
-            held = [await asyncio.open_connection(*address) for _ in range(6)]
-            ends = [await reader.read() for reader, _ in held[2:]]
-            assert ends == [b""] * 4
-            assert len(nodes.server.connections) == 3
-            assert (await nodes.invoke()).body == b"hi"
-            for _, writer in held:
-                writer.close()
-            await until(lambda: len(nodes.server.connections) == 1)
-            _, another = await asyncio.open_connection(*address)
-            await until(lambda: len(nodes.server.connections) == 2)
-            another.close()
-        assert log.names("warning") == ["too many connections: no more are taken"]
-
-    run(scenario)
+    async with cluster(replace(env, connections_max=3), echo) as nodes:
+        assert (await nodes.invoke()).body == b"hi"
+        address = ("127.0.0.1", nodes.server.port)
+        held = [await asyncio.open_connection(*address) for _ in range(6)]
+        ends = [await reader.read() for reader, _ in held[2:]]
+        assert ends == [b""] * 4
+        assert len(nodes.server.connections) == 3
+        assert (await nodes.invoke()).body == b"hi"
+        for _, writer in held:
+            writer.close()
+        await until(lambda: len(nodes.server.connections) == 1)
+        _, another = await asyncio.open_connection(*address)
+        await until(lambda: len(nodes.server.connections) == 2)
+        another.close()
+    assert log.names("warning") == ["too many connections: no more are taken"]

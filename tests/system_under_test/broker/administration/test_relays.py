@@ -18,7 +18,7 @@ from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.remoting import RemotingClosed, RemotingTimeout
 from tests.system_under_test.broker.admin_language import consume, queue
 from tests.system_under_test.broker.bench import Bench, Peer
-from tests.system_under_test.client.virtual_time import run
+from tests.system_under_test.client.virtual_time import in_virtual_time
 
 RESET = RequestCode.INVOKE_BROKER_TO_RESET_OFFSET
 STATUS = RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS
@@ -116,38 +116,34 @@ def test_clients_that_are_too_old(bench: Bench) -> None:
 # Status
 
 
-def test_status_of_all_members_that_answer(bench: Bench) -> None:
-    async def main() -> None:
-        admin, one, two = Peer(9), Peer(1), Peer(2)
-        consume(bench, "g", "t", peer=one, client_id="c1")
-        consume(bench, "g", "t", peer=two, client_id="c2")
-        assert ask(bench, STATUS, {"topic": "t", "group": "g"}, admin) is None
-        body = ConsumerStatus(message_queue_table={queue("t", 0): 4}).encode()
-        command, timeout_s, answer = one.asked[0]
-        assert (command.code, timeout_s) == (221, 5.0)
-        answer.set_result(RemotingCommand.response(command, ResponseCode.SUCCESS, body=body))
-        two.asked[0][2].set_exception(RemotingTimeout("no answer"))
-        await settle()
-        told = ConsumerStatus.from_bytes(admin.take().body)
-        assert told.consumer_table == {"c1": {queue("t", 0): 4}}
-
-    run(main())
+@in_virtual_time
+async def test_status_of_all_members_that_answer(bench: Bench) -> None:
+    admin, one, two = Peer(9), Peer(1), Peer(2)
+    consume(bench, "g", "t", peer=one, client_id="c1")
+    consume(bench, "g", "t", peer=two, client_id="c2")
+    assert ask(bench, STATUS, {"topic": "t", "group": "g"}, admin) is None
+    body = ConsumerStatus(message_queue_table={queue("t", 0): 4}).encode()
+    command, timeout_s, answer = one.asked[0]
+    assert (command.code, timeout_s) == (221, 5.0)
+    answer.set_result(RemotingCommand.response(command, ResponseCode.SUCCESS, body=body))
+    two.asked[0][2].set_exception(RemotingTimeout("no answer"))
+    await settle()
+    told = ConsumerStatus.from_bytes(admin.take().body)
+    assert told.consumer_table == {"c1": {queue("t", 0): 4}}
 
 
 @pytest.mark.parametrize("body", [b"nonsense", b""])
-def test_status_of_one_member_that_answers_nonsense(bench: Bench, body: bytes) -> None:
-    async def main() -> None:
-        admin, one, two = Peer(9), Peer(1), Peer(2)
-        consume(bench, "g", "t", peer=one, client_id="c1")
-        consume(bench, "g", "t", peer=two, client_id="c2")
-        ask(bench, STATUS, {"topic": "t", "group": "g", "clientAddr": "c2"}, admin)
-        assert one.asked == []
-        command, _, answer = two.asked[0]
-        answer.set_result(RemotingCommand.response(command, ResponseCode.SUCCESS, body=body))
-        await settle()
-        assert ConsumerStatus.from_bytes(admin.take().body).consumer_table == {}
-
-    run(main())
+@in_virtual_time
+async def test_status_of_one_member_that_answers_nonsense(bench: Bench, body: bytes) -> None:
+    admin, one, two = Peer(9), Peer(1), Peer(2)
+    consume(bench, "g", "t", peer=one, client_id="c1")
+    consume(bench, "g", "t", peer=two, client_id="c2")
+    ask(bench, STATUS, {"topic": "t", "group": "g", "clientAddr": "c2"}, admin)
+    assert one.asked == []
+    command, _, answer = two.asked[0]
+    answer.set_result(RemotingCommand.response(command, ResponseCode.SUCCESS, body=body))
+    await settle()
+    assert ConsumerStatus.from_bytes(admin.take().body).consumer_table == {}
 
 
 def test_status_of_nobody(bench: Bench) -> None:
@@ -162,20 +158,18 @@ def test_status_of_nobody(bench: Bench) -> None:
 # One client
 
 
-def test_running_info_is_what_the_client_answers(bench: Bench) -> None:
-    async def main() -> None:
-        admin, consumer = Peer(9), Peer(1)
-        consume(bench, "g", "t", peer=consumer)
-        assert ask(bench, INFO, INFO_EXT, admin) is None
-        command, timeout_s, answer = consumer.asked[0]
-        assert (command.code, command.ext_fields, timeout_s) == (307, INFO_EXT, 10.0)
-        told = RemotingCommand.response(command, ResponseCode.SYSTEM_ERROR, "no", {}, b"{}")
-        answer.set_result(told)
-        await settle()
-        relayed = admin.take()
-        assert (relayed.code, relayed.remark, relayed.body) == (1, "no", b"{}")
-
-    run(main())
+@in_virtual_time
+async def test_running_info_is_what_the_client_answers(bench: Bench) -> None:
+    admin, consumer = Peer(9), Peer(1)
+    consume(bench, "g", "t", peer=consumer)
+    assert ask(bench, INFO, INFO_EXT, admin) is None
+    command, timeout_s, answer = consumer.asked[0]
+    assert (command.code, command.ext_fields, timeout_s) == (307, INFO_EXT, 10.0)
+    told = RemotingCommand.response(command, ResponseCode.SYSTEM_ERROR, "no", {}, b"{}")
+    answer.set_result(told)
+    await settle()
+    relayed = admin.take()
+    assert (relayed.code, relayed.remark, relayed.body) == (1, "no", b"{}")
 
 
 @pytest.mark.parametrize(
@@ -185,19 +179,17 @@ def test_running_info_is_what_the_client_answers(bench: Bench) -> None:
         (RemotingClosed("gone"), ResponseCode.SYSTEM_ERROR, "invoke consumer <g> <c1> Exception: "),
     ],
 )
-def test_a_client_that_does_not_answer(
+@in_virtual_time
+async def test_a_client_that_does_not_answer(
     bench: Bench, error: Exception, code: ResponseCode, remark: str
 ) -> None:
-    async def main() -> None:
-        admin, consumer = Peer(9), Peer(1)
-        consume(bench, "g", "t", peer=consumer)
-        ask(bench, INFO, INFO_EXT, admin)
-        consumer.asked[0][2].set_exception(error)
-        await settle()
-        answer = admin.take()
-        assert (answer.code, (answer.remark or "").startswith(remark)) == (code, True)
-
-    run(main())
+    admin, consumer = Peer(9), Peer(1)
+    consume(bench, "g", "t", peer=consumer)
+    ask(bench, INFO, INFO_EXT, admin)
+    consumer.asked[0][2].set_exception(error)
+    await settle()
+    answer = admin.take()
+    assert (answer.code, (answer.remark or "").startswith(remark)) == (code, True)
 
 
 def test_a_client_that_is_not_there(bench: Bench) -> None:
@@ -207,18 +199,16 @@ def test_a_client_that_is_not_there(bench: Bench) -> None:
         consume(bench, "g", "t", client_id="another")
 
 
-def test_a_message_is_consumed_directly(bench: Bench) -> None:
-    async def main() -> None:
-        message_id = bench.send("t", body=b"look").ext_fields["msgId"]
-        admin, consumer = Peer(9), Peer(1)
-        consume(bench, "g", "t", peer=consumer)
-        ext = {"consumerGroup": "g", "clientId": "c1", "msgId": message_id}
-        assert ask(bench, CONSUME, ext, admin) is None
-        command = consumer.asked[0][0]
-        assert (command.code, command.ext_fields["brokerName"]) == (309, "broker-a")
-        assert b"look" in command.body
-
-    run(main())
+@in_virtual_time
+async def test_a_message_is_consumed_directly(bench: Bench) -> None:
+    message_id = bench.send("t", body=b"look").ext_fields["msgId"]
+    admin, consumer = Peer(9), Peer(1)
+    consume(bench, "g", "t", peer=consumer)
+    ext = {"consumerGroup": "g", "clientId": "c1", "msgId": message_id}
+    assert ask(bench, CONSUME, ext, admin) is None
+    command = consumer.asked[0][0]
+    assert (command.code, command.ext_fields["brokerName"]) == (309, "broker-a")
+    assert b"look" in command.body
 
 
 @pytest.mark.parametrize(
@@ -243,21 +233,20 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-def test_what_waits_for_clients_is_bounded(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+@in_virtual_time
+async def test_what_waits_for_clients_is_bounded(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(asked_clients, "REQUESTS_MAX", 2)
-
-    async def main() -> None:
-        consumer = consume(bench, "g", "t")
-        peer = Peer(key=7)
-        for _ in range(2):
-            assert ask(bench, INFO, INFO_EXT, peer) is None
-        for code in (INFO, STATUS):
-            refused = ask(bench, code, INFO_EXT | reset_ext(), peer)
-            assert refused is not None
-            assert refused.code == ResponseCode.SYSTEM_BUSY
-        order, _, answer = consumer.asked[0]
-        answer.set_result(RemotingCommand.response(order, 0))
-        await settle()
+    consumer = consume(bench, "g", "t")
+    peer = Peer(key=7)
+    for _ in range(2):
         assert ask(bench, INFO, INFO_EXT, peer) is None
-
-    run(main())
+    for code in (INFO, STATUS):
+        refused = ask(bench, code, INFO_EXT | reset_ext(), peer)
+        assert refused is not None
+        assert refused.code == ResponseCode.SYSTEM_BUSY
+    order, _, answer = consumer.asked[0]
+    answer.set_result(RemotingCommand.response(order, 0))
+    await settle()
+    assert ask(bench, INFO, INFO_EXT, peer) is None

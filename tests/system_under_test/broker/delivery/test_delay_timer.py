@@ -10,7 +10,7 @@ from staticfire.system_under_test.broker.delivery.delayed_delivery import (
     LOOK_INTERVAL_MAX_MS,
     DelayedDelivery,
 )
-from tests.system_under_test.client.virtual_time import now_s, run
+from tests.system_under_test.client.virtual_time import in_virtual_time, now_s
 from tests.system_under_test.remoting.manual_loop import MemoryLog
 
 LOOK_S = LOOK_INTERVAL_MAX_MS / 1000
@@ -37,43 +37,37 @@ def make_timer(delivery: Delivery) -> DelayTimer:
     return DelayTimer(cast(DelayedDelivery, delivery), MemoryLog())
 
 
-def test_it_looks_as_long_as_something_waits_and_again_when_more_comes() -> None:
-    async def main() -> None:
-        delivery = Delivery(2_000, None, None)
-        timer = make_timer(delivery)
-        timer.start()
-        await asyncio.sleep(10)
-        assert delivery.looks_s == [0.0, 2.0]
-        timer.expect()
-        timer.expect()
-        await asyncio.sleep(10)
-        assert delivery.looks_s == [0.0, 2.0, 10 + LOOK_S]
-
-    run(main())
+@in_virtual_time
+async def test_it_looks_as_long_as_something_waits_and_again_when_more_comes() -> None:
+    delivery = Delivery(2_000, None, None)
+    timer = make_timer(delivery)
+    timer.start()
+    await asyncio.sleep(10)
+    assert delivery.looks_s == [0.0, 2.0]
+    timer.expect()
+    timer.expect()
+    await asyncio.sleep(10)
+    assert delivery.looks_s == [0.0, 2.0, 10 + LOOK_S]
 
 
-def test_before_its_start_and_after_its_end_it_never_looks() -> None:
-    async def main() -> None:
-        delivery = Delivery(2_000)
-        timer = make_timer(delivery)
-        timer.expect()
-        await asyncio.sleep(5)
-        assert delivery.looks_s == []
-        timer.start()
-        await asyncio.sleep(1)
-        timer.stop()
-        timer.expect()
-        await asyncio.sleep(30)
-        assert delivery.looks_s == [5.0]
-
-    run(main())
+@in_virtual_time
+async def test_before_its_start_and_after_its_end_it_never_looks() -> None:
+    delivery = Delivery(2_000)
+    timer = make_timer(delivery)
+    timer.expect()
+    await asyncio.sleep(5)
+    assert delivery.looks_s == []
+    timer.start()
+    await asyncio.sleep(1)
+    timer.stop()
+    timer.expect()
+    await asyncio.sleep(30)
+    assert delivery.looks_s == [5.0]
 
 
-def test_after_a_failure_it_pauses() -> None:
-    async def main() -> None:
-        delivery = Delivery(OSError("no disk"), None)
-        make_timer(delivery).start()
-        await asyncio.sleep(60)
-        assert delivery.looks_s == [0.0, FAILURE_PAUSE_MS / 1000]
-
-    run(main())
+@in_virtual_time
+async def test_after_a_failure_it_pauses() -> None:
+    delivery = Delivery(OSError("no disk"), None)
+    make_timer(delivery).start()
+    await asyncio.sleep(60)
+    assert delivery.looks_s == [0.0, FAILURE_PAUSE_MS / 1000]

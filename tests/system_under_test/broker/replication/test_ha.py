@@ -22,7 +22,7 @@ from staticfire.system_under_test.runtime.env import Env, Storage
 from staticfire.system_under_test.store.replication.replication import HEADER, REPORT, ReplicaSender
 from staticfire.system_under_test.store.replication.replication_policy import ReplicationPolicy
 from tests.system_under_test.broker.bench import HandClock
-from tests.system_under_test.client.virtual_time import run
+from tests.system_under_test.client.virtual_time import in_virtual_time
 from tests.system_under_test.remoting.manual_loop import ManualLoop, MemoryTransport
 from tests.system_under_test.remoting.manual_loop import MemoryLog as Events
 from tests.system_under_test.store.memory_log import MemoryLog
@@ -160,7 +160,8 @@ class Network:
         self._protocols[-1].data_received(data)
 
 
-def test_a_slave_reports_a_flush_to_its_master_alone() -> None:
+@in_virtual_time
+async def test_a_slave_reports_a_flush_to_its_master_alone() -> None:
     """And not to another slave, from which it fetches what it lacks when its master has gone."""
     replication = Replication(
         BrokerRole.SLAVE,
@@ -170,35 +171,31 @@ def test_a_slave_reports_a_flush_to_its_master_alone() -> None:
         ha_peers=(PEER,),
     )
     log = replication.log
-
-    async def main() -> None:
-        network = Network()
-        follower = replication.make_follower()
-        follower.acknowledge()  # there is no connection
-        task = asyncio.get_running_loop().create_task(follower.follow_master())
-        await asyncio.sleep(0.1)
-        masters = MemoryLog()
-        for _ in range(3):
-            masters.put(bytes(100))
-        network.receive(HEADER.pack(0, masters.end_offset) + masters.data)
-        assert log.data == masters.data
-        (master,) = network.made
-        master.writes.clear()
-        log.flush()
-        follower.acknowledge()
-        assert master.writes == [REPORT.pack(log.end_offset)]
-
+    network = Network()
+    follower = replication.make_follower()
+    follower.acknowledge()  # there is no connection
+    task = asyncio.get_running_loop().create_task(follower.follow_master())
+    await asyncio.sleep(0.1)
+    masters = MemoryLog()
+    for _ in range(3):
         masters.put(bytes(100))
-        network.receive(HEADER.pack(log.end_offset, 108) + masters.data[-108:])
-        follower.end_link()
-        network.loop.turn()
-        await asyncio.sleep(0.1)
-        assert len(network.made) == 2
-        peer = network.made[-1]
-        peer.writes.clear()
-        log.flush()
-        follower.acknowledge()
-        assert peer.writes == []
-        task.cancel()
+    network.receive(HEADER.pack(0, masters.end_offset) + masters.data)
+    assert log.data == masters.data
+    (master,) = network.made
+    master.writes.clear()
+    log.flush()
+    follower.acknowledge()
+    assert master.writes == [REPORT.pack(log.end_offset)]
 
-    run(main())
+    masters.put(bytes(100))
+    network.receive(HEADER.pack(log.end_offset, 108) + masters.data[-108:])
+    follower.end_link()
+    network.loop.turn()
+    await asyncio.sleep(0.1)
+    assert len(network.made) == 2
+    peer = network.made[-1]
+    peer.writes.clear()
+    log.flush()
+    follower.acknowledge()
+    assert peer.writes == []
+    task.cancel()

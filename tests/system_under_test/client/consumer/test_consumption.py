@@ -34,7 +34,7 @@ from tests.system_under_test.client.scripted_remoting import (
     by_code,
     route_of,
 )
-from tests.system_under_test.client.virtual_time import now_s, run
+from tests.system_under_test.client.virtual_time import in_virtual_time, now_s, run
 
 QUEUE = MessageQueue("t", "a", 0)
 Answer = Callable[[list[int]], Awaitable[bool | ConsumeResult]]
@@ -251,31 +251,29 @@ def test_a_copy_of_a_retry_waits_for_the_flush_as_it_would_for_that_of_a_new_mes
         (answer_code(ResponseCode.SYSTEM_ERROR), 1, SendStatus.SEND_OK),
     ],
 )
-def test_only_a_success_of_the_holder_is_one(
+@in_virtual_time
+async def test_only_a_success_of_the_holder_is_one(
     remoting: ScriptedRemoting, holder: Any, copies: int, status: SendStatus
 ) -> None:
-    async def main() -> None:
-        client = make_client()
-        client.routes.update("t", broker_routes(route_of("a")), now_s())
-        client.routes.update("%RETRY%g", broker_routes(route_of("a")), now_s())
-        configured: list[SendStatus | None] = []
-        remoting.scripts["a:0"] = by_code(c36=holder, c310=STORED, other=answer_code(0))
-        send_back = SendBack(
-            client,
-            "g",
-            Sender(client, SendOptions(group="inner")),
-            reconsume_times_max=16,
-            on_sent=lambda _message, _queue, status, _is_copied: configured.append(status),
-        )
-        assert await send_back(sent_message(), QUEUE, 0)
-        assert configured == [status]
-        (call,) = remoting.calls_to("a:0", RequestCode.CONSUMER_SEND_MSG_BACK)
-        assert call.command.ext_fields["offset"] == "77"
-        assert call.command.ext_fields["maxReconsumeTimes"] == "16"
-        sends = remoting.calls_to("a:0", RequestCode.SEND_MESSAGE_V2)
-        assert len(sends) == copies
-        for send in sends:
-            assert (send.command.ext_fields["j"], send.command.ext_fields["l"]) == ("5", "17")
-            assert decode_properties(send.command.ext_fields["i"])["RETRY_TOPIC"] == "t"
-
-    run(main())
+    client = make_client()
+    client.routes.update("t", broker_routes(route_of("a")), now_s())
+    client.routes.update("%RETRY%g", broker_routes(route_of("a")), now_s())
+    configured: list[SendStatus | None] = []
+    remoting.scripts["a:0"] = by_code(c36=holder, c310=STORED, other=answer_code(0))
+    send_back = SendBack(
+        client,
+        "g",
+        Sender(client, SendOptions(group="inner")),
+        reconsume_times_max=16,
+        on_sent=lambda _message, _queue, status, _is_copied: configured.append(status),
+    )
+    assert await send_back(sent_message(), QUEUE, 0)
+    assert configured == [status]
+    (call,) = remoting.calls_to("a:0", RequestCode.CONSUMER_SEND_MSG_BACK)
+    assert call.command.ext_fields["offset"] == "77"
+    assert call.command.ext_fields["maxReconsumeTimes"] == "16"
+    sends = remoting.calls_to("a:0", RequestCode.SEND_MESSAGE_V2)
+    assert len(sends) == copies
+    for send in sends:
+        assert (send.command.ext_fields["j"], send.command.ext_fields["l"]) == ("5", "17")
+        assert decode_properties(send.command.ext_fields["i"])["RETRY_TOPIC"] == "t"

@@ -33,7 +33,7 @@ from tests.system_under_test.client.scripted_remoting import (
     route_of,
     stay_silent,
 )
-from tests.system_under_test.client.virtual_time import now_s, run
+from tests.system_under_test.client.virtual_time import in_virtual_time, now_s
 
 QUEUE = MessageQueue(topic="t", broker_name="a", queue_id=0)
 PULL = RequestCode.PULL_MESSAGE
@@ -149,39 +149,35 @@ class Consumption:
         return [int(call.command.ext_fields["queueOffset"]) for call in calls]
 
 
-def test_everything_is_consumed_in_order_and_may_be_committed(remoting: ScriptedRemoting) -> None:
-    async def main() -> None:
-        consumption = Consumption(remoting, master=broker(FakeQueue(20).pull))
-        await asyncio.sleep(1.0)
-        assert consumption.seen == list(range(20))
-        assert consumption.queue.commit_offset == 20
-        assert consumption.pulled_from("a:0") == [0, 8, 16, 20]
+@in_virtual_time
+async def test_everything_is_consumed_in_order_and_may_be_committed(
+    remoting: ScriptedRemoting,
+) -> None:
+    consumption = Consumption(remoting, master=broker(FakeQueue(20).pull))
+    await asyncio.sleep(1.0)
+    assert consumption.seen == list(range(20))
+    assert consumption.queue.commit_offset == 20
+    assert consumption.pulled_from("a:0") == [0, 8, 16, 20]
 
-    run(main())
 
-
-def test_consumption_starts_at_the_stored_offset(remoting: ScriptedRemoting) -> None:
-    async def main() -> None:
-        consumption = Consumption(remoting, master=broker(FakeQueue(20).pull, stored=15))
-        await asyncio.sleep(1.0)
-        assert consumption.seen == list(range(15, 20))
-
-    run(main())
+@in_virtual_time
+async def test_consumption_starts_at_the_stored_offset(remoting: ScriptedRemoting) -> None:
+    consumption = Consumption(remoting, master=broker(FakeQueue(20).pull, stored=15))
+    await asyncio.sleep(1.0)
+    assert consumption.seen == list(range(15, 20))
 
 
 @pytest.mark.parametrize(
     ("consume_from", "first"), [(ConsumeFrom.FIRST_OFFSET, 0), (ConsumeFrom.LAST_OFFSET, 40)]
 )
-def test_without_a_stored_offset(
+@in_virtual_time
+async def test_without_a_stored_offset(
     remoting: ScriptedRemoting, consume_from: ConsumeFrom, first: int
 ) -> None:
-    async def main() -> None:
-        master = broker(FakeQueue(40).pull, stored=None)
-        consumption = Consumption(remoting, master=master, consume_from=consume_from)
-        await asyncio.sleep(0.01)
-        assert consumption.pulled_from("a:0")[0] == first
-
-    run(main())
+    master = broker(FakeQueue(40).pull, stored=None)
+    consumption = Consumption(remoting, master=master, consume_from=consume_from)
+    await asyncio.sleep(0.01)
+    assert consumption.pulled_from("a:0")[0] == first
 
 
 @pytest.mark.parametrize(
@@ -193,224 +189,197 @@ def test_without_a_stored_offset(
         lambda _: RemotingClosed("reset"),
     ],
 )
-def test_an_error_is_never_taken_for_the_beginning(
+@in_virtual_time
+async def test_an_error_is_never_taken_for_the_beginning(
     remoting: ScriptedRemoting, failure: Script
 ) -> None:
-    async def main() -> None:
-        works = broker(FakeQueue(20).pull, stored=15)
-        fails = by_code(c14=failure, other=works)
-        consumption = Consumption(remoting, master=fails)
-        await asyncio.sleep(7.0)
-        assert consumption.queue.commit_offset is None
-        assert consumption.pulled_from("a:0") == []
-        remoting.scripts["a:0"] = works
-        await asyncio.sleep(7.0)
-        assert consumption.seen == list(range(15, 20))
-
-    run(main())
+    works = broker(FakeQueue(20).pull, stored=15)
+    fails = by_code(c14=failure, other=works)
+    consumption = Consumption(remoting, master=fails)
+    await asyncio.sleep(7.0)
+    assert consumption.queue.commit_offset is None
+    assert consumption.pulled_from("a:0") == []
+    remoting.scripts["a:0"] = works
+    await asyncio.sleep(7.0)
+    assert consumption.seen == list(range(15, 20))
 
 
-def test_a_new_group_that_wants_what_is_new_does_not_start_at_the_end_of_a_slave(
+@in_virtual_time
+async def test_a_new_group_that_wants_what_is_new_does_not_start_at_the_end_of_a_slave(
     remoting: ScriptedRemoting,
 ) -> None:
-    async def main() -> None:
-        consumption = Consumption(
-            remoting,
-            master=lambda _: RemotingClosed("killed"),
-            slave=broker(FakeQueue(20).pull, stored=None),
-            consume_from=ConsumeFrom.LAST_OFFSET,
-        )
-        await asyncio.sleep(10.0)
-        assert consumption.queue.commit_offset is None
-
-    run(main())
+    consumption = Consumption(
+        remoting,
+        master=lambda _: RemotingClosed("killed"),
+        slave=broker(FakeQueue(20).pull, stored=None),
+        consume_from=ConsumeFrom.LAST_OFFSET,
+    )
+    await asyncio.sleep(10.0)
+    assert consumption.queue.commit_offset is None
 
 
-def test_a_message_that_fails_comes_again_and_holds_the_offset(remoting: ScriptedRemoting) -> None:
-    async def main() -> None:
-        consumption = Consumption(remoting, master=broker(FakeQueue(10).pull), consume_batch=1)
-        consumption.fails = {3: 2}
-        await asyncio.sleep(4.9)
-        assert consumption.seen == list(range(10))
-        assert consumption.queue.commit_offset == 3
-        await asyncio.sleep(6.0)
-        assert consumption.seen == [*range(10), 3, 3]
-        assert consumption.queue.commit_offset == 10
-
-    run(main())
-
-
-def test_only_matching_tags_are_consumed_and_the_offset_moves_on(
+@in_virtual_time
+async def test_a_message_that_fails_comes_again_and_holds_the_offset(
     remoting: ScriptedRemoting,
 ) -> None:
-    async def main() -> None:
-        master = broker(FakeQueue(10, tag="red").pull)
-        consumption = Consumption(remoting, master=master, expression="green || blue")
-        await asyncio.sleep(1.0)
-        assert consumption.seen == []
-        assert consumption.queue.commit_offset == 10
-
-    run(main())
-
-
-def test_times_of_the_figures_are_those_of_the_wall_clock(remoting: ScriptedRemoting) -> None:
-    async def main() -> None:
-        consumption = Consumption(
-            remoting, master=broker(FakeQueue(100).pull), limits=FlowLimits(count_max=10)
-        )
-        consumption.blocked = asyncio.Event()
-        await asyncio.sleep(5.0)
-        last_pull_s = consumption.remoting.calls_to("a:0", PULL)[-1].at_s
-        since_pull_ms = round((now_s() - last_pull_s) * 1000)
-        wall_ms = consumption.client.env.clock.wall_ms()
-        info = consumption.queue.info(locked_at_s=asyncio.get_running_loop().time() - 2.0)
-        assert since_pull_ms > 4_000
-        assert abs(info.last_pull_timestamp - (wall_ms - since_pull_ms)) <= 1
-        assert info.last_lock_timestamp == wall_ms - 2_000
-        assert info.last_consume_timestamp == 0  # the listener has finished nothing
-
-    run(main())
+    consumption = Consumption(remoting, master=broker(FakeQueue(10).pull), consume_batch=1)
+    consumption.fails = {3: 2}
+    await asyncio.sleep(4.9)
+    assert consumption.seen == list(range(10))
+    assert consumption.queue.commit_offset == 3
+    await asyncio.sleep(6.0)
+    assert consumption.seen == [*range(10), 3, 3]
+    assert consumption.queue.commit_offset == 10
 
 
-def test_pulling_stops_while_the_listener_is_behind(remoting: ScriptedRemoting) -> None:
-    async def main() -> None:
-        consumption = Consumption(
-            remoting, master=broker(FakeQueue(100).pull), limits=FlowLimits(count_max=10)
-        )
-        consumption.blocked = asyncio.Event()
-        await asyncio.sleep(5.0)
-        assert consumption.pulled_from("a:0") == [0, 8]
-        consumption.blocked.set()
-        await asyncio.sleep(1.0)
-        assert consumption.seen == list(range(100))
+@in_virtual_time
+async def test_only_matching_tags_are_consumed_and_the_offset_moves_on(
+    remoting: ScriptedRemoting,
+) -> None:
+    master = broker(FakeQueue(10, tag="red").pull)
+    consumption = Consumption(remoting, master=master, expression="green || blue")
+    await asyncio.sleep(1.0)
+    assert consumption.seen == []
+    assert consumption.queue.commit_offset == 10
 
-    run(main())
+
+@in_virtual_time
+async def test_times_of_the_figures_are_those_of_the_wall_clock(remoting: ScriptedRemoting) -> None:
+    consumption = Consumption(
+        remoting, master=broker(FakeQueue(100).pull), limits=FlowLimits(count_max=10)
+    )
+    consumption.blocked = asyncio.Event()
+    await asyncio.sleep(5.0)
+    last_pull_s = consumption.remoting.calls_to("a:0", PULL)[-1].at_s
+    since_pull_ms = round((now_s() - last_pull_s) * 1000)
+    wall_ms = consumption.client.env.clock.wall_ms()
+    info = consumption.queue.info(locked_at_s=asyncio.get_running_loop().time() - 2.0)
+    assert since_pull_ms > 4_000
+    assert abs(info.last_pull_timestamp - (wall_ms - since_pull_ms)) <= 1
+    assert info.last_lock_timestamp == wall_ms - 2_000
+    assert info.last_consume_timestamp == 0  # the listener has finished nothing
+
+
+@in_virtual_time
+async def test_pulling_stops_while_the_listener_is_behind(remoting: ScriptedRemoting) -> None:
+    consumption = Consumption(
+        remoting, master=broker(FakeQueue(100).pull), limits=FlowLimits(count_max=10)
+    )
+    consumption.blocked = asyncio.Event()
+    await asyncio.sleep(5.0)
+    assert consumption.pulled_from("a:0") == [0, 8]
+    consumption.blocked.set()
+    await asyncio.sleep(1.0)
+    assert consumption.seen == list(range(100))
 
 
 @pytest.mark.parametrize(("span_max", "pulls"), [(15, [0, 8, 16]), (14, [0, 8])])
-def test_pulling_stops_when_what_is_here_spans_too_many_offsets(
+@in_virtual_time
+async def test_pulling_stops_when_what_is_here_spans_too_many_offsets(
     remoting: ScriptedRemoting, span_max: int, pulls: list[int]
 ) -> None:
     """RocketMQ: the last offset minus the first one is more than consumeConcurrentlyMaxSpan."""
-
-    async def main() -> None:
-        consumption = Consumption(
-            remoting, master=broker(FakeQueue(100).pull), limits=FlowLimits(span_max=span_max)
-        )
-        consumption.blocked = asyncio.Event()
-        await asyncio.sleep(5.0)
-        assert consumption.pulled_from("a:0") == pulls
-
-    run(main())
+    consumption = Consumption(
+        remoting, master=broker(FakeQueue(100).pull), limits=FlowLimits(span_max=span_max)
+    )
+    consumption.blocked = asyncio.Event()
+    await asyncio.sleep(5.0)
+    assert consumption.pulled_from("a:0") == pulls
 
 
 @pytest.mark.parametrize(
     ("code", "pause_s"), [(ResponseCode.FLOW_CONTROL, 0.02), (ResponseCode.SYSTEM_ERROR, 1.0)]
 )
-def test_a_broker_that_refuses_pulls_for_now_is_asked_again_soon(
+@in_virtual_time
+async def test_a_broker_that_refuses_pulls_for_now_is_asked_again_soon(
     remoting: ScriptedRemoting, code: ResponseCode, pause_s: float
 ) -> None:
-    async def main() -> None:
-        consumption = Consumption(remoting, master=broker(answer_code(code)))
-        await asyncio.sleep(5.0)
-        pulls = [call.at_s for call in consumption.remoting.calls_to("a:0", PULL)]
-        gaps = {round(later - earlier, 4) for earlier, later in pairwise(pulls)}
-        assert gaps == {round(pause_s + LATENCY_S, 4)}
-
-    run(main())
+    consumption = Consumption(remoting, master=broker(answer_code(code)))
+    await asyncio.sleep(5.0)
+    pulls = [call.at_s for call in consumption.remoting.calls_to("a:0", PULL)]
+    gaps = {round(later - earlier, 4) for earlier, later in pairwise(pulls)}
+    assert gaps == {round(pause_s + LATENCY_S, 4)}
 
 
-def test_when_the_master_falls_silent_its_slave_is_asked_and_then_the_master_again(
+@in_virtual_time
+async def test_when_the_master_falls_silent_its_slave_is_asked_and_then_the_master_again(
     remoting: ScriptedRemoting,
 ) -> None:
-    async def main() -> None:
-        master, slave = FakeQueue(10), FakeQueue(20)
-        consumption = Consumption(remoting, master=broker(master.pull), slave=broker(slave.pull))
-        await asyncio.sleep(1.0)
-        remoting.scripts["a:0"] = stay_silent
-        consumption.client.health.ping("a:0")
-        consumption.client.consumer = None
-        await asyncio.sleep(1.1)
-        consumption.queue.replicas_changed()
-        await asyncio.sleep(0.1)
-        assert consumption.seen == list(range(20))
-        master.end = 30
-        remoting.scripts["a:0"] = broker(master.pull)
-        await asyncio.sleep(3.1)
-        consumption.queue.replicas_changed()
-        await asyncio.sleep(0.1)
-        assert consumption.seen == list(range(30))
-        assert consumption.pulled_from("a:1") == [10, 18, 20]
-
-    run(main())
+    master, slave = FakeQueue(10), FakeQueue(20)
+    consumption = Consumption(remoting, master=broker(master.pull), slave=broker(slave.pull))
+    await asyncio.sleep(1.0)
+    remoting.scripts["a:0"] = stay_silent
+    consumption.client.health.ping("a:0")
+    consumption.client.consumer = None
+    await asyncio.sleep(1.1)
+    consumption.queue.replicas_changed()
+    await asyncio.sleep(0.1)
+    assert consumption.seen == list(range(20))
+    master.end = 30
+    remoting.scripts["a:0"] = broker(master.pull)
+    await asyncio.sleep(3.1)
+    consumption.queue.replicas_changed()
+    await asyncio.sleep(0.1)
+    assert consumption.seen == list(range(30))
+    assert consumption.pulled_from("a:1") == [10, 18, 20]
 
 
-def test_a_pull_of_before_the_queue_was_dropped_changes_nothing(
+@in_virtual_time
+async def test_a_pull_of_before_the_queue_was_dropped_changes_nothing(
     remoting: ScriptedRemoting,
 ) -> None:
-    async def main() -> None:
-        consumption = Consumption(remoting, master=broker(FakeQueue(8).pull))
-        await asyncio.sleep(0.0015)  # the first pull is on its way
-        consumption.queue.drop()
-        await asyncio.sleep(1.0)
-        assert consumption.seen == []
-        assert consumption.pulled_from("a:0") == [0]
-
-    run(main())
+    consumption = Consumption(remoting, master=broker(FakeQueue(8).pull))
+    await asyncio.sleep(0.0015)  # the first pull is on its way
+    consumption.queue.drop()
+    await asyncio.sleep(1.0)
+    assert consumption.seen == []
+    assert consumption.pulled_from("a:0") == [0]
 
 
-def test_an_offset_beyond_the_end_is_corrected_when_the_master_insists(
+@in_virtual_time
+async def test_an_offset_beyond_the_end_is_corrected_when_the_master_insists(
     remoting: ScriptedRemoting,
 ) -> None:
-    async def main() -> None:
-        queue = FakeQueue(10)
-        consumption = Consumption(remoting, master=broker(queue.pull, stored=50))
-        await asyncio.sleep(1.5)
-        queue.end = 60  # it had not yet found its whole queue
-        await asyncio.sleep(1.0)
-        assert consumption.seen == list(range(50, 60))
-        queue.end = 20
-        consumption.queue.replicas_changed()
-        remoting.close_connection("a:0")
-        await asyncio.sleep(5.0)
-        assert consumption.queue.commit_offset == 20
-        commits = remoting.calls_to("a:0", RequestCode.UPDATE_CONSUMER_OFFSET)
-        assert commits[-1].command.ext_fields["commitOffset"] == "20"
-
-    run(main())
+    queue = FakeQueue(10)
+    consumption = Consumption(remoting, master=broker(queue.pull, stored=50))
+    await asyncio.sleep(1.5)
+    queue.end = 60  # it had not yet found its whole queue
+    await asyncio.sleep(1.0)
+    assert consumption.seen == list(range(50, 60))
+    queue.end = 20
+    consumption.queue.replicas_changed()
+    remoting.close_connection("a:0")
+    await asyncio.sleep(5.0)
+    assert consumption.queue.commit_offset == 20
+    commits = remoting.calls_to("a:0", RequestCode.UPDATE_CONSUMER_OFFSET)
+    assert commits[-1].command.ext_fields["commitOffset"] == "20"
 
 
-def test_a_slave_that_lags_corrects_nothing(remoting: ScriptedRemoting) -> None:
-    async def main() -> None:
-        consumption = Consumption(
-            remoting,
-            master=lambda _: RemotingClosed("killed"),
-            slave=broker(FakeQueue(10).pull, stored=50),
-        )
-        await asyncio.sleep(20.0)
-        assert consumption.queue.commit_offset == 50
-        assert consumption.seen == []
-
-    run(main())
+@in_virtual_time
+async def test_a_slave_that_lags_corrects_nothing(remoting: ScriptedRemoting) -> None:
+    consumption = Consumption(
+        remoting,
+        master=lambda _: RemotingClosed("killed"),
+        slave=broker(FakeQueue(10).pull, stored=50),
+    )
+    await asyncio.sleep(20.0)
+    assert consumption.queue.commit_offset == 50
+    assert consumption.seen == []
 
 
-def test_it_pulls_from_the_broker_that_is_suggested_and_commits_nothing_there(
+@in_virtual_time
+async def test_it_pulls_from_the_broker_that_is_suggested_and_commits_nothing_there(
     remoting: ScriptedRemoting,
 ) -> None:
-    async def main() -> None:
-        master, slave = FakeQueue(40), FakeQueue(40)
-        master.suggests = 1
-        consumption = Consumption(remoting, master=broker(master.pull), slave=broker(slave.pull))
-        await asyncio.sleep(1.0)
-        assert consumption.seen == list(range(40))
-        assert consumption.pulled_from("a:0") == [0, 16, 32]
-        assert consumption.pulled_from("a:1") == [8, 24, 40]
-        flags = [
-            int(call.command.ext_fields["sysFlag"]) & 1 for call in remoting.calls_to("a:1", PULL)
-        ]
-        assert flags == [0, 0, 0]
-
-    run(main())
+    master, slave = FakeQueue(40), FakeQueue(40)
+    master.suggests = 1
+    consumption = Consumption(remoting, master=broker(master.pull), slave=broker(slave.pull))
+    await asyncio.sleep(1.0)
+    assert consumption.seen == list(range(40))
+    assert consumption.pulled_from("a:0") == [0, 16, 32]
+    assert consumption.pulled_from("a:1") == [8, 24, 40]
+    flags = [int(call.command.ext_fields["sysFlag"]) & 1 for call in remoting.calls_to("a:1", PULL)]
+    assert flags == [0, 0, 0]
 
 
 @pytest.mark.parametrize(
@@ -423,16 +392,14 @@ def test_it_pulls_from_the_broker_that_is_suggested_and_commits_nothing_there(
         ((1, 2), 0, 1),  # the master is gone
     ],
 )
-def test_the_replica_to_pull_from(
+@in_virtual_time
+async def test_the_replica_to_pull_from(
     remoting: ScriptedRemoting, ids: tuple[int, ...], wanted: int, chosen: int
 ) -> None:
-    async def main() -> None:
-        client = make_client()
-        addresses = {broker_id: f"a:{broker_id}" for broker_id in ids}
-        route = BrokerRoute(
-            broker_name="a", read_queues=1, write_queues=1, permission=6, addresses=addresses
-        )
-        client.routes.update("t", {"a": route}, now_s())
-        assert client.replica("a", wanted) == (chosen, f"a:{chosen}")
-
-    run(main())
+    client = make_client()
+    addresses = {broker_id: f"a:{broker_id}" for broker_id in ids}
+    route = BrokerRoute(
+        broker_name="a", read_queues=1, write_queues=1, permission=6, addresses=addresses
+    )
+    client.routes.update("t", {"a": route}, now_s())
+    assert client.replica("a", wanted) == (chosen, f"a:{chosen}")

@@ -30,7 +30,7 @@ from tests.system_under_test.client.scripted_remoting import (
     route_of,
     stay_silent,
 )
-from tests.system_under_test.client.virtual_time import now_s, run
+from tests.system_under_test.client.virtual_time import in_virtual_time, now_s
 
 LAST, FIRST, AT_TIME = ConsumeFrom.LAST_OFFSET, ConsumeFrom.FIRST_OFFSET, ConsumeFrom.TIMESTAMP
 RETRY = "%RETRY%g"
@@ -82,104 +82,90 @@ def store_of(
         (RETRY, AT_TIME, NONE, 0),  # RocketMQ starts at the end: what failed before is skipped
     ],
 )
-def test_where_a_group_starts(
+@in_virtual_time
+async def test_where_a_group_starts(
     remoting: ScriptedRemoting, topic: str, consume_from: ConsumeFrom, stored: Script, start: int
 ) -> None:
-    async def main() -> None:
-        store = store_of(remoting, stored)
-        assert await store.start_offset(MessageQueue(topic, "a", 0), consume_from) == start
-
-    run(main())
+    store = store_of(remoting, stored)
+    assert await store.start_offset(MessageQueue(topic, "a", 0), consume_from) == start
 
 
 @pytest.mark.parametrize(("stored", "offset"), [(at(7), 7), (NONE, None)])
 @pytest.mark.parametrize("slave", [False, True])
-def test_what_a_broker_told_and_which(
+@in_virtual_time
+async def test_what_a_broker_told_and_which(
     remoting: ScriptedRemoting, stored: Script, offset: int | None, slave: bool
 ) -> None:
-    async def main() -> None:
-        read: list[tuple[MessageQueue, int | None, int]] = []
-        store = store_of(
-            remoting, stored, slave=slave, on_read=lambda *configured: read.append(configured)
-        )
-        queue = MessageQueue("t", "a", 0)
-        for _ in range(2):
-            with suppress(OffsetUnknown):  # the master is silent, which is found out by asking it
-                await store.start_offset(queue, FIRST)
-        assert set(read) == {(queue, offset, 1 if slave else 0)}
-
-    run(main())
+    read: list[tuple[MessageQueue, int | None, int]] = []
+    store = store_of(
+        remoting, stored, slave=slave, on_read=lambda *configured: read.append(configured)
+    )
+    queue = MessageQueue("t", "a", 0)
+    for _ in range(2):
+        with suppress(OffsetUnknown):  # the master is silent, which is found out by asking it
+            await store.start_offset(queue, FIRST)
+    assert set(read) == {(queue, offset, 1 if slave else 0)}
 
 
-def test_which_broker_is_sent_offsets_and_whether_earlier_ones_have_arrived(
+@in_virtual_time
+async def test_which_broker_is_sent_offsets_and_whether_earlier_ones_have_arrived(
     remoting: ScriptedRemoting,
 ) -> None:
-    async def main() -> None:
-        configured: list[list[CommitSent]] = []
-        store = store_of(remoting, at(7), on_sent=configured.append)
-        queue = MessageQueue("t", "a", 0)
-        store.commit({queue: 1, MessageQueue("t", "a", 1): 1, MessageQueue("t", "x", 0): 1})
-        store.commit({queue: 2})
-        remoting.have_answered.add("a:0")
-        store.commit({queue: 3})
-        remoting.have_answered.clear()
-        await store.commit_confirmed(queue, 4)
-        store.commit({queue: 5})
-        store.commit({MessageQueue("t", "x", 0): 1})  # no such broker
-        assert configured == [
-            [CommitSent("a", 0, earlier)] for earlier in (False, False, True, False, True)
-        ]
-
-    run(main())
+    configured: list[list[CommitSent]] = []
+    store = store_of(remoting, at(7), on_sent=configured.append)
+    queue = MessageQueue("t", "a", 0)
+    store.commit({queue: 1, MessageQueue("t", "a", 1): 1, MessageQueue("t", "x", 0): 1})
+    store.commit({queue: 2})
+    remoting.have_answered.add("a:0")
+    store.commit({queue: 3})
+    remoting.have_answered.clear()
+    await store.commit_confirmed(queue, 4)
+    store.commit({queue: 5})
+    store.commit({MessageQueue("t", "x", 0): 1})  # no such broker
+    assert configured == [
+        [CommitSent("a", 0, earlier)] for earlier in (False, False, True, False, True)
+    ]
 
 
 @pytest.mark.parametrize("consume_from", list(ConsumeFrom))
 @pytest.mark.parametrize("stored", [stay_silent, broken, answer_code(ResponseCode.SYSTEM_ERROR)])
-def test_what_is_not_known_is_not_none(
+@in_virtual_time
+async def test_what_is_not_known_is_not_none(
     remoting: ScriptedRemoting, consume_from: ConsumeFrom, stored: Script
 ) -> None:
     """RocketMQ 4.9.8 takes any answer but success for "no offset" (-1), and starts elsewhere."""
-
-    async def main() -> None:
-        store = store_of(remoting, stored)
-        with pytest.raises(OffsetUnknown):
-            await store.start_offset(MessageQueue("t", "a", 0), consume_from)
-        asked = {call.command.code for call in remoting.calls}
-        assert not asked & {RequestCode.GET_MAX_OFFSET, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP}
-
-    run(main())
+    store = store_of(remoting, stored)
+    with pytest.raises(OffsetUnknown):
+        await store.start_offset(MessageQueue("t", "a", 0), consume_from)
+    asked = {call.command.code for call in remoting.calls}
+    assert not asked & {RequestCode.GET_MAX_OFFSET, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP}
 
 
 @pytest.mark.parametrize(
     ("timestamp_ms", "minus_ms"), [(None, 30 * 60 * 1000), (1_600_000_000_000, None)]
 )
-def test_what_a_time_means(
+@in_virtual_time
+async def test_what_a_time_means(
     remoting: ScriptedRemoting, timestamp_ms: int | None, minus_ms: int | None
 ) -> None:
     """By default half an hour before the start (RocketMQ: consumeTimestamp)."""
-
-    async def main() -> None:
-        store = store_of(remoting, NONE, timestamp_ms=timestamp_ms)
-        wanted_ms = timestamp_ms or make_env().clock.wall_ms() - (minus_ms or 0)
-        await store.start_offset(MessageQueue("t", "a", 0), AT_TIME)
-        [search] = remoting.calls_to("a:0", RequestCode.SEARCH_OFFSET_BY_TIMESTAMP)
-        assert int(search.command.ext_fields["timestamp"]) == wanted_ms
-
-    run(main())
+    store = store_of(remoting, NONE, timestamp_ms=timestamp_ms)
+    wanted_ms = timestamp_ms or make_env().clock.wall_ms() - (minus_ms or 0)
+    await store.start_offset(MessageQueue("t", "a", 0), AT_TIME)
+    [search] = remoting.calls_to("a:0", RequestCode.SEARCH_OFFSET_BY_TIMESTAMP)
+    assert int(search.command.ext_fields["timestamp"]) == wanted_ms
 
 
 @pytest.mark.parametrize(("consume_from", "start"), [(FIRST, 0), (LAST, None), (AT_TIME, None)])
-def test_a_slave_that_has_no_offset_does_not_know(
+@in_virtual_time
+async def test_a_slave_that_has_no_offset_does_not_know(
     remoting: ScriptedRemoting, consume_from: ConsumeFrom, start: int | None
 ) -> None:
-    async def main() -> None:
-        store = store_of(remoting, NONE, slave=True)
-        queue = MessageQueue("t", "a", 0)
-        for _ in range(2):  # the first question finds out that the master is silent
-            try:
-                found = await store.start_offset(queue, consume_from)
-            except OffsetUnknown:
-                found = None
-        assert found == start
-
-    run(main())
+    store = store_of(remoting, NONE, slave=True)
+    queue = MessageQueue("t", "a", 0)
+    for _ in range(2):  # the first question finds out that the master is silent
+        try:
+            found = await store.start_offset(queue, consume_from)
+        except OffsetUnknown:
+            found = None
+    assert found == start

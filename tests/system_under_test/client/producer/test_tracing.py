@@ -39,7 +39,7 @@ from tests.system_under_test.client.scripted_remoting import (
     route_of,
 )
 from tests.system_under_test.client.simulated_cluster import TOPIC, Cluster
-from tests.system_under_test.client.virtual_time import run
+from tests.system_under_test.client.virtual_time import in_virtual_time
 
 MESSAGE = Message("TopicTest", b"hello world", {"TAGS": "TagA", "KEYS": "k1"})
 NOW = 1600000000000
@@ -198,49 +198,43 @@ def inflated(command: RemotingCommand) -> bytes:
         (ValueError("no"), 901.0, "false", ContextCode.EXCEPTION),
     ],
 )
-def test_how_a_listener_ended(
+@in_virtual_time
+async def test_how_a_listener_ended(
     remoting: ScriptedRemoting,
     result: bool | ConsumeResult | Exception,
     took_s: float,
     succeeded: str,
     code: ContextCode,
 ) -> None:
-    async def main() -> None:
-        before, after = await Bench(remoting).consume(result, took_s=took_s)
-        assert before[0] == "SubBefore"
-        assert after[0] == "SubAfter"
-        assert (after[3], after[4], after[6]) == (
-            str(int(took_s * 1000)),
-            succeeded,
-            str(code.value),
-        )
-
-    run(main())
+    before, after = await Bench(remoting).consume(result, took_s=took_s)
+    assert before[0] == "SubBefore"
+    assert after[0] == "SubAfter"
+    assert (after[3], after[4], after[6]) == (
+        str(int(took_s * 1000)),
+        succeeded,
+        str(code.value),
+    )
 
 
-def test_neither_trace_itself_is_traced_nor_what_the_broker_has_switched_off(
+@in_virtual_time
+async def test_neither_trace_itself_is_traced_nor_what_the_broker_has_switched_off(
     remoting: ScriptedRemoting,
 ) -> None:
-    async def main() -> None:
-        quiet = Message("t", b"x", {"TRACE_ON": "false"})
-        records = await Bench(remoting).consume(True, Message(TRACE_TOPIC, b"x"), quiet, MESSAGE)
-        assert [record[0] for record in records] == ["SubBefore", "SubAfter"]
-        assert records[0][-1] == "k1"
-
-    run(main())
+    quiet = Message("t", b"x", {"TRACE_ON": "false"})
+    records = await Bench(remoting).consume(True, Message(TRACE_TOPIC, b"x"), quiet, MESSAGE)
+    assert [record[0] for record in records] == ["SubBefore", "SubAfter"]
+    assert records[0][-1] == "k1"
 
 
-def test_many_records_do_not_wait_and_none_is_dropped(remoting: ScriptedRemoting) -> None:
-    async def main() -> None:
-        bench = Bench(remoting)
-        many = [
-            Message("t", b"x", {"KEYS": "k" * 200, "UNIQ_KEY": f"{number:032}"})
-            for number in range(3 * RECORDS_MAX)
-        ]
-        records = await bench.consume(True, *many)
-        assert len(records) == 2 * len(many)
-
-    run(main())
+@in_virtual_time
+async def test_many_records_do_not_wait_and_none_is_dropped(remoting: ScriptedRemoting) -> None:
+    bench = Bench(remoting)
+    many = [
+        Message("t", b"x", {"KEYS": "k" * 200, "UNIQ_KEY": f"{number:032}"})
+        for number in range(3 * RECORDS_MAX)
+    ]
+    records = await bench.consume(True, *many)
+    assert len(records) == 2 * len(many)
 
 
 def test_the_answer_to_a_question_about_a_transaction_is_traced() -> None:

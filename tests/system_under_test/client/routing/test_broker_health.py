@@ -18,7 +18,7 @@ from tests.system_under_test.client.scripted_remoting import (
     refuse_connection,
     stay_silent,
 )
-from tests.system_under_test.client.virtual_time import now_s, run
+from tests.system_under_test.client.virtual_time import in_virtual_time, now_s
 from tests.system_under_test.remoting.manual_loop import MemoryLog
 
 ANSWER = answer_code(ResponseCode.SYSTEM_ERROR)  # whatever the answer: it is an answer
@@ -41,105 +41,89 @@ class Health:
         )
 
 
-def test_a_slow_broker_that_answers_the_ping_is_not_silent() -> None:
-    async def main() -> None:
-        b = Health()
-        b.health.failed("b", RemotingTimeout("slow"))
-        await asyncio.sleep(5.0)
-        assert b.configured == []
-        assert b.health.is_answering("b")
-
-    run(main())
+@in_virtual_time
+async def test_a_slow_broker_that_answers_the_ping_is_not_silent() -> None:
+    b = Health()
+    b.health.failed("b", RemotingTimeout("slow"))
+    await asyncio.sleep(5.0)
+    assert b.configured == []
+    assert b.health.is_answering("b")
 
 
-def test_a_broker_that_plays_dead_is_silent_until_it_answers() -> None:
-    async def main() -> None:
-        b = Health()
-        b.remoting.scripts["b"] = stay_silent
-        b.health.failed("b", RemotingTimeout("no answer"))
-        await asyncio.sleep(600.0)
-        assert not b.health.is_answering("b")
-        b.remoting.scripts["b"] = ANSWER
-        await asyncio.sleep(PROBE_TIMEOUT_S)
-        assert b.health.is_answering("b")
-        assert [what for what, _ in b.configured] == ["silent", "back"]
-        assert b.configured[0][1] == pytest.approx(1.0)
-
-    run(main())
+@in_virtual_time
+async def test_a_broker_that_plays_dead_is_silent_until_it_answers() -> None:
+    b = Health()
+    b.remoting.scripts["b"] = stay_silent
+    b.health.failed("b", RemotingTimeout("no answer"))
+    await asyncio.sleep(600.0)
+    assert not b.health.is_answering("b")
+    b.remoting.scripts["b"] = ANSWER
+    await asyncio.sleep(PROBE_TIMEOUT_S)
+    assert b.health.is_answering("b")
+    assert [what for what, _ in b.configured] == ["silent", "back"]
+    assert b.configured[0][1] == pytest.approx(1.0)
 
 
-def test_a_broken_connection_means_silent_until_a_new_one_has_brought_an_answer() -> None:
-    async def main() -> None:
-        b = Health()
+@in_virtual_time
+async def test_a_broken_connection_means_silent_until_a_new_one_has_brought_an_answer() -> None:
+    b = Health()
+    b.health.failed("b", RemotingClosed("reset"))
+    assert not b.health.is_answering("b")
+    await asyncio.sleep(0.1)
+    assert b.configured == [("silent", 0.0), ("back", pytest.approx(LATENCY_S))]
+
+
+@in_virtual_time
+async def test_a_broker_that_refuses_connections_is_asked_once_a_second() -> None:
+    b = Health()
+    b.remoting.scripts["b"] = refuse_connection
+    b.health.failed("b", RemotingClosed("killed"))
+    await asyncio.sleep(10.5)
+    assert len(b.remoting.calls_to("b", PING)) == 11
+
+
+@in_virtual_time
+async def test_other_failures_meanwhile_change_nothing() -> None:
+    b = Health()
+    b.remoting.scripts["b"] = stay_silent
+    for _ in range(3):
         b.health.failed("b", RemotingClosed("reset"))
-        assert not b.health.is_answering("b")
-        await asyncio.sleep(0.1)
-        assert b.configured == [("silent", 0.0), ("back", pytest.approx(LATENCY_S))]
-
-    run(main())
-
-
-def test_a_broker_that_refuses_connections_is_asked_once_a_second() -> None:
-    async def main() -> None:
-        b = Health()
-        b.remoting.scripts["b"] = refuse_connection
-        b.health.failed("b", RemotingClosed("killed"))
-        await asyncio.sleep(10.5)
-        assert len(b.remoting.calls_to("b", PING)) == 11
-
-    run(main())
+        b.health.failed("b", RemotingTimeout("no answer"))
+    await asyncio.sleep(1.0)
+    assert len(b.remoting.calls_to("b", PING)) == 1
+    assert [what for what, _ in b.configured] == ["silent"]
 
 
-def test_other_failures_meanwhile_change_nothing() -> None:
-    async def main() -> None:
-        b = Health()
-        b.remoting.scripts["b"] = stay_silent
-        for _ in range(3):
-            b.health.failed("b", RemotingClosed("reset"))
-            b.health.failed("b", RemotingTimeout("no answer"))
-        await asyncio.sleep(1.0)
-        assert len(b.remoting.calls_to("b", PING)) == 1
-        assert [what for what, _ in b.configured] == ["silent"]
-
-    run(main())
-
-
-def test_quiet_brokers_are_pinged_and_busy_ones_are_not() -> None:
-    async def main() -> None:
-        b = Health()
-        for _ in range(10):
-            b.health.check_quiet(["b"])
-            b.health.heard("b")
-            await asyncio.sleep(QUIET_S * 0.9)
-        assert b.remoting.calls == []
-        await asyncio.sleep(QUIET_S)
+@in_virtual_time
+async def test_quiet_brokers_are_pinged_and_busy_ones_are_not() -> None:
+    b = Health()
+    for _ in range(10):
         b.health.check_quiet(["b"])
-        assert len(b.remoting.calls) == 1
-
-    run(main())
-
-
-def test_a_broker_without_a_route_is_not_asked_any_more() -> None:
-    async def main() -> None:
-        b = Health()
-        b.remoting.scripts["b"] = refuse_connection
-        b.health.failed("b", RemotingClosed("killed"))
-        await asyncio.sleep(1.5)
-        b.health.retain(["c"])
-        asked = len(b.remoting.calls)
-        await asyncio.sleep(10.0)
-        assert len(b.remoting.calls) == asked
-        assert b.health.is_answering("b")
-
-    run(main())
+        b.health.heard("b")
+        await asyncio.sleep(QUIET_S * 0.9)
+    assert b.remoting.calls == []
+    await asyncio.sleep(QUIET_S)
+    b.health.check_quiet(["b"])
+    assert len(b.remoting.calls) == 1
 
 
-def test_nothing_is_asked_after_stop() -> None:
-    async def main() -> None:
-        b = Health()
-        await b.health.stop()
-        b.health.failed("b", RemotingClosed("we closed it"))
-        b.health.ping("b")
-        assert b.remoting.calls == []
+@in_virtual_time
+async def test_a_broker_without_a_route_is_not_asked_any_more() -> None:
+    b = Health()
+    b.remoting.scripts["b"] = refuse_connection
+    b.health.failed("b", RemotingClosed("killed"))
+    await asyncio.sleep(1.5)
+    b.health.retain(["c"])
+    asked = len(b.remoting.calls)
+    await asyncio.sleep(10.0)
+    assert len(b.remoting.calls) == asked
+    assert b.health.is_answering("b")
 
-    run(main())
+
+@in_virtual_time
+async def test_nothing_is_asked_after_stop() -> None:
+    b = Health()
+    await b.health.stop()
+    b.health.failed("b", RemotingClosed("we closed it"))
+    b.health.ping("b")
+    assert b.remoting.calls == []

@@ -29,7 +29,7 @@ from tests.system_under_test.client.scripted_remoting import (
     route_of,
     stay_silent,
 )
-from tests.system_under_test.client.virtual_time import now_s, run
+from tests.system_under_test.client.virtual_time import in_virtual_time, now_s
 
 
 class Group:
@@ -88,31 +88,27 @@ def text_of(queues: list[MessageQueue]) -> str:
     return " ".join(f"{queue.broker_name}{queue.queue_id}" for queue in queues)
 
 
-def test_a_lone_member_consumes_everything_and_commits(remoting: ScriptedRemoting) -> None:
-    async def main() -> None:
-        member = Member(remoting, Group("c1"))
-        await member.consumer.start()
-        await asyncio.sleep(6.0)
-        assert member.shares == ["a0 a1 b0 b1"]
-        assert len(member.seen) == 40
-        assert set(member.commits[-1].values()) == {10}
-        assert len(remoting.calls_to("a:0", RequestCode.UPDATE_CONSUMER_OFFSET)) == 2
-
-    run(main())
+@in_virtual_time
+async def test_a_lone_member_consumes_everything_and_commits(remoting: ScriptedRemoting) -> None:
+    member = Member(remoting, Group("c1"))
+    await member.consumer.start()
+    await asyncio.sleep(6.0)
+    assert member.shares == ["a0 a1 b0 b1"]
+    assert len(member.seen) == 40
+    assert set(member.commits[-1].values()) == {10}
+    assert len(remoting.calls_to("a:0", RequestCode.UPDATE_CONSUMER_OFFSET)) == 2
 
 
-def test_a_new_member_takes_its_share_at_once(remoting: ScriptedRemoting) -> None:
-    async def main() -> None:
-        member = Member(remoting, Group("c1"))
-        await member.consumer.start()
-        await asyncio.sleep(1.0)
-        member.group.ids = ["c0", "c1"]
-        member.notify()
-        await asyncio.sleep(0.1)
-        assert member.shares == ["a0 a1 b0 b1", "b0 b1"]
-        assert text_of(sorted(member.commits[-1])) == "a0 a1"  # what was lost is committed first
-
-    run(main())
+@in_virtual_time
+async def test_a_new_member_takes_its_share_at_once(remoting: ScriptedRemoting) -> None:
+    member = Member(remoting, Group("c1"))
+    await member.consumer.start()
+    await asyncio.sleep(1.0)
+    member.group.ids = ["c0", "c1"]
+    member.notify()
+    await asyncio.sleep(0.1)
+    assert member.shares == ["a0 a1 b0 b1", "b0 b1"]
+    assert text_of(sorted(member.commits[-1])) == "a0 a1"  # what was lost is committed first
 
 
 @pytest.mark.parametrize(
@@ -124,163 +120,147 @@ def test_a_new_member_takes_its_share_at_once(remoting: ScriptedRemoting) -> Non
         (FlowLimits(topic_size_bytes_max=1), 10),  # a MiB at least
     ],
 )
-def test_the_limit_of_a_topic_is_shared_out_among_its_queues(
+@in_virtual_time
+async def test_the_limit_of_a_topic_is_shared_out_among_its_queues(
     remoting: ScriptedRemoting, limits: FlowLimits, cached: int
 ) -> None:
     """RocketMQ: pullThresholdForTopic; pulling stops when there is more than the limit."""
-
-    async def main() -> None:
-        member = Member(remoting, Group("c1"), limits=limits, pull_batch=1, consume_batch=1)
-        replace_listener(member.consumer, hang)
-        await member.consumer.start()
-        await asyncio.sleep(6.0)
-        table = member.consumer.running_info().mq_table
-        assert [info.cached_msg_count for info in table.values()] == [cached] * 4
-
-    run(main())
+    member = Member(remoting, Group("c1"), limits=limits, pull_batch=1, consume_batch=1)
+    replace_listener(member.consumer, hang)
+    await member.consumer.start()
+    await asyncio.sleep(6.0)
+    table = member.consumer.running_info().mq_table
+    assert [info.cached_msg_count for info in table.values()] == [cached] * 4
 
 
-def test_a_list_without_ourselves_takes_nothing_away(remoting: ScriptedRemoting) -> None:
-    async def main() -> None:
-        member = Member(remoting, Group("c1"))
-        await member.consumer.start()
-        await asyncio.sleep(1.0)
-        member.group.ids = ["c2"]
-        heartbeats = len(remoting.calls_to("a:0", RequestCode.HEART_BEAT))
-        member.notify()
-        await asyncio.sleep(2.0)
-        assert member.shares == ["a0 a1 b0 b1"]
-        assert len(remoting.calls_to("a:0", RequestCode.HEART_BEAT)) > heartbeats
-
-    run(main())
+@in_virtual_time
+async def test_a_list_without_ourselves_takes_nothing_away(remoting: ScriptedRemoting) -> None:
+    member = Member(remoting, Group("c1"))
+    await member.consumer.start()
+    await asyncio.sleep(1.0)
+    member.group.ids = ["c2"]
+    heartbeats = len(remoting.calls_to("a:0", RequestCode.HEART_BEAT))
+    member.notify()
+    await asyncio.sleep(2.0)
+    assert member.shares == ["a0 a1 b0 b1"]
+    assert len(remoting.calls_to("a:0", RequestCode.HEART_BEAT)) > heartbeats
 
 
-def test_a_new_member_is_not_held_up_by_a_broker_that_plays_dead(
+@in_virtual_time
+async def test_a_new_member_is_not_held_up_by_a_broker_that_plays_dead(
     remoting: ScriptedRemoting,
 ) -> None:
-    async def main() -> None:
-        member = Member(remoting, Group("c1"))
-        remoting.scripts["a:0"] = stay_silent
-        await member.consumer.start()
-        await asyncio.sleep(1.0)
-        assert member.seen == [("b", offset) for _ in range(2) for offset in range(10)]
-
-    run(main())
+    member = Member(remoting, Group("c1"))
+    remoting.scripts["a:0"] = stay_silent
+    await member.consumer.start()
+    await asyncio.sleep(1.0)
+    assert member.seen == [("b", offset) for _ in range(2) for offset in range(10)]
 
 
-def test_a_running_member_goes_on_while_one_broker_plays_dead(remoting: ScriptedRemoting) -> None:
-    async def main() -> None:
-        queue = FakeQueue(10)
-        member = Member(remoting, Group("c1"))
-        remoting.scripts["b:0"] = by_code(c38=member.group.answer, other=broker(queue.pull))
-        await member.consumer.start()
-        await asyncio.sleep(1.0)
-        remoting.scripts["a:0"] = stay_silent
-        remoting.close_connection("a:0")
-        await asyncio.sleep(120.0)
-        queue.end = 20
-        remoting.close_connection("b:0")  # the fake holds pulls for ever
-        member.notify()
-        await asyncio.sleep(2.0)
-        assert member.seen.count(("b", 19)) == 2
-        assert member.shares == ["a0 a1 b0 b1"]
-
-    run(main())
-
-
-def test_silence_behind_a_held_pull_is_found_out(remoting: ScriptedRemoting) -> None:
-    async def main() -> None:
-        member = Member(remoting, Group("c1"))
-        await member.consumer.start()
-        await asyncio.sleep(1.0)
-        remoting.scripts["a:0"] = stay_silent
-        await asyncio.sleep(4.0)
-        assert not member.consumer._client.health.is_answering("a:0")
-        assert member.consumer._client.health.is_answering("b:0")
-
-    run(main())
+@in_virtual_time
+async def test_a_running_member_goes_on_while_one_broker_plays_dead(
+    remoting: ScriptedRemoting,
+) -> None:
+    queue = FakeQueue(10)
+    member = Member(remoting, Group("c1"))
+    remoting.scripts["b:0"] = by_code(c38=member.group.answer, other=broker(queue.pull))
+    await member.consumer.start()
+    await asyncio.sleep(1.0)
+    remoting.scripts["a:0"] = stay_silent
+    remoting.close_connection("a:0")
+    await asyncio.sleep(120.0)
+    queue.end = 20
+    remoting.close_connection("b:0")  # the fake holds pulls for ever
+    member.notify()
+    await asyncio.sleep(2.0)
+    assert member.seen.count(("b", 19)) == 2
+    assert member.shares == ["a0 a1 b0 b1"]
 
 
-def test_a_connection_that_ends_without_a_request_under_way_is_noticed(
+@in_virtual_time
+async def test_silence_behind_a_held_pull_is_found_out(remoting: ScriptedRemoting) -> None:
+    member = Member(remoting, Group("c1"))
+    await member.consumer.start()
+    await asyncio.sleep(1.0)
+    remoting.scripts["a:0"] = stay_silent
+    await asyncio.sleep(4.0)
+    assert not member.consumer._client.health.is_answering("a:0")
+    assert member.consumer._client.health.is_answering("b:0")
+
+
+@in_virtual_time
+async def test_a_connection_that_ends_without_a_request_under_way_is_noticed(
     remoting: ScriptedRemoting,
 ) -> None:
     """Full caches stop the pulls, so no request fails. A broker that has restarted must be greeted again."""
-
-    async def main() -> None:
-        member = Member(remoting, Group("c1"), limits=FlowLimits(count_max=1), pull_batch=2)
-        replace_listener(member.consumer, hang)
-        await member.consumer.start()
-        await asyncio.sleep(1.0)
-        remoting.disconnected.add("b:0")
-        remoting.calls.clear()
-        await asyncio.sleep(1.0)
-        greeted = [c.address for c in remoting.calls if c.command.code == RequestCode.HEART_BEAT]
-        assert greeted == ["b:0"]
-
-    run(main())
+    member = Member(remoting, Group("c1"), limits=FlowLimits(count_max=1), pull_batch=2)
+    replace_listener(member.consumer, hang)
+    await member.consumer.start()
+    await asyncio.sleep(1.0)
+    remoting.disconnected.add("b:0")
+    remoting.calls.clear()
+    await asyncio.sleep(1.0)
+    greeted = [c.address for c in remoting.calls if c.command.code == RequestCode.HEART_BEAT]
+    assert greeted == ["b:0"]
 
 
-def test_a_new_queue_is_consumed_as_soon_as_the_route_shows_it(remoting: ScriptedRemoting) -> None:
-    async def main() -> None:
-        member = Member(remoting, Group("c1"))
-        await member.consumer.start()
-        await asyncio.sleep(1.0)
-        remoting.scripts["n"] = answer_route(route_of("a", "b", queues=3))
-        await asyncio.sleep(2.0)
-        assert member.shares[-1] == "a0 a1 a2 b0 b1 b2"
-
-    run(main())
-
-
-def test_consumption_goes_on_when_the_name_server_forgets_everything(
+@in_virtual_time
+async def test_a_new_queue_is_consumed_as_soon_as_the_route_shows_it(
     remoting: ScriptedRemoting,
 ) -> None:
-    async def main() -> None:
-        member = Member(remoting, Group("c1"))
-        await member.consumer.start()
-        await asyncio.sleep(1.0)
-        remoting.scripts["n"] = answer_code(ResponseCode.TOPIC_NOT_EXIST)
-        await asyncio.sleep(40.0)
-        remoting.scripts["n"] = answer_route(route_of("a"))  # a has registered again, b has not yet
-        await asyncio.sleep(40.0)
-        remoting.scripts["n"] = answer_route(route_of("a", "b"))
-        await asyncio.sleep(200.0)
-        assert member.shares == ["a0 a1 b0 b1"]
-
-    run(main())
+    member = Member(remoting, Group("c1"))
+    await member.consumer.start()
+    await asyncio.sleep(1.0)
+    remoting.scripts["n"] = answer_route(route_of("a", "b", queues=3))
+    await asyncio.sleep(2.0)
+    assert member.shares[-1] == "a0 a1 a2 b0 b1 b2"
 
 
-def test_stop_waits_for_the_listener_commits_and_says_goodbye(remoting: ScriptedRemoting) -> None:
-    async def main() -> None:
-        member = Member(remoting, Group("c1"))
-        await member.consumer.start()
-        await asyncio.sleep(1.0)
-        await member.consumer.stop()
-        codes = [call.command.code for call in remoting.calls if call.address == "a:0"]
-        assert codes[-3:] == [
-            RequestCode.UPDATE_CONSUMER_OFFSET,
-            RequestCode.UPDATE_CONSUMER_OFFSET,
-            RequestCode.UNREGISTER_CLIENT,
-        ]
-        asked = len(remoting.calls)
-        await asyncio.sleep(60.0)
-        assert len(remoting.calls) == asked
-
-    run(main())
+@in_virtual_time
+async def test_consumption_goes_on_when_the_name_server_forgets_everything(
+    remoting: ScriptedRemoting,
+) -> None:
+    member = Member(remoting, Group("c1"))
+    await member.consumer.start()
+    await asyncio.sleep(1.0)
+    remoting.scripts["n"] = answer_code(ResponseCode.TOPIC_NOT_EXIST)
+    await asyncio.sleep(40.0)
+    remoting.scripts["n"] = answer_route(route_of("a"))  # a has registered again, b has not yet
+    await asyncio.sleep(40.0)
+    remoting.scripts["n"] = answer_route(route_of("a", "b"))
+    await asyncio.sleep(200.0)
+    assert member.shares == ["a0 a1 b0 b1"]
 
 
-def test_stop_is_bounded_when_the_listener_hangs(remoting: ScriptedRemoting) -> None:
-    async def main() -> None:
-        member = Member(remoting, Group("c1"))
-        replace_listener(member.consumer, hang)
-        await member.consumer.start()
-        await asyncio.sleep(1.0)
-        started_s = now_s()
-        await member.consumer.stop()
-        assert now_s() - started_s < 3.0
-        assert all(offset == 0 for commit in member.commits for offset in commit.values())
+@in_virtual_time
+async def test_stop_waits_for_the_listener_commits_and_says_goodbye(
+    remoting: ScriptedRemoting,
+) -> None:
+    member = Member(remoting, Group("c1"))
+    await member.consumer.start()
+    await asyncio.sleep(1.0)
+    await member.consumer.stop()
+    codes = [call.command.code for call in remoting.calls if call.address == "a:0"]
+    assert codes[-3:] == [
+        RequestCode.UPDATE_CONSUMER_OFFSET,
+        RequestCode.UPDATE_CONSUMER_OFFSET,
+        RequestCode.UNREGISTER_CLIENT,
+    ]
+    asked = len(remoting.calls)
+    await asyncio.sleep(60.0)
+    assert len(remoting.calls) == asked
 
-    run(main())
+
+@in_virtual_time
+async def test_stop_is_bounded_when_the_listener_hangs(remoting: ScriptedRemoting) -> None:
+    member = Member(remoting, Group("c1"))
+    replace_listener(member.consumer, hang)
+    await member.consumer.start()
+    await asyncio.sleep(1.0)
+    started_s = now_s()
+    await member.consumer.stop()
+    assert now_s() - started_s < 3.0
+    assert all(offset == 0 for commit in member.commits for offset in commit.values())
 
 
 async def hang(*_: object) -> bool:

@@ -24,7 +24,7 @@ from tests.system_under_test.client.scripted_remoting import (
     make_env,
     route_of,
 )
-from tests.system_under_test.client.virtual_time import now_s, run
+from tests.system_under_test.client.virtual_time import in_virtual_time, now_s, run
 
 
 class Taken:
@@ -83,27 +83,23 @@ def test_a_broker_that_has_just_come_back_is_asked_again(
     run(main())
 
 
-def test_a_client_without_a_master_asks_for_the_route(remoting: ScriptedRemoting) -> None:
-    async def main() -> None:
-        config = PullConsumerConfig(client_id="c", name_servers=("n:1",), group="g")
-        client = ClientInstance(make_env(), config)
-        route = route_of("a", "b", slaves=True)
-        [whole, slave] = route.broker_datas
-        slave = replace(slave, broker_addrs={1: "b:1"})
-        client.routes.update(
-            "t", broker_routes(replace(route, broker_datas=[whole, slave])), now_s()
-        )
-        client.start()
-        client.use_topic("t")
-        await asyncio.sleep(1)
-        asked = len(remoting.calls_to("n:1", 105))
-        client.look_for_master("a")
-        client.look_for_master("unknown")
-        await asyncio.sleep(1)
-        assert len(remoting.calls_to("n:1", 105)) == asked
-        client.look_for_master("b")
-        await asyncio.sleep(1)
-        assert len(remoting.calls_to("n:1", 105)) > asked
-        await client.stop()
-
-    run(main())
+@in_virtual_time
+async def test_a_client_without_a_master_asks_for_the_route(remoting: ScriptedRemoting) -> None:
+    config = PullConsumerConfig(client_id="c", name_servers=("n:1",), group="g")
+    client = ClientInstance(make_env(), config)
+    route = route_of("a", "b", slaves=True)
+    [whole, slave] = route.broker_datas
+    slave = replace(slave, broker_addrs={1: "b:1"})
+    client.routes.update("t", broker_routes(replace(route, broker_datas=[whole, slave])), now_s())
+    client.start()
+    client.use_topic("t")
+    await asyncio.sleep(1)
+    asked = len(remoting.calls_to("n:1", 105))
+    client.look_for_master("a")
+    client.look_for_master("unknown")
+    await asyncio.sleep(1)
+    assert len(remoting.calls_to("n:1", 105)) == asked
+    client.look_for_master("b")
+    await asyncio.sleep(1)
+    assert len(remoting.calls_to("n:1", 105)) > asked
+    await client.stop()
