@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 from staticfire.harness.simulation.disk.disk import DiskOptions, SimDisk
@@ -191,3 +192,21 @@ def wipe(disk: SimDisk, folder: str) -> None:
             disk.unlink(path)
         except IsADirectoryError:
             wipe(disk, path)
+
+
+def on_cluster(
+    **options: Any,
+) -> Callable[[Callable[[Cluster, Client], Coroutine[Any, Any, None]]], Callable[[], None]]:
+    """Makes a test of a story that a new cluster of these options runs."""
+
+    def test_of(
+        story: Callable[[Cluster, Client], Coroutine[Any, Any, None]],
+    ) -> Callable[[], None]:
+        def test() -> None:
+            cluster = Cluster(**options)
+            cluster.run(partial(story, cluster))
+
+        test.__name__, test.__doc__ = story.__name__, story.__doc__
+        return test
+
+    return test_of

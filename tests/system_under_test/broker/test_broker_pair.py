@@ -23,6 +23,7 @@ from tests.system_under_test.broker.simulated_brokers import (
     SLAVE_NOT_AVAILABLE,
     Client,
     Cluster,
+    on_cluster,
     wipe,
 )
 
@@ -47,83 +48,65 @@ def test_slave_is_a_copy_and_both_stop_cleanly(sync_flush: bool) -> None:
     cluster.run(story)
 
 
-def test_empty_master_answers_14_until_its_peer_was_heard() -> None:
-    cluster = Cluster()
-
-    async def story(client: Client) -> None:
-        cluster.start_master()
-        await asyncio.sleep(3)
-        assert await client.send() == NOT_AVAILABLE
-        cluster.start_slave()
-        await client.send_until(OK, within_s=3)
-
-    cluster.run(story)
+@on_cluster()
+async def test_empty_master_answers_14_until_its_peer_was_heard(
+    cluster: Cluster, client: Client
+) -> None:
+    cluster.start_master()
+    await asyncio.sleep(3)
+    assert await client.send() == NOT_AVAILABLE
+    cluster.start_slave()
+    await client.send_until(OK, within_s=3)
 
 
-def test_admin_may_accept_sends_without_the_peer() -> None:
-    cluster = Cluster()
-
-    async def story(client: Client) -> None:
-        cluster.start_master()
-        await asyncio.sleep(1)
-        assert await client.send() == NOT_AVAILABLE
-        answer = await client.ask(MASTER, RequestCode.LIFT_CATCH_UP)
-        assert (answer.code, answer.ext_fields["lifted"]) == (OK, "true")
-        assert await client.send() == SLAVE_NOT_AVAILABLE
-        again = await client.ask(MASTER, RequestCode.LIFT_CATCH_UP)
-        assert again.ext_fields["lifted"] == "false"
-
-    cluster.run(story)
+@on_cluster()
+async def test_admin_may_accept_sends_without_the_peer(cluster: Cluster, client: Client) -> None:
+    cluster.start_master()
+    await asyncio.sleep(1)
+    assert await client.send() == NOT_AVAILABLE
+    answer = await client.ask(MASTER, RequestCode.LIFT_CATCH_UP)
+    assert (answer.code, answer.ext_fields["lifted"]) == (OK, "true")
+    assert await client.send() == SLAVE_NOT_AVAILABLE
+    again = await client.ask(MASTER, RequestCode.LIFT_CATCH_UP)
+    assert again.ext_fields["lifted"] == "false"
 
 
-def test_a_slave_has_no_catch_up_to_lift() -> None:
-    cluster = Cluster()
-
-    async def story(client: Client) -> None:
-        cluster.start_slave()
-        await asyncio.sleep(0.5)
-        assert (
-            await client.ask(SLAVE, RequestCode.LIFT_CATCH_UP)
-        ).code == ResponseCode.SYSTEM_ERROR
-
-    cluster.run(story)
+@on_cluster()
+async def test_a_slave_has_no_catch_up_to_lift(cluster: Cluster, client: Client) -> None:
+    cluster.start_slave()
+    await asyncio.sleep(0.5)
+    assert (await client.ask(SLAVE, RequestCode.LIFT_CATCH_UP)).code == ResponseCode.SYSTEM_ERROR
 
 
-def test_dead_slave_is_told_at_once_and_comes_back() -> None:
-    cluster = Cluster()
-
-    async def story(client: Client) -> None:
-        cluster.start_master()
-        slave = cluster.start_slave()
-        await client.send_until(OK, within_s=5)
-        slave.kill()
-        await client.send_until(SLAVE_NOT_AVAILABLE, within_s=0.5)
-        assert await client.send("alone") == SLAVE_NOT_AVAILABLE
-        cluster.start_slave()
-        await client.send_until(OK, within_s=2.5)
-        assert cluster.log(cluster.slave) == cluster.log(cluster.master)
-
-    cluster.run(story)
+@on_cluster()
+async def test_dead_slave_is_told_at_once_and_comes_back(cluster: Cluster, client: Client) -> None:
+    cluster.start_master()
+    slave = cluster.start_slave()
+    await client.send_until(OK, within_s=5)
+    slave.kill()
+    await client.send_until(SLAVE_NOT_AVAILABLE, within_s=0.5)
+    assert await client.send("alone") == SLAVE_NOT_AVAILABLE
+    cluster.start_slave()
+    await client.send_until(OK, within_s=2.5)
+    assert cluster.log(cluster.slave) == cluster.log(cluster.master)
 
 
-def test_frozen_slave_costs_the_slave_timeout_and_is_dropped() -> None:
+@on_cluster()
+async def test_frozen_slave_costs_the_slave_timeout_and_is_dropped(
+    cluster: Cluster, client: Client
+) -> None:
     """Until then consumers do not see what only the master has."""
-    cluster = Cluster()
-
-    async def story(client: Client) -> None:
-        cluster.start_master()
-        slave = cluster.start_slave()
-        await client.send_until(OK, within_s=5)
-        slave.pause()
-        assert await client.send("weak", timeout_s=4.0) == FLUSH_SLAVE_TIMEOUT
-        assert "weak" not in await client.keys(MASTER)
-        await asyncio.sleep(26)
-        assert "weak" in await client.keys(MASTER)
-        assert await client.send() == SLAVE_NOT_AVAILABLE
-        slave.resume()
-        await client.send_until(OK, within_s=10)
-
-    cluster.run(story)
+    cluster.start_master()
+    slave = cluster.start_slave()
+    await client.send_until(OK, within_s=5)
+    slave.pause()
+    assert await client.send("weak", timeout_s=4.0) == FLUSH_SLAVE_TIMEOUT
+    assert "weak" not in await client.keys(MASTER)
+    await asyncio.sleep(26)
+    assert "weak" in await client.keys(MASTER)
+    assert await client.send() == SLAVE_NOT_AVAILABLE
+    slave.resume()
+    await client.send_until(OK, within_s=10)
 
 
 def test_tail_that_only_the_slave_kept_is_fetched_before_sends_are_accepted() -> None:
@@ -185,42 +168,38 @@ def test_what_a_dead_master_left_in_the_network_does_not_reach_the_slave() -> No
     assert not any(seen_by_slave)
 
 
-def test_master_with_a_new_disk_gets_everything_back() -> None:
-    cluster = Cluster()
-
-    async def story(client: Client) -> None:
-        master = cluster.start_master()
-        cluster.start_slave()
-        await client.send_until(OK, within_s=5)
-        for number in range(10):
-            assert await client.send(f"k{number}") == OK
-        master.kill()
-        wipe(cluster.master.disk, "/store")
-        cluster.start_master()
-        await client.send_until(OK, within_s=5)
-        keys = await client.keys(MASTER)
-        assert [key for key in keys if key != "k"] == [f"k{number}" for number in range(10)]
-
-    cluster.run(story)
+@on_cluster()
+async def test_master_with_a_new_disk_gets_everything_back(
+    cluster: Cluster, client: Client
+) -> None:
+    master = cluster.start_master()
+    cluster.start_slave()
+    await client.send_until(OK, within_s=5)
+    for number in range(10):
+        assert await client.send(f"k{number}") == OK
+    master.kill()
+    wipe(cluster.master.disk, "/store")
+    cluster.start_master()
+    await client.send_until(OK, within_s=5)
+    keys = await client.keys(MASTER)
+    assert [key for key in keys if key != "k"] == [f"k{number}" for number in range(10)]
 
 
-def test_failed_fsync_ends_the_process_and_promises_nothing() -> None:
-    cluster = Cluster(role=BrokerRole.ASYNC_MASTER)
-
-    async def story(client: Client) -> None:
-        cluster.start_slave()
-        master = cluster.start_master()
-        await client.send_until(OK, within_s=5)
-        cluster.master.disk.fail_fsync(1)
-        assert await client.send() in (FLUSH_DISK_TIMEOUT, -1)
-        status = await master.exit
-        assert status.kind == "raised"
-        assert isinstance(status.error, StoreFailed)
-        assert cluster.master.disk.exists("/store/abort")
-        cluster.start_master()
-        await client.send_until(OK, within_s=5)
-
-    cluster.run(story)
+@on_cluster(role=BrokerRole.ASYNC_MASTER)
+async def test_failed_fsync_ends_the_process_and_promises_nothing(
+    cluster: Cluster, client: Client
+) -> None:
+    cluster.start_slave()
+    master = cluster.start_master()
+    await client.send_until(OK, within_s=5)
+    cluster.master.disk.fail_fsync(1)
+    assert await client.send() in (FLUSH_DISK_TIMEOUT, -1)
+    status = await master.exit
+    assert status.kind == "raised"
+    assert isinstance(status.error, StoreFailed)
+    assert cluster.master.disk.exists("/store/abort")
+    cluster.start_master()
+    await client.send_until(OK, within_s=5)
 
 
 @pytest.mark.parametrize("kind", ["write", "fsync"])
@@ -264,98 +243,78 @@ def test_faithful_a_slave_may_have_what_its_master_has_not_flushed(mode: Mode, s
     cluster.run(story)
 
 
-def test_full_disk_refuses_and_service_returns_by_itself() -> None:
-    cluster = Cluster(role=BrokerRole.ASYNC_MASTER)
-
-    async def story(client: Client) -> None:
-        cluster.start_slave()
-        cluster.start_master()
-        await client.send_until(OK, within_s=5)
-        cluster.master.disk.fill()
-        codes = [await client.send(queue_id=1) for _ in range(3)]  # a new queue needs a new file
-        assert codes == [NOT_AVAILABLE] * 3
-        cluster.master.disk.free()
-        assert await client.send(queue_id=1) == OK
-
-    cluster.run(story)
+@on_cluster(role=BrokerRole.ASYNC_MASTER)
+async def test_full_disk_refuses_and_service_returns_by_itself(
+    cluster: Cluster, client: Client
+) -> None:
+    cluster.start_slave()
+    cluster.start_master()
+    await client.send_until(OK, within_s=5)
+    cluster.master.disk.fill()
+    codes = [await client.send(queue_id=1) for _ in range(3)]  # a new queue needs a new file
+    assert codes == [NOT_AVAILABLE] * 3
+    cluster.master.disk.free()
+    assert await client.send(queue_id=1) == OK
 
 
-def test_long_poll_is_answered_by_the_next_send() -> None:
-    cluster = Cluster()
-
-    async def story(client: Client) -> None:
-        cluster.start_master()
-        cluster.start_slave()
-        await client.send_until(OK, within_s=5)
-        end = len(await client.keys(MASTER))
-        pull = asyncio.ensure_future(
-            client.ask(MASTER, 11, pull_ext("TopicTest", offset=end, sys_flag=6), 30.0)
-        )
-        await asyncio.sleep(1)
-        assert not pull.done()
-        assert await client.send() == OK
-        await asyncio.sleep(0.01)
-        assert pull.done()
-        assert (await pull).code == OK
-
-    cluster.run(story)
+@on_cluster()
+async def test_long_poll_is_answered_by_the_next_send(cluster: Cluster, client: Client) -> None:
+    cluster.start_master()
+    cluster.start_slave()
+    await client.send_until(OK, within_s=5)
+    end = len(await client.keys(MASTER))
+    pull = asyncio.ensure_future(
+        client.ask(MASTER, 11, pull_ext("TopicTest", offset=end, sys_flag=6), 30.0)
+    )
+    await asyncio.sleep(1)
+    assert not pull.done()
+    assert await client.send() == OK
+    await asyncio.sleep(0.01)
+    assert pull.done()
+    assert (await pull).code == OK
 
 
-def test_slave_learns_its_master_and_copies_its_tables() -> None:
-    cluster = Cluster(name_servers=(f"{NAME_SERVER}:9876",))
-
-    async def story(client: Client) -> None:
-        cluster.start_name_server()
-        cluster.start_slave()
-        await asyncio.sleep(0.5)
-        cluster.start_master()
-        await client.send_until(OK, within_s=5)
-        offset = {"consumerGroup": "g", "topic": "TopicTest", "queueId": "0"}
-        await client.ask(MASTER, 15, {**offset, "commitOffset": "1"})
-        await asyncio.sleep(12)
-        answer = await client.ask(SLAVE, 14, offset)
-        assert answer.ext_fields == {"offset": "1"}
-        assert await client.keys(SLAVE) == await client.keys(MASTER)
-
-    cluster.run(story)
+@on_cluster(name_servers=(f"{NAME_SERVER}:9876",))
+async def test_slave_learns_its_master_and_copies_its_tables(
+    cluster: Cluster, client: Client
+) -> None:
+    cluster.start_name_server()
+    cluster.start_slave()
+    await asyncio.sleep(0.5)
+    cluster.start_master()
+    await client.send_until(OK, within_s=5)
+    offset = {"consumerGroup": "g", "topic": "TopicTest", "queueId": "0"}
+    await client.ask(MASTER, 15, {**offset, "commitOffset": "1"})
+    await asyncio.sleep(12)
+    answer = await client.ask(SLAVE, 14, offset)
+    assert answer.ext_fields == {"offset": "1"}
+    assert await client.keys(SLAVE) == await client.keys(MASTER)
 
 
-def test_a_pair_that_starts_together_serves_at_once() -> None:
+@on_cluster(name_servers=(f"{NAME_SERVER}:9876",))
+async def test_a_pair_that_starts_together_serves_at_once(cluster: Cluster, client: Client) -> None:
     """The slave starts first, so that no name server can tell it its master, and nobody has to wait for a timer."""
-    cluster = Cluster(name_servers=(f"{NAME_SERVER}:9876",))
-
-    async def story(client: Client) -> None:
-        cluster.start_slave()
-        await asyncio.sleep(0.1)
-        cluster.start_name_server()
-        cluster.start_master()
-        await client.send_until(OK, within_s=0.6)
-
-    cluster.run(story)
+    cluster.start_slave()
+    await asyncio.sleep(0.1)
+    cluster.start_name_server()
+    cluster.start_master()
+    await client.send_until(OK, within_s=0.6)
 
 
-def test_slave_refuses_sends() -> None:
-    cluster = Cluster()
-
-    async def story(client: Client) -> None:
-        cluster.start_slave()
-        await asyncio.sleep(0.5)
-        answer = await client.ask(SLAVE, 310, send_ext("TopicTest"))
-        assert answer.code == NOT_AVAILABLE
-
-    cluster.run(story)
+@on_cluster()
+async def test_slave_refuses_sends(cluster: Cluster, client: Client) -> None:
+    cluster.start_slave()
+    await asyncio.sleep(0.5)
+    answer = await client.ask(SLAVE, 310, send_ext("TopicTest"))
+    assert answer.code == NOT_AVAILABLE
 
 
-def test_unsupported_request_code() -> None:
-    cluster = Cluster()
-
-    async def story(client: Client) -> None:
-        cluster.start_slave()
-        await asyncio.sleep(0.5)
-        answer = await client.ask(SLAVE, 13)
-        assert answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
-
-    cluster.run(story)
+@on_cluster()
+async def test_unsupported_request_code(cluster: Cluster, client: Client) -> None:
+    cluster.start_slave()
+    await asyncio.sleep(0.5)
+    answer = await client.ask(SLAVE, 13)
+    assert answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
 
 
 @pytest.mark.parametrize(

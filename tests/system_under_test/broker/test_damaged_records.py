@@ -17,6 +17,7 @@ from tests.system_under_test.broker.simulated_brokers import (
     SLAVE,
     Client,
     Cluster,
+    on_cluster,
 )
 
 DAMAGED = 7
@@ -51,104 +52,94 @@ async def filled(cluster: Cluster, client: Client) -> None:
     await asyncio.sleep(1)
 
 
-def test_a_killed_master_keeps_what_follows_a_damaged_record_and_mends_it() -> None:
-    cluster = Cluster()
-
-    async def story(client: Client) -> None:
-        master = cluster.start_master()
-        cluster.start_slave()
-        await filled(cluster, client)
-        rot(cluster.master)
-        master.kill()
-        cluster.start_master()
-        await client.send_until(OK, within_s=5)
-        assert await readable(client, MASTER) == KEYS
-        assert cluster.log(cluster.master) == cluster.log(cluster.slave)
-
-    cluster.run(story)
+@on_cluster()
+async def test_a_killed_master_keeps_what_follows_a_damaged_record_and_mends_it(
+    cluster: Cluster, client: Client
+) -> None:
+    master = cluster.start_master()
+    cluster.start_slave()
+    await filled(cluster, client)
+    rot(cluster.master)
+    master.kill()
+    cluster.start_master()
+    await client.send_until(OK, within_s=5)
+    assert await readable(client, MASTER) == KEYS
+    assert cluster.log(cluster.master) == cluster.log(cluster.slave)
 
 
-def test_without_a_sound_copy_consumers_pass_the_message_over() -> None:
-    cluster = Cluster()
-
-    async def story(client: Client) -> None:
-        master, slave = cluster.start_master(), cluster.start_slave()
-        await filled(cluster, client)
-        for process in (master, slave):
-            process.kill()
-        for host in (cluster.master, cluster.slave):
-            rot(host)
-        cluster.start_slave()
-        cluster.start_master()
-        await client.send_until(OK, within_s=5)
-        await readable(client, MASTER)
-        await asyncio.sleep(ANSWER_AFTER_S + 0.5)  # each has asked the other one, once
-        rest = [key for key in KEYS if key != KEYS[DAMAGED]]
-        assert await readable(client, MASTER) == rest
-
-    cluster.run(story)
+@on_cluster()
+async def test_without_a_sound_copy_consumers_pass_the_message_over(
+    cluster: Cluster, client: Client
+) -> None:
+    master, slave = cluster.start_master(), cluster.start_slave()
+    await filled(cluster, client)
+    for process in (master, slave):
+        process.kill()
+    for host in (cluster.master, cluster.slave):
+        rot(host)
+    cluster.start_slave()
+    cluster.start_master()
+    await client.send_until(OK, within_s=5)
+    await readable(client, MASTER)
+    await asyncio.sleep(ANSWER_AFTER_S + 0.5)  # each has asked the other one, once
+    rest = [key for key in KEYS if key != KEYS[DAMAGED]]
+    assert await readable(client, MASTER) == rest
 
 
-def test_a_new_slave_goes_on_behind_what_its_master_has_damaged() -> None:
-    cluster = Cluster()
-
-    async def story(client: Client) -> None:
-        cluster.start_master()
-        slave = cluster.start_slave()
-        await filled(cluster, client)
-        slave.kill()
-        rot(cluster.master)
-        cluster.slave.disk.wipe()
-        cluster.start_slave()
-        await client.send_until(OK, within_s=8)
-        assert cluster.log(cluster.master) == cluster.log(cluster.slave)
-        rest = [key for key in KEYS if key != KEYS[DAMAGED]]
-        await asyncio.sleep(4)
-        await readable(client, SLAVE)
-        await asyncio.sleep(4)
-        assert await readable(client, SLAVE) == rest
-
-    cluster.run(story)
+@on_cluster()
+async def test_a_new_slave_goes_on_behind_what_its_master_has_damaged(
+    cluster: Cluster, client: Client
+) -> None:
+    cluster.start_master()
+    slave = cluster.start_slave()
+    await filled(cluster, client)
+    slave.kill()
+    rot(cluster.master)
+    cluster.slave.disk.wipe()
+    cluster.start_slave()
+    await client.send_until(OK, within_s=8)
+    assert cluster.log(cluster.master) == cluster.log(cluster.slave)
+    rest = [key for key in KEYS if key != KEYS[DAMAGED]]
+    await asyncio.sleep(4)
+    await readable(client, SLAVE)
+    await asyncio.sleep(4)
+    assert await readable(client, SLAVE) == rest
 
 
-def test_a_master_that_cut_its_log_at_a_damaged_record_fetches_what_its_slave_has() -> None:
+@on_cluster()
+async def test_a_master_that_cut_its_log_at_a_damaged_record_fetches_what_its_slave_has(
+    cluster: Cluster, client: Client
+) -> None:
     """The power cut leaves no queue entry that proves what was durable."""
-    cluster = Cluster()
-
-    async def story(client: Client) -> None:
-        cluster.start_master()
-        cluster.start_slave()
-        await filled(cluster, client)
-        before = cluster.log(cluster.slave)
-        cluster.master.power_cut()
-        rot(cluster.master)
-        cluster.master.power_on()
-        cluster.start_master()
-        await client.send_until(OK, within_s=8)
-        assert await readable(client, MASTER) == KEYS
-        assert cluster.log(cluster.master).startswith(before.rstrip(b"\0"))
-
-    cluster.run(story)
+    cluster.start_master()
+    cluster.start_slave()
+    await filled(cluster, client)
+    before = cluster.log(cluster.slave)
+    cluster.master.power_cut()
+    rot(cluster.master)
+    cluster.master.power_on()
+    cluster.start_master()
+    await client.send_until(OK, within_s=8)
+    assert await readable(client, MASTER) == KEYS
+    assert cluster.log(cluster.master).startswith(before.rstrip(b"\0"))
 
 
-def test_a_replica_that_lost_power_meanwhile_mends_at_the_first_question() -> None:
+@on_cluster()
+async def test_a_replica_that_lost_power_meanwhile_mends_at_the_first_question(
+    cluster: Cluster, client: Client
+) -> None:
     """The connection to its former life is still there, and no answer comes over it."""
-    cluster = Cluster()
-
-    async def story(client: Client) -> None:
-        cluster.start_master()
-        cluster.start_slave()
-        await filled(cluster, client)
-        rot(cluster.master)
-        await readable(client, MASTER)
-        await asyncio.sleep(1)
-        assert await readable(client, MASTER) == KEYS
-        cluster.slave.power_cut()
-        cluster.slave.power_on()
-        cluster.start_slave()
-        await client.send_until(OK, within_s=8)
-        at = rot(cluster.master, KEYS[3])
-        answer = await client.ask(MASTER, RequestCode.VIEW_MESSAGE_BY_ID, {"offset": str(at)})
-        assert answer.code == ResponseCode.SUCCESS
-
-    cluster.run(story)
+    cluster.start_master()
+    cluster.start_slave()
+    await filled(cluster, client)
+    rot(cluster.master)
+    await readable(client, MASTER)
+    await asyncio.sleep(1)
+    assert await readable(client, MASTER) == KEYS
+    cluster.slave.power_cut()
+    cluster.slave.power_on()
+    cluster.start_slave()
+    await client.send_until(OK, within_s=8)
+    at = rot(cluster.master, KEYS[3])
+    answer = await client.ask(MASTER, RequestCode.VIEW_MESSAGE_BY_ID, {"offset": str(at)})
+    assert answer.code == ResponseCode.SUCCESS

@@ -21,6 +21,7 @@ from tests.system_under_test.broker.simulated_brokers import (
     SLAVE_NOT_AVAILABLE,
     Client,
     Cluster,
+    on_cluster,
     slave_address,
     wipe,
 )
@@ -46,82 +47,70 @@ async def lose_master_while_first_slave_lags(cluster: Cluster, client: Client) -
     cluster.world.network.heal()
 
 
-def test_a_lagging_slave_without_a_master_asks_the_other_slave() -> None:
-    cluster = Cluster(slaves=2)
-
-    async def story(client: Client) -> None:
-        await lose_master_while_first_slave_lags(cluster, client)
-        assert "k9" not in await client.keys(SLAVE)
-        await asyncio.sleep(30)  # a master without power is silent for 20 s before it is given up
-        assert (await client.keys(SLAVE))[-10:] == [f"k{number}" for number in range(10)]
-        assert cluster.log(cluster.slaves[0]) == cluster.log(cluster.slaves[1])
-
-    cluster.run(story)
+@on_cluster(slaves=2)
+async def test_a_lagging_slave_without_a_master_asks_the_other_slave(
+    cluster: Cluster, client: Client
+) -> None:
+    await lose_master_while_first_slave_lags(cluster, client)
+    assert "k9" not in await client.keys(SLAVE)
+    await asyncio.sleep(30)  # a master without power is silent for 20 s before it is given up
+    assert (await client.keys(SLAVE))[-10:] == [f"k{number}" for number in range(10)]
+    assert cluster.log(cluster.slaves[0]) == cluster.log(cluster.slaves[1])
 
 
-def test_a_slave_that_starts_without_any_master_asks_the_other_slave() -> None:
-    cluster = Cluster(slaves=2, name_servers=NAME_SERVERS)
-
-    async def story(client: Client) -> None:
-        cluster.start_name_server()
-        cluster.start_master()
-        cluster.start_slave(2)
-        first = cluster.start_slave(1)
-        await client.send_until(OK, within_s=10)
-        await asyncio.sleep(3)
-        first.kill()
-        assert await client.send("late") == OK
-        cluster.master.power_cut()
-        cluster.name_server.power_cut()
-        cluster.start_slave(1)
-        await asyncio.sleep(5)
-        assert "late" in await client.keys(SLAVE)
-
-    cluster.run(story)
+@on_cluster(slaves=2, name_servers=NAME_SERVERS)
+async def test_a_slave_that_starts_without_any_master_asks_the_other_slave(
+    cluster: Cluster, client: Client
+) -> None:
+    cluster.start_name_server()
+    cluster.start_master()
+    cluster.start_slave(2)
+    first = cluster.start_slave(1)
+    await client.send_until(OK, within_s=10)
+    await asyncio.sleep(3)
+    first.kill()
+    assert await client.send("late") == OK
+    cluster.master.power_cut()
+    cluster.name_server.power_cut()
+    cluster.start_slave(1)
+    await asyncio.sleep(5)
+    assert "late" in await client.keys(SLAVE)
 
 
-def test_a_frozen_peer_does_not_keep_a_slave_from_its_master() -> None:
-    cluster = Cluster(slaves=2)
-
-    async def story(client: Client) -> None:
-        master = cluster.start_master()
-        cluster.start_slave(1)
-        second = cluster.start_slave(2)
-        await client.send_until(OK, within_s=10)
-        second.pause()
-        master.kill()
-        await asyncio.sleep(1)
-        cluster.start_master()
-        await client.send_until(OK, within_s=6)
-
-    cluster.run(story)
+@on_cluster(slaves=2)
+async def test_a_frozen_peer_does_not_keep_a_slave_from_its_master(
+    cluster: Cluster, client: Client
+) -> None:
+    master = cluster.start_master()
+    cluster.start_slave(1)
+    second = cluster.start_slave(2)
+    await client.send_until(OK, within_s=10)
+    second.pause()
+    master.kill()
+    await asyncio.sleep(1)
+    cluster.start_master()
+    await client.send_until(OK, within_s=6)
 
 
-def test_a_peer_that_asks_does_not_break_the_link_to_a_living_master() -> None:
-    cluster = Cluster(slaves=2)
-
-    async def story(client: Client) -> None:
-        await start_all(cluster, client)
-        cluster.world.network.drop("master", "slave")
-        cluster.world.network.drop("slave", "master")
-        for _ in range(60):
-            assert await client.send() == OK
-            await asyncio.sleep(0.5)
-
-    cluster.run(story)
+@on_cluster(slaves=2)
+async def test_a_peer_that_asks_does_not_break_the_link_to_a_living_master(
+    cluster: Cluster, client: Client
+) -> None:
+    await start_all(cluster, client)
+    cluster.world.network.drop("master", "slave")
+    cluster.world.network.drop("slave", "master")
+    for _ in range(60):
+        assert await client.send() == OK
+        await asyncio.sleep(0.5)
 
 
-def test_one_of_two_slaves_is_enough() -> None:
-    cluster = Cluster(slaves=2)
-
-    async def story(client: Client) -> None:
-        await start_all(cluster, client)
-        cluster.slaves[0].power_cut()
-        assert [await client.send() for _ in range(10)] == [OK] * 10
-        cluster.slaves[1].power_cut()
-        assert await client.send(timeout_s=5) == FLUSH_SLAVE_TIMEOUT
-
-    cluster.run(story)
+@on_cluster(slaves=2)
+async def test_one_of_two_slaves_is_enough(cluster: Cluster, client: Client) -> None:
+    await start_all(cluster, client)
+    cluster.slaves[0].power_cut()
+    assert [await client.send() for _ in range(10)] == [OK] * 10
+    cluster.slaves[1].power_cut()
+    assert await client.send(timeout_s=5) == FLUSH_SLAVE_TIMEOUT
 
 
 # A new disk
@@ -139,35 +128,31 @@ CHOSEN = {
 }
 
 
-def test_a_master_with_a_new_disk_gets_topics_groups_and_offsets_back() -> None:
-    cluster = Cluster(slaves=2, name_servers=NAME_SERVERS)
+@on_cluster(slaves=2, name_servers=NAME_SERVERS)
+async def test_a_master_with_a_new_disk_gets_topics_groups_and_offsets_back(
+    cluster: Cluster, client: Client
+) -> None:
     offset = {"consumerGroup": "g", "topic": "TopicTest", "queueId": "0"}
-
-    async def story(client: Client) -> None:
-        cluster.start_name_server()
-        await start_all(cluster, client)
-        assert (await client.ask(MASTER, RequestCode.UPDATE_AND_CREATE_TOPIC, CHOSEN)).code == OK
-        await client.ask(
-            MASTER, RequestCode.UPDATE_CONSUMER_OFFSET, {**offset, "commitOffset": "1"}
-        )
-        await client.ask(MASTER, RequestCode.PULL_MESSAGE, pull_ext("TopicTest"))
-        await asyncio.sleep(14)
-        before = await tables_of(client, SLAVE)
-        assert before == await tables_of(client, MASTER)
-        cluster.master.power_cut()
-        cluster.master.power_on()
-        wipe(cluster.master.disk, "/store")
-        cluster.start_master()
-        await client.send_until(OK, within_s=10)
-        tables = await tables_of(client, MASTER)
-        assert tables == before
-        assert "Chosen" in tables[0]
-        assert await offset_of(client, MASTER, offset) == "1"
-        await asyncio.sleep(14)
-        assert await tables_of(client, SLAVE) == tables
-        assert await offset_of(client, SECOND_SLAVE, offset) == "1"
-
-    cluster.run(story)
+    cluster.start_name_server()
+    await start_all(cluster, client)
+    assert (await client.ask(MASTER, RequestCode.UPDATE_AND_CREATE_TOPIC, CHOSEN)).code == OK
+    await client.ask(MASTER, RequestCode.UPDATE_CONSUMER_OFFSET, {**offset, "commitOffset": "1"})
+    await client.ask(MASTER, RequestCode.PULL_MESSAGE, pull_ext("TopicTest"))
+    await asyncio.sleep(14)
+    before = await tables_of(client, SLAVE)
+    assert before == await tables_of(client, MASTER)
+    cluster.master.power_cut()
+    cluster.master.power_on()
+    wipe(cluster.master.disk, "/store")
+    cluster.start_master()
+    await client.send_until(OK, within_s=10)
+    tables = await tables_of(client, MASTER)
+    assert tables == before
+    assert "Chosen" in tables[0]
+    assert await offset_of(client, MASTER, offset) == "1"
+    await asyncio.sleep(14)
+    assert await tables_of(client, SLAVE) == tables
+    assert await offset_of(client, SECOND_SLAVE, offset) == "1"
 
 
 def test_a_master_that_says_it_is_ready_is_registered_even_if_it_has_to_ask_its_slave_first() -> (
@@ -208,172 +193,150 @@ async def offset_of(client: Client, host: str, ext: dict[str, str]) -> str:
     return (await client.ask(host, RequestCode.QUERY_CONSUMER_OFFSET, ext)).ext_fields["offset"]
 
 
-def test_a_slave_forgets_deleted_topics_and_groups_and_keeps_their_offsets() -> None:
+@on_cluster(name_servers=NAME_SERVERS)
+async def test_a_slave_forgets_deleted_topics_and_groups_and_keeps_their_offsets(
+    cluster: Cluster, client: Client
+) -> None:
     """RocketMQ, SlaveSynchronize: tables of topics and groups are replaced, that of offsets only grows."""
-    cluster = Cluster(name_servers=NAME_SERVERS)
     offset = {"consumerGroup": "g", "topic": "Chosen", "queueId": "0"}
+    cluster.start_name_server()
+    await start_all(cluster, client)
+    await client.ask(MASTER, RequestCode.UPDATE_AND_CREATE_TOPIC, CHOSEN)
+    await client.ask(MASTER, RequestCode.PULL_MESSAGE, pull_ext("Chosen", group="g"))
+    committed = {**offset, "commitOffset": "0"}
+    await client.ask(MASTER, RequestCode.UPDATE_CONSUMER_OFFSET, committed)
+    await asyncio.sleep(14)
+    topics, groups = await tables_of(client, SLAVE)
+    assert "Chosen" in topics
+    assert "g" in groups
 
-    async def story(client: Client) -> None:
-        cluster.start_name_server()
-        await start_all(cluster, client)
-        await client.ask(MASTER, RequestCode.UPDATE_AND_CREATE_TOPIC, CHOSEN)
-        await client.ask(MASTER, RequestCode.PULL_MESSAGE, pull_ext("Chosen", group="g"))
-        committed = {**offset, "commitOffset": "0"}
-        await client.ask(MASTER, RequestCode.UPDATE_CONSUMER_OFFSET, committed)
-        await asyncio.sleep(14)
-        topics, groups = await tables_of(client, SLAVE)
-        assert "Chosen" in topics
-        assert "g" in groups
-
-        for code, ext in (
-            (RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "Chosen"}),
-            (RequestCode.DELETE_SUBSCRIPTIONGROUP, {"groupName": "g", "cleanOffset": "true"}),
-        ):
-            assert (await client.ask(MASTER, code, ext)).code == OK
-        await asyncio.sleep(14)
-        tables = await tables_of(client, SLAVE)
-        assert tables == await tables_of(client, MASTER)
-        assert "Chosen" not in tables[0]
-        assert "g" not in tables[1]
-        assert await offset_of(client, SLAVE, offset) == "0"
-
-    cluster.run(story)
+    for code, ext in (
+        (RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "Chosen"}),
+        (RequestCode.DELETE_SUBSCRIPTIONGROUP, {"groupName": "g", "cleanOffset": "true"}),
+    ):
+        assert (await client.ask(MASTER, code, ext)).code == OK
+    await asyncio.sleep(14)
+    tables = await tables_of(client, SLAVE)
+    assert tables == await tables_of(client, MASTER)
+    assert "Chosen" not in tables[0]
+    assert "g" not in tables[1]
+    assert await offset_of(client, SLAVE, offset) == "0"
 
 
-def test_a_slave_hides_what_a_topic_held_that_was_deleted_and_made_again() -> None:
-    cluster = Cluster(name_servers=NAME_SERVERS)
+@on_cluster(name_servers=NAME_SERVERS)
+async def test_a_slave_hides_what_a_topic_held_that_was_deleted_and_made_again(
+    cluster: Cluster, client: Client
+) -> None:
     queue = {"topic": "Chosen", "queueId": "0"}
-
-    async def story(client: Client) -> None:
-        cluster.start_name_server()
-        await start_all(cluster, client)
-        await client.ask(MASTER, RequestCode.UPDATE_AND_CREATE_TOPIC, CHOSEN)
-        former = send_ext("Chosen", queue_id=0)
-        for _ in range(3):
-            assert (await client.ask(MASTER, RequestCode.SEND_MESSAGE_V2, former)).code == OK
-        await asyncio.sleep(12)
-        await client.ask(MASTER, RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "Chosen"})
-        await client.ask(MASTER, RequestCode.UPDATE_AND_CREATE_TOPIC, CHOSEN)
-        await client.ask(MASTER, RequestCode.SEND_MESSAGE_V2, send_ext("Chosen", queue_id=0))
-        await asyncio.sleep(14)
-        for host in (MASTER, SLAVE):
-            answer = await client.ask(host, RequestCode.GET_MIN_OFFSET, queue)
-            assert answer.ext_fields == {"offset": "3"}
-
-    cluster.run(story)
+    cluster.start_name_server()
+    await start_all(cluster, client)
+    await client.ask(MASTER, RequestCode.UPDATE_AND_CREATE_TOPIC, CHOSEN)
+    former = send_ext("Chosen", queue_id=0)
+    for _ in range(3):
+        assert (await client.ask(MASTER, RequestCode.SEND_MESSAGE_V2, former)).code == OK
+    await asyncio.sleep(12)
+    await client.ask(MASTER, RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "Chosen"})
+    await client.ask(MASTER, RequestCode.UPDATE_AND_CREATE_TOPIC, CHOSEN)
+    await client.ask(MASTER, RequestCode.SEND_MESSAGE_V2, send_ext("Chosen", queue_id=0))
+    await asyncio.sleep(14)
+    for host in (MASTER, SLAVE):
+        answer = await client.ask(host, RequestCode.GET_MIN_OFFSET, queue)
+        assert answer.ext_fields == {"offset": "3"}
 
 
-def test_a_topic_younger_than_the_slaves_copies_is_found_in_the_log() -> None:
-    cluster = Cluster(slaves=2)
-
-    async def story(client: Client) -> None:
-        await start_all(cluster, client)
-        assert await client.send("only in the log", queue_id=2) == OK
-        cluster.master.power_cut()
-        cluster.master.power_on()
-        wipe(cluster.master.disk, "/store")
-        cluster.start_master()
-        await asyncio.sleep(2)
-        await client.send()  # on a connection of before the power cut: nobody answers
-        assert await client.keys(MASTER, queue_id=2) == ["only in the log"]
-
-    cluster.run(story)
+@on_cluster(slaves=2)
+async def test_a_topic_younger_than_the_slaves_copies_is_found_in_the_log(
+    cluster: Cluster, client: Client
+) -> None:
+    await start_all(cluster, client)
+    assert await client.send("only in the log", queue_id=2) == OK
+    cluster.master.power_cut()
+    cluster.master.power_on()
+    wipe(cluster.master.disk, "/store")
+    cluster.start_master()
+    await asyncio.sleep(2)
+    await client.send()  # on a connection of before the power cut: nobody answers
+    assert await client.keys(MASTER, queue_id=2) == ["only in the log"]
 
 
-def test_until_then_it_serves_nothing_that_it_does_not_know() -> None:
-    cluster = Cluster(slaves=2)
+@on_cluster(slaves=2)
+async def test_until_then_it_serves_nothing_that_it_does_not_know(
+    cluster: Cluster, client: Client
+) -> None:
     offset = {"consumerGroup": "g", "topic": "TopicTest", "queueId": "0"}
-
-    async def story(client: Client) -> None:
-        cluster.start_master()
-        cluster.start_slave(1)
-        await asyncio.sleep(3)
-        for code, ext in (
-            (RequestCode.PULL_MESSAGE, pull_ext("TopicTest")),
-            (RequestCode.QUERY_CONSUMER_OFFSET, offset),
-            (RequestCode.GET_ALL_TOPIC_CONFIG, {}),
-        ):
-            assert (await client.ask(MASTER, code, ext)).code == NOT_AVAILABLE
-        cluster.start_slave(2)
-        await client.send_until(OK, within_s=10)
-
-    cluster.run(story)
+    cluster.start_master()
+    cluster.start_slave(1)
+    await asyncio.sleep(3)
+    for code, ext in (
+        (RequestCode.PULL_MESSAGE, pull_ext("TopicTest")),
+        (RequestCode.QUERY_CONSUMER_OFFSET, offset),
+        (RequestCode.GET_ALL_TOPIC_CONFIG, {}),
+    ):
+        assert (await client.ask(MASTER, code, ext)).code == NOT_AVAILABLE
+    cluster.start_slave(2)
+    await client.send_until(OK, within_s=10)
 
 
-def test_a_catch_up_that_was_interrupted_goes_on_at_the_next_start() -> None:
+@on_cluster(slaves=2)
+async def test_a_catch_up_that_was_interrupted_goes_on_at_the_next_start(
+    cluster: Cluster, client: Client
+) -> None:
     """With sync flush, too: half a log must not be taken for a whole one."""
-    cluster = Cluster(slaves=2)
-
-    async def story(client: Client) -> None:
-        await start_all(cluster, client)
-        for number in range(10):
-            assert await client.send(f"k{number}") == OK
-        cluster.slaves[1].power_cut()
-        cluster.master.power_cut()
-        cluster.master.power_on()
-        wipe(cluster.master.disk, "/store")
-        master = cluster.start_master()
-        await asyncio.sleep(5)  # one slave was heard, the other one was not
-        assert b"k9" in cluster.log(cluster.master)
-        master.kill()
-        cluster.start_master()
-        await asyncio.sleep(5)
-        await client.send()  # on a connection of before the power cut
-        assert [await client.send() for _ in range(3)] == [NOT_AVAILABLE] * 3
-        cluster.slaves[1].power_on()
-        cluster.start_slave(2)
-        await client.send_until(OK, within_s=10)
-
-    cluster.run(story)
+    await start_all(cluster, client)
+    for number in range(10):
+        assert await client.send(f"k{number}") == OK
+    cluster.slaves[1].power_cut()
+    cluster.master.power_cut()
+    cluster.master.power_on()
+    wipe(cluster.master.disk, "/store")
+    master = cluster.start_master()
+    await asyncio.sleep(5)  # one slave was heard, the other one was not
+    assert b"k9" in cluster.log(cluster.master)
+    master.kill()
+    cluster.start_master()
+    await asyncio.sleep(5)
+    await client.send()  # on a connection of before the power cut
+    assert [await client.send() for _ in range(3)] == [NOT_AVAILABLE] * 3
+    cluster.slaves[1].power_on()
+    cluster.start_slave(2)
+    await client.send_until(OK, within_s=10)
 
 
 # Send statuses
 
 
-def test_code_10_when_the_disk_is_too_slow() -> None:
-    cluster = Cluster(sync_flush_timeout_s=0.5)
-
-    async def story(client: Client) -> None:
-        await start_all(cluster, client)
-        cluster.master.disk.slow(2000.0)
-        assert await client.send("slow", timeout_s=5) == FLUSH_DISK_TIMEOUT
-        cluster.master.disk.heal()
-        await client.send_until(OK, within_s=10)
-        assert "slow" in await client.keys(MASTER)
-
-    cluster.run(story)
+@on_cluster(sync_flush_timeout_s=0.5)
+async def test_code_10_when_the_disk_is_too_slow(cluster: Cluster, client: Client) -> None:
+    await start_all(cluster, client)
+    cluster.master.disk.slow(2000.0)
+    assert await client.send("slow", timeout_s=5) == FLUSH_DISK_TIMEOUT
+    cluster.master.disk.heal()
+    await client.send_until(OK, within_s=10)
+    assert "slow" in await client.keys(MASTER)
 
 
-def test_code_11_while_the_slave_is_too_far_behind() -> None:
-    cluster = Cluster(ha_fall_behind_max=4096)
-
-    async def story(client: Client) -> None:
-        await start_all(cluster, client)
-        cluster.world.network.drop("slave", "master")
-        codes = [await client.send(f"k{number}", timeout_s=4) for number in range(20)]
-        behind = codes.index(SLAVE_NOT_AVAILABLE)
-        assert 0 < behind < len(codes) - 1
-        assert set(codes[:behind]) == {FLUSH_SLAVE_TIMEOUT}
-        assert set(codes[behind:]) == {SLAVE_NOT_AVAILABLE}
-        cluster.world.network.heal()
-        await client.send_until(OK, within_s=30)
-
-    cluster.run(story)
+@on_cluster(ha_fall_behind_max=4096)
+async def test_code_11_while_the_slave_is_too_far_behind(cluster: Cluster, client: Client) -> None:
+    await start_all(cluster, client)
+    cluster.world.network.drop("slave", "master")
+    codes = [await client.send(f"k{number}", timeout_s=4) for number in range(20)]
+    behind = codes.index(SLAVE_NOT_AVAILABLE)
+    assert 0 < behind < len(codes) - 1
+    assert set(codes[:behind]) == {FLUSH_SLAVE_TIMEOUT}
+    assert set(codes[behind:]) == {SLAVE_NOT_AVAILABLE}
+    cluster.world.network.heal()
+    await client.send_until(OK, within_s=30)
 
 
-def test_code_12_when_no_slave_acknowledges_in_time() -> None:
-    cluster = Cluster(slaves=2, slave_timeout_s=1.0)
-
-    async def story(client: Client) -> None:
-        await start_all(cluster, client)
-        for slave in cluster.slaves:
-            slave.disk.slow(5000.0)
-        assert await client.send("late", timeout_s=5) == FLUSH_SLAVE_TIMEOUT
-        for slave in cluster.slaves:
-            slave.disk.heal()
-        await client.send_until(OK, within_s=30)
-
-    cluster.run(story)
+@on_cluster(slaves=2, slave_timeout_s=1.0)
+async def test_code_12_when_no_slave_acknowledges_in_time(cluster: Cluster, client: Client) -> None:
+    await start_all(cluster, client)
+    for slave in cluster.slaves:
+        slave.disk.slow(5000.0)
+    assert await client.send("late", timeout_s=5) == FLUSH_SLAVE_TIMEOUT
+    for slave in cluster.slaves:
+        slave.disk.heal()
+    await client.send_until(OK, within_s=30)
 
 
 # 4.9.8
