@@ -10,7 +10,7 @@ A column that holds one value takes no memory (`constant`): columns are never wr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from typing import Any, Literal, NamedTuple, Self, TypeVar
@@ -227,43 +227,3 @@ class Columns:
     commits: Commits  # of a chunk: those to its offsets
     chunk: Chunk | None = None  # None: whole queues
     cache: dict[str, object] = field(default_factory=dict, compare=False, repr=False)
-
-    def partitions(self, key: PartitionKey, chunks: int) -> Iterator[Columns]:
-        """Cut into `chunks`, each holding whole partitions (partition id modulo chunks).
-
-        Commits belong to queues; by message they are in every chunk.
-        """
-        pick = _PARTITION_IDS[key]
-        sends, deliveries = pick(self.names, self.sends), pick(self.names, self.deliveries)
-        commits = None if key == "message" else pick(self.names, self.commits)
-        for chunk in range(chunks):
-            yield Columns(
-                names=self.names,
-                sends=self.sends.where(sends % chunks == chunk),
-                deliveries=self.deliveries.where(deliveries % chunks == chunk),
-                commits=self.commits
-                if commits is None
-                else self.commits.where(commits % chunks == chunk),
-            )
-
-
-def _message_ids(_names: Names, rows: MessageEvents | Commits) -> Ints:
-    assert isinstance(rows, MessageEvents)  # partitions() asks for no other
-    return rows.message
-
-
-def _log_ids(_names: Names, rows: MessageEvents | Commits) -> Ints:
-    return rows.log
-
-
-def _stream_ids(names: Names, rows: MessageEvents | Commits) -> Ints:
-    if not names.logs:
-        return np.full(len(rows), UNKNOWN, np.int64)
-    return np.where(rows.log == UNKNOWN, UNKNOWN, names.stream_of_log[rows.log])
-
-
-_PARTITION_IDS: dict[PartitionKey, Callable[[Names, MessageEvents | Commits], Ints]] = {
-    "message": _message_ids,
-    "log": _log_ids,
-    "stream": _stream_ids,
-}

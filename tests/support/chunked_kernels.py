@@ -2,22 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
 from random import Random
 from typing import Any
 
+import numpy as np
+
 from staticfire.checkers.engine.kernel import Context, Kernel
 from staticfire.checkers.guarantees.verdict import Tally, Verdict
-from staticfire.checkers.model.columns import Chunk, Columns
+from staticfire.checkers.model.columns import (
+    UNKNOWN,
+    Chunk,
+    Columns,
+    Commits,
+    Ints,
+    MessageEvents,
+    PartitionKey,
+)
 
 END = 1 << 40
 
 
+def partitions(columns: Columns, key: PartitionKey, chunks: int) -> Iterator[Columns]:
+    """Cut into chunks of whole partitions, by id modulo `chunks`. By message all commits are in every chunk."""
+
+    def ids(rows: MessageEvents | Commits) -> Ints:
+        if key == "message":
+            assert isinstance(rows, MessageEvents)
+            return rows.message
+        if key == "log" or not columns.names.logs:
+            return rows.log
+        return np.where(rows.log == UNKNOWN, UNKNOWN, columns.names.stream_of_log[rows.log])
+
+    sends, deliveries, commits = columns.sends, columns.deliveries, columns.commits
+    for chunk in range(chunks):
+        yield Columns(
+            names=columns.names,
+            sends=sends.where(ids(sends) % chunks == chunk),
+            deliveries=deliveries.where(ids(deliveries) % chunks == chunk),
+            commits=commits if key == "message" else commits.where(ids(commits) % chunks == chunk),
+        )
+
+
 def check_chunks(kernel: Kernel, columns: Columns, context: Context, chunks: int) -> Verdict:
     """Give the verdict of `kernel.check`, computed in chunks of whole partitions."""
-    parts = columns.partitions(kernel.partition_by, chunks)
+    parts = partitions(columns, kernel.partition_by, chunks)
     tallies = (kernel.partial(part, context) for part in parts)
     return kernel.finish(reduce(Tally.merge, tallies, Tally()), context)
 

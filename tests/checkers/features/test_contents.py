@@ -21,6 +21,7 @@ from staticfire.checkers.model.history import Op
 from staticfire.checkers.model.message_contents import CONTENTS, VALUE_MAX, digest_of_properties
 from staticfire.checkers.verdicts.compose import check_run
 from tests.support import reference_contents
+from tests.support.chunked_kernels import partitions
 from tests.support.history_builder import HistoryBuilder
 from tests.support.history_language import facts
 
@@ -282,7 +283,7 @@ def test_queues_one_by_one_give_the_same(seed: int) -> None:
     ops = random_history(Random(seed))
     columns, timeline = build_columns(ops)
     context = Context(facts=facts(), timeline=timeline, promises=LossPromises(facts()))
-    parts = [lambda part=part: part for part in columns.partitions("log", 3)]
+    parts = [lambda part=part: part for part in partitions(columns, "log", 3)]
     chunks, _ = judge_partitions(parts, columns.names, context, [CONTENTS_KEPT])
 
     whole = CONTENTS_KEPT.check(columns, context)
