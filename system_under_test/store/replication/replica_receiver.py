@@ -19,6 +19,7 @@ from staticfire.system_under_test.store.replication.replication import (
 
 RECORD_START = struct.Struct(">ii")  # size and magic of a stored record
 OVERLAP_SIZE = 16 << 10  # at least this many of the last bytes are compared
+_NEVER = 1 << 63  # an offset that no log reaches
 
 
 class Reconnect(Exception):
@@ -193,7 +194,9 @@ class ReplicaReceiver(LogReceiver):
 
     def _cut_tail(self, difference: int) -> None:
         """Our log differs from the master's from `difference` on, which lies within our log."""
-        if difference < self._proven_at:
+        is_proven = difference >= self._proven_at
+        self._proven_at = _NEVER  # what arrived behind the difference is not here: acknowledge nothing
+        if not is_proven:
             raise self._further_back(None)
         self._log.truncate(self._log.record_start_before(difference))
         self._settle_overlap()
