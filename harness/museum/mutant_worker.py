@@ -14,6 +14,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from itertools import count
 from types import FrameType
 from typing import Any
 
@@ -22,6 +23,9 @@ import orjson
 from staticfire.harness.raised_text import raised_text
 
 STEP_CPU_S_MAX = 60.0  # CPU time of one hunt or case; clean ones take less than 4 s
+# After it the running code is sampled: a spinning node is a part of the time in the scheduler, whose code names no node.
+SAMPLES = 20
+SAMPLE_CPU_S = 0.25
 WALL_S_MAX = 3600  # of the whole process
 MEMORY_MAX = 6 << 30  # bytes of address space
 SHORT_S = 12.0  # of load in a hunt
@@ -119,16 +123,28 @@ def spin_of(node: str, frame: FrameType | None) -> str:
 
 
 def _allow_step() -> None:
-    signal.setitimer(signal.ITIMER_PROF, STEP_CPU_S_MAX)
+    samples = count(1)
+
+    def sample(_number: int, frame: FrameType | None) -> None:
+        found = spin_of(running_node(), frame)
+        if found or next(samples) >= SAMPLES:
+            _end_of_step(found)
+
+    signal.signal(signal.SIGPROF, sample)
+    signal.setitimer(signal.ITIMER_PROF, STEP_CPU_S_MAX, SAMPLE_CPU_S)
 
 
-def _end_of_step(_number: int, frame: FrameType | None) -> None:
-    """End the process with a row: the step has used its CPU time up."""
+def running_node() -> str:
+    """Return the name of the simulated process whose code runs; empty: none."""
     from staticfire.harness.simulation.scheduling.run_queue import OWNER
 
     queue = OWNER.get(None)
-    node = queue.process.name if queue is not None and queue.process is not None else ""
-    row = {"stage": "process", "found": spin_of(node, frame), "digests": []}
+    return queue.process.name if queue is not None and queue.process is not None else ""
+
+
+def _end_of_step(found: str) -> None:
+    """End the process with a row: the step has used its CPU time up."""
+    row = {"stage": "process", "found": found, "digests": []}
     _say({**row, "failed": f"a step took more than {STEP_CPU_S_MAX:g} CPU s"})
     os._exit(0)
 
@@ -143,7 +159,6 @@ def main() -> None:
     """Carry out the job of the standard input."""
     job = orjson.loads(sys.stdin.buffer.read())
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_MAX, MEMORY_MAX))
-    signal.signal(signal.SIGPROF, _end_of_step)
     signal.alarm(WALL_S_MAX)
     try:
         for row in stages(job):
