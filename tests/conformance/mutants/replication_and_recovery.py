@@ -6,9 +6,11 @@ import pytest
 
 from staticfire.harness.conformance.raw_stream import HaStream
 from staticfire.system_under_test.broker.metadata.topics import Topics
+from staticfire.system_under_test.broker.replication.catch_up import CatchUpMark
 from staticfire.system_under_test.broker.replication.ha_connections import HaSenderConnection
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.store.replication.replica_receiver import ReplicaReceiver
 from tests.conformance.mutants.mutant import answers, requests, system
 from tests.conformance.mutants.send import weaker_acknowledgements
 
@@ -41,6 +43,16 @@ def slaves_do_not_matter(_: RemotingCommand, answer: Answer) -> Answer:
 def sends_wait_for_slaves_as_long_as_ever(request: RemotingCommand) -> RemotingCommand:
     request.body = b"slaveTimeout=3000\n"
     return request
+
+
+@system("RMQ-HA-12")
+def slaves_keep_what_differs(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ReplicaReceiver, "_cut_tail", lambda self, difference: None)
+
+
+@system("RMQ-HA-13")
+def masters_forget_that_they_fetch(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(CatchUpMark, "load", lambda self: None)
 
 
 @answers("RMQ-HA-06", RequestCode.PULL_MESSAGE)
