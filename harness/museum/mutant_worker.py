@@ -23,7 +23,7 @@ import orjson
 from staticfire.harness.raised_text import raised_text
 
 STEP_CPU_S_MAX = 60.0  # CPU time of one hunt or case; clean ones take less than 4 s
-# After it the running code is sampled: a spinning node is a part of the time in the scheduler, whose code names no node.
+# After it the running code is sampled: part of the time of a node that spins is the scheduler's, which names no node.
 SAMPLES = 20
 SAMPLE_CPU_S = 0.25
 WALL_S_MAX = 3600  # of the whole process
