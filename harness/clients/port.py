@@ -69,7 +69,8 @@ class ClientPort:
     def __init__(self, emit: Emit) -> None:
         self._emit = emit
         self._requests: asyncio.Queue[tuple[Request, asyncio.Future[Outcome]]] = asyncio.Queue()
-        self._unanswered: dict[asyncio.Future[Outcome], None] = {}
+        # When each was sent, by the clock of the harness's loop, in seconds; the oldest is first.
+        self._unanswered: dict[asyncio.Future[Outcome], float] = {}
         self._abandoned = ""
 
     # the harness's side
@@ -79,7 +80,7 @@ class ClientPort:
         if self._abandoned:
             return Outcome("info", {}, self._abandoned)
         future = self._hand_over(request)
-        self._unanswered[future] = None
+        self._unanswered[future] = asyncio.get_running_loop().time()
         try:
             return await future
         finally:
@@ -91,6 +92,10 @@ class ClientPort:
         for future in list(self._unanswered):
             if not future.done():
                 future.set_result(Outcome("info", {}, reason))
+
+    def unanswered_since_s(self) -> float | None:
+        """Return when the oldest request without an outcome was sent, by the loop's clock; None if there is none."""
+        return next(iter(self._unanswered.values()), None)
 
     def _hand_over(self, request: Request) -> asyncio.Future[Outcome]:
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()

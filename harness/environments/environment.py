@@ -20,6 +20,7 @@ from staticfire.harness.results.run_result import NodeRecord
 FIRST_CONSUMER_PROCESS = (
     100_000  # the process number under which the first client emits ops of its own
 )
+ANSWER_S = 300.0  # for a client to answer a request: longer than any fault keeps it from it
 RESTART_DELAY_S = 2.0  # before a node that ended by itself is started again, as a supervisor would
 
 
@@ -72,6 +73,10 @@ class Environment(Protocol):
 
     async def start(self, node: str) -> None:
         """Start the node unless it runs, has no power or is lost."""
+        ...
+
+    def end_silent_clients(self) -> None:
+        """End each client that has not answered a request for `ANSWER_S`, if requests have no time limit here."""
         ...
 
     async def end_client(self, node: str) -> None:

@@ -103,6 +103,7 @@ class Run:
     async def _tick(self, phase: str) -> None:
         while True:
             self._progress(self._status(phase))
+            self._environment.end_silent_clients()
             await asyncio.sleep(self._tick_s)
 
     def _status(self, phase: str) -> RunStatus:

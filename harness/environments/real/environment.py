@@ -21,7 +21,11 @@ from staticfire.harness.clients.client_clock import ClientClock
 from staticfire.harness.clients.names import ADMIN, PROBE
 from staticfire.harness.clients.port import Outcome, Request
 from staticfire.harness.clients.process_port import ClientBroken, ProcessPort
-from staticfire.harness.environments.environment import FIRST_CONSUMER_PROCESS, RESTART_DELAY_S
+from staticfire.harness.environments.environment import (
+    ANSWER_S,
+    FIRST_CONSUMER_PROCESS,
+    RESTART_DELAY_S,
+)
 from staticfire.harness.environments.real.boots import Boots
 from staticfire.harness.environments.real.bounded_log import BoundedLog
 from staticfire.harness.environments.real.machine_provider import MachineProvider
@@ -42,7 +46,6 @@ STOP_TIMEOUT_S = 30.0  # for a node that was asked to end; a broker flushes what
 CLOSED_TIMEOUT_S = 1.0  # for a client to end that has closed its output
 READY_POLL_S = 0.02
 READY_S = 300.0  # for a client that was ended to run again: longer than any fault keeps it down
-ANSWER_S = 300.0  # for a client to answer a request: longer than any fault keeps it from it
 
 
 class NodeWouldNotStop(Exception):
@@ -367,6 +370,9 @@ class RealEnvironment:
         port = self.nodes[node].port
         assert port is not None
         return await port.request(request)
+
+    def end_silent_clients(self) -> None:
+        """Nothing: each request has a time limit (`ProcessPort`)."""
 
     async def end_client(self, node: str) -> None:
         """Kill the process of a client, if it runs; it stays down."""

@@ -15,7 +15,11 @@ from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.clients.consumer import ListenerControl
 from staticfire.harness.clients.names import ADMIN, PROBE
 from staticfire.harness.clients.port import ClientPort, Outcome, Request
-from staticfire.harness.environments.environment import FIRST_CONSUMER_PROCESS, RESTART_DELAY_S
+from staticfire.harness.environments.environment import (
+    ANSWER_S,
+    FIRST_CONSUMER_PROCESS,
+    RESTART_DELAY_S,
+)
 from staticfire.harness.environments.resources import Resources, surplus
 from staticfire.harness.log_line import LogLine
 from staticfire.harness.recording.anchors import DiskWatcher
@@ -173,7 +177,9 @@ class SimulationEnvironment:
         status = process.exit.result()
         if status.kind != "raised":
             return
-        error = f"{type(status.error).__name__}: {status.error}"
+        self._ended_by_itself(node, f"{type(status.error).__name__}: {status.error}")
+
+    def _ended_by_itself(self, node: SimulatedNode, error: str) -> None:
         value = {"targets": [node.name], "phase": "exited"}
         self.recorder.record(NEMESIS, "info", "node_exit", value, error, node.name)
         asyncio.get_running_loop().call_later(RESTART_DELAY_S, self._start_again, node)
@@ -192,6 +198,18 @@ class SimulationEnvironment:
         port = self.nodes[node].port
         assert port is not None
         return await port.request(request)
+
+    def end_silent_clients(self) -> None:
+        now_s = asyncio.get_running_loop().time()
+        for node in self.nodes.values():
+            since_s = None if node.port is None else node.port.unanswered_since_s()
+            if since_s is None or node.name == ADMIN or now_s - since_s <= ANSWER_S:
+                continue
+            if (process := node.running) is not None:
+                process.kill()
+                self._ended_by_itself(
+                    node, f"killed: it had not answered a request for {ANSWER_S:g} s"
+                )
 
     async def end_client(self, node: str) -> None:
         """Kill the process of a client, if it runs; it stays down."""

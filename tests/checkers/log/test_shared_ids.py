@@ -18,6 +18,7 @@ from staticfire.checkers.model.building.column_builder import build_columns
 from staticfire.checkers.model.columns import Columns
 from staticfire.checkers.model.history import Op
 from tests.support import reference_contents
+from tests.support.chunked_kernels import partitions
 from tests.support.history_builder import HistoryBuilder
 from tests.support.history_language import facts
 
@@ -92,7 +93,7 @@ def test_a_large_history_is_sampled_the_same_whole_and_by_queue(
         sends.send(f"p0-{number}", random.randrange(400), queue=random.randrange(3))
     columns, context = read(sends.ops)
     whole = check_shared_ids(columns, context)
-    queues = [part for part in columns.partitions("log", 3) if len(part.sends)]
+    queues = [part for part in partitions(columns, "log", 3) if len(part.sends)]
     gathered = _together(columns, [estimating_rows(part, context) for part in queues])
     compared = _together(columns, [compared_rows(part, context, gathered) for part in queues])
     assert 0 < len(compared.sends) < 40
