@@ -59,8 +59,8 @@ VALUES = st.one_of(
 def _fields() -> list[str]:
     """Every name that any header of the protocol has."""
     modules = (headers, headers_admin)
-    known = [getattr(module, name) for module in modules for name in module.__all__]
-    named = [one for one in known if is_dataclass(one)]
+    known = [one for module in modules for one in vars(module).values()]
+    named = [one for one in known if isinstance(one, type) and is_dataclass(one)]
     accounts = {"accessKey", "secretKey", "admin", "topicPerms", "groupPerms", "globalWhiteAddrs"}
     wire = {wire_name(field) for one in named for field in fields(one)}
     return sorted(wire | accounts | set("abcdefghijklmn"))
