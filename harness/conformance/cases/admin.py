@@ -179,8 +179,8 @@ async def queries(bench: Bench) -> None:
     await bench.store(broker, topic, b"another", properties={"KEYS": bench.fresh_name("k")})
     stored = await bench.store(broker, topic, b"wanted", properties=properties)
     for key in keys:
-        require_equal(f"what key {key} finds", await _found(broker, topic, key), [b"wanted"])
-    by_unique = await _found(broker, topic, unique, is_unique=True)
+        require_equal(f"what key {key} finds", await found_by_key(broker, topic, key), [b"wanted"])
+    by_unique = await found_by_key(broker, topic, unique, is_unique=True)
     require_equal("what the unique key finds", by_unique, [b"wanted"])
     await _end_of_index(broker, topic, keys[0])
     nothing = await broker.ask(RequestCode.QUERY_MESSAGE, {**QUERY, "topic": topic, "key": "none"})
@@ -223,7 +223,9 @@ async def _end_of_index(broker: Wire, topic: str, key: str) -> None:
     require_equal("the time of the last index entry", time_ms, last.store_timestamp_ms)
 
 
-async def _found(broker: Wire, topic: str, key: str, *, is_unique: bool = False) -> list[bytes]:
+async def found_by_key(
+    broker: Wire, topic: str, key: str, *, is_unique: bool = False
+) -> list[bytes]:
     """Return the bodies that a key finds; the index may lag behind the log for a moment."""
     fields = {**QUERY, "topic": topic, "key": key, "_UNIQUE_KEY_QUERY": is_unique}
     for _ in range(40):

@@ -8,6 +8,7 @@ import json
 from staticfire.harness.conformance.answers import number
 from staticfire.harness.conformance.bench import Bench
 from staticfire.harness.conformance.case import case, require, require_equal
+from staticfire.harness.conformance.cases.admin import found_by_key
 from staticfire.harness.conformance.consumers import register_consumer
 from staticfire.harness.conformance.wire import Wire
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
@@ -150,6 +151,8 @@ async def reading_dead_letters(bench: Bench) -> None:
         consumer.wire, consumer.dead_letters, group=bench.fresh_name("g"), least=1
     )
     require_equal("what another group reads", [m.body for m in pulled.messages], [b"hard to take"])
+    found = await found_by_key(consumer.wire, consumer.dead_letters, "key")
+    require_equal("what the key finds", found, [b"hard to take"])
 
 
 @case("RMQ-RTY-05")

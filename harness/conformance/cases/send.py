@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import struct
 import zlib
+from ipaddress import ip_address
 
 from staticfire.harness.conformance.answers import number
 from staticfire.harness.conformance.bench import Bench
@@ -100,6 +101,12 @@ def batch_record(body: bytes, properties: dict[str, str]) -> bytes:
     )
 
 
+def _host_in_hex(host: tuple[str, int]) -> str:
+    """Return a host and its port as the first half of a message id has them."""
+    address, port = host
+    return (ip_address(address).packed + port.to_bytes(4, "big")).hex().upper()
+
+
 @case("RMQ-SND-05")
 async def batches(bench: Bench) -> None:
     topic, broker = await bench.topic(), await bench.broker()
@@ -119,6 +126,9 @@ async def batches(bench: Bench) -> None:
     offsets = [f"{m.physical_offset:016X}" for m in pulled.messages[1:]]
     require_equal("the places in the ids", [one[-16:] for one in ids], offsets)
     require_equal("the offsets", [m.queue_offset for m in pulled.messages], [0, 1, 2, 3])
+    alone, *together = [m.store_host for m in pulled.messages]
+    require_equal("the store hosts", together, [alone] * 3)
+    require_equal("the hosts in the ids", [one[:-16] for one in ids], [_host_in_hex(alone)] * 3)
     large = batch_record(b"small", {}) + batch_record(bytes(BODY_MAX), {})
     refused = await broker.ask(RequestCode.SEND_BATCH_MESSAGE, fields, large)
     require_equal(
