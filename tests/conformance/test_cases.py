@@ -38,8 +38,12 @@ def test_hardened_cluster_keeps_the_clause(clause_id: str) -> None:
     assert result.outcome is Outcome.PASSED, f"{result.reason}\n" + "\n".join(result.wire_log)
 
 
+# The catch-up of a master ends with a dispatch of all, and clamps offsets to it: `late` would make that wrong.
+DISPATCHES_ALL = {"RMQ-HA-13"}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("clause_id", cases())
+@pytest.mark.parametrize("clause_id", [one for one in cases() if one not in DISPATCHES_ALL])
 def test_brokers_may_show_late_what_they_have_stored(
     clause_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
