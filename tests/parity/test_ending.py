@@ -76,6 +76,7 @@ async def test_bytes_that_a_killed_process_had_sent_arrive(world: World) -> None
     """The kernel sends what it has been given, although nobody is left who wrote it."""
     server, client = await world.connect(reading=False)
     await server.ask("write_pattern", "s.1", 100_000)
+    await world.sleep(0.05)  # until the kernel has all
     await world.server.kill()
     await world.sleep(0.05)
     await client.ask("resume_reading", "c")
