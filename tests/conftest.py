@@ -12,7 +12,6 @@ from hypothesis import HealthCheck, settings
 
 from tests.support.browser import Browser, browser
 from tests.support.needs import LACKS, REQUIRE, required
-from tests.support.sample import left_out
 
 TESTS = Path(__file__).parent
 SLOW_FOLDERS = [TESTS / name for name in ("end_to_end", "fuzz", "parity", "simulation")]
@@ -49,19 +48,11 @@ def pytest_sessionfinish() -> None:
     gc.unfreeze()
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     slow = {path: _is_slow(path) for path in {item.path for item in items}}
     for item in items:
         if slow[item.path]:
             item.add_marker("slow")
-    sampled = [
-        item.nodeid
-        for item in items
-        if item.get_closest_marker("slow") and not item.get_closest_marker("every_case")
-    ]
-    if out := left_out(sampled):
-        config.hook.pytest_deselected(items=[item for item in items if item.nodeid in out])
-        items[:] = [item for item in items if item.nodeid not in out]
 
 
 def _is_slow(path: Path) -> bool:

@@ -33,7 +33,6 @@ SHORT_FILES = {f"RMQ-RCV-{number:02}" for number in range(3, 9)}
 
 
 @pytest.mark.slow
-@pytest.mark.every_case
 @pytest.mark.parametrize("clause_id", cases())
 def test_hardened_cluster_keeps_the_clause(clause_id: str) -> None:
     result = run_suite(SimulatedSite(), [contract()[clause_id]]).results[0]

@@ -8,8 +8,6 @@ from random import Random
 from typing import TypeVar
 
 SAMPLE = "STATICFIRE_SAMPLE"
-ALWAYS = 12  # cases of one test that are never sampled
-SHARE = 3  # of more cases a third runs
 T = TypeVar("T")
 
 
@@ -24,21 +22,3 @@ def sample_of(cases: Sequence[T], count: int, text: str | None = None) -> list[T
         return list(cases)
     places = Random(f"{chosen_by}/{cases}").sample(range(len(cases)), min(count, len(cases)))
     return [cases[place] for place in sorted(places)]
-
-
-def left_out(cases: Sequence[str], text: str | None = None) -> set[str]:
-    """Return the cases that a sample leaves out; none without a text.
-
-    Args:
-        cases: node ids of pytest; the cases of one test differ behind the first bracket only.
-        text: as for `sample_of`.
-    """
-    of_test: dict[str, list[str]] = {}
-    for case in cases:
-        of_test.setdefault(case.partition("[")[0], []).append(case)
-    kept = {
-        case
-        for mine in of_test.values()
-        for case in sample_of(mine, max(ALWAYS, len(mine) // SHARE), text)
-    }
-    return set(cases) - kept

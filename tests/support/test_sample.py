@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.sample import left_out, sample_of
+from tests.support.sample import sample_of
 
 CASES = tuple("abcdefghij")
 
@@ -25,18 +25,3 @@ def test_other_texts_come_to_all_cases() -> None:
 
 def test_there_may_be_fewer_cases() -> None:
     assert sample_of(CASES, 30, "one") == list(CASES)
-
-
-def test_of_a_test_with_many_cases_a_third_runs() -> None:
-    many = [f"test_a.py::test_many[{number}]" for number in range(60)]
-    few = [f"test_a.py::test_few[{number}]" for number in range(12)]
-    cases = [*many, *few, "test_b.py::test_alone"]
-    out = left_out(cases, "one")
-    assert out < set(many)
-    assert len(out) == 40
-    assert out == left_out(cases, "one") != left_out(cases, "two")
-    assert left_out(cases, "") == set()
-
-
-def test_of_some_more_cases_twelve_run() -> None:
-    assert len(left_out([f"test_a.py::test_some[{number}]" for number in range(14)], "one")) == 2
