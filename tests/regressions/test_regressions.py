@@ -6,12 +6,14 @@ NAME.toml is the campaign that `staticfire shrink` left, NAME.diff takes the fix
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+from staticfire.faults.defects.diffs import apply_diff
 from staticfire.harness.campaign.file import load_options
-from tests.support.reverted import reverted, staticfire_at
+from tests.support.reverted import FACE, reverted, staticfire_at
 
 HERE = Path(__file__).parent
 NAMES = sorted(path.stem for path in HERE.glob("*.toml"))
@@ -30,6 +32,20 @@ def test_nothing_of_its_workload_is_drawn(name: str) -> None:
     options = load_options(str(HERE / f"{name}.toml"))
     assert "ops" in options
     assert options["plan"] is not None
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_its_diff_applies(name: str, tmp_path: Path) -> None:
+    diff = (HERE / f"{name}.diff").read_text(encoding="utf-8")
+    files = re.findall(r"^\+\+\+ b/(\S+)", diff, re.MULTILINE)
+    assert files
+    before = {}
+    for file in files:
+        before[file] = (FACE / file).read_text(encoding="utf-8")
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_text(before[file], encoding="utf-8")
+    apply_diff(diff, tmp_path)
+    assert all((tmp_path / file).read_text(encoding="utf-8") != before[file] for file in files)
 
 
 @pytest.mark.slow
