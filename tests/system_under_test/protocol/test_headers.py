@@ -32,12 +32,7 @@ from staticfire.system_under_test.protocol.headers import (
 )
 
 CAPTURES = Path(__file__).parents[2] / "data" / "captures"
-# An empty uniqueKeyQuery is read as absent.
-CLASSES = [
-    value
-    for value in vars(headers).values()
-    if is_dataclass(value) and value is not headers.QueryMessageHeader
-]
+CLASSES = [value for value in vars(headers).values() if is_dataclass(value)]
 
 SEND_V1 = {
     "producerGroup": "group",
@@ -80,8 +75,13 @@ def test_every_header_survives_its_ext_fields(header: Any, data: st.DataObject) 
 
 
 def headers_wire_name(header: Any, name: str) -> str:
-    """camelCase, and the four names that are not."""
-    special = {"client_id": "clientID", "region": "MSG_REGION", "trace_on": "TRACE_ON"}
+    """camelCase, and the names that are not."""
+    special = {
+        "client_id": "clientID",
+        "region": "MSG_REGION",
+        "trace_on": "TRACE_ON",
+        "unique_key_query": "_UNIQUE_KEY_QUERY",
+    }
     words = name.split("_")
     camel = words[0] + "".join(word.capitalize() for word in words[1:])
     return {**special, "body_crc32": "bodyCrc32"}.get(name, camel)
