@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from staticfire.harness.museum.mutant_worker import finding, spin_of, start_failure
+from staticfire.harness.museum.mutant_worker import finding, spin_in, spin_of, start_failure
 
 
 @pytest.mark.parametrize(
@@ -40,3 +40,11 @@ def test_a_spin_counts_in_code_of_a_node() -> None:
     assert said == "broker-a-0 spins at system_under_test/m.py:2 in <module>"
     assert spin_of("", frame) == ""  # type: ignore[arg-type]
     assert spin_of("broker-a-0", None) == ""
+
+
+def test_a_node_spins_that_half_of_the_samples_name() -> None:
+    a, b, scheduler = ("broker-a-0", "a spins"), ("ns-1", "ns spins"), ("", "")
+    assert spin_in([a] * 10 + [b] * 4 + [scheduler] * 6) == "a spins"
+    assert spin_in([a] * 9 + [b] * 9 + [scheduler] * 2) == ""  # all work on
+    assert spin_in([a] * 9 + [("broker-a-0", "")] * 11) == ""  # code of the harness
+    assert spin_in([scheduler] * 20) == ""
