@@ -5,8 +5,8 @@ up, trace them and discard duplicates by this id. The producer makes it, from it
 counter, and keeps it for all attempts of a send.
 
 Cannot see: ids of sends that no broker answered, of batches in ranges, and of clients that do not report them. Of more
-than 250,000 sends with ids, the checker compares a sample that the digest of the id selects, such as 1 of 4 of a
-million. Two messages with one id are in the same sample.
+than 250,000 sends with ids, the checker compares a sample of about 125,000 to 250,000, which the digest of the id
+selects. Two messages with one id are in the same sample.
 
 Source: MessageClientIDSetter of Apache RocketMQ 4.9.
 """

@@ -1,4 +1,4 @@
-"""Resources of nodes: when load, faults and clients have ended, a server uses no more than before they began.
+"""Resources of servers: after the run a server holds no more tasks, sockets, files and memory than before the load.
 
 **task_leak**, **thread_leak**: a coordinator or broker has more asyncio tasks, or threads, than before the load.
 **socket_leak**: it has more sockets. **file_leak**: it has more surplus file descriptors. Surplus are descriptors of

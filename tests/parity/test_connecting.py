@@ -59,7 +59,7 @@ async def test_a_lost_syn_ack_makes_one_connection(world: World) -> None:
 
 @played
 async def test_a_stopped_process_accepts_by_its_backlog(world: World) -> None:
-    """The name server that is fake dead: connections succeed, bytes are acknowledged, nobody answers."""
+    """The name server that is fake dead: the kernel accepts connections and bytes, and the process does not answer."""
     server, client = await world.start()
     await server.ask("listen", "s", world.server.address, PORT, echo=True)
     await world.server.pause()

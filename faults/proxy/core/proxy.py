@@ -57,7 +57,7 @@ class Proxy(LinkFaultControl):
         seed: of the jitter.
         on_event: gets sentences for people.
 
-    Raises ProxyError: an option.
+    Raises ProxyError: an option has a value that is not allowed.
     """
 
     def __init__(

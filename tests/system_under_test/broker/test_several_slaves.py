@@ -255,7 +255,7 @@ async def test_a_topic_younger_than_the_slaves_copies_is_found_in_the_log(
     wipe(cluster.master.disk, "/store")
     cluster.start_master()
     await asyncio.sleep(2)
-    await client.send()  # on a connection of before the power cut: nobody answers
+    await client.send()  # on a connection of before the power cut: it gets no answer
     assert await client.keys(MASTER, queue_id=2) == ["only in the log"]
 
 
