@@ -195,9 +195,8 @@ class ReplicaReceiver(LogReceiver):
     def _cut_tail(self, difference: int) -> None:
         """Our log differs from the master's from `difference` on, which lies within our log."""
         is_proven = difference >= self._proven_at
-        self._proven_at = (
-            _NEVER  # what arrived behind the difference is not here: acknowledge nothing
-        )
+        # What arrived behind the difference is not here, so none of it may be acknowledged.
+        self._proven_at = _NEVER
         if not is_proven:
             raise self._further_back(None)
         self._log.truncate(self._log.record_start_before(difference))

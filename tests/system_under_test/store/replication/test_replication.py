@@ -389,6 +389,25 @@ def test_a_slave_with_another_tail_is_repaired_or_stuck() -> None:
         assert (slave.data == master.data) is healed
 
 
+def test_a_slave_acknowledges_nothing_behind_a_difference() -> None:
+    """More differs than a slave looks back at first, and the master's log goes on behind it."""
+    common = [b"c" * 100 for _ in range(5)]
+    master = make_log(*common, *(b"new %d" % n + b"n" * 100 for n in range(400)))
+    slave = make_log(*common, *(b"old %d" % n + b"o" * 100 for n in range(300)))
+    proven_end = make_log(*common).end_offset
+    receiver = BROKER_POLICIES[Mode.HARDENED].replication.make_receiver(slave, False)
+    for _ in range(10):
+        sender = ReplicaSender(master, flushed_only=False, believes_requests=False)
+        sender.receive(receiver.connected())
+        with suppress(Reconnect, ReplicationError):
+            while transfer := sender.next_transfer():
+                receiver.receive(transfer)
+        if slave.data != master.data:
+            for report in (receiver.report(), receiver.repeat_report()):
+                assert report == b"" or REPORT.unpack(report)[0] <= proven_end
+    assert slave.data == master.data
+
+
 def converse(master: MemoryLog, slave: MemoryLog, policy: ReplicationPolicy) -> None:
     """Connect again and again, as long as it may help."""
     receiver = policy.make_receiver(slave, False)
