@@ -141,6 +141,8 @@ async def a_master_with_a_new_disk(bench: Bench) -> None:
     group = bench.fresh_name("g")
     config = json.dumps({"groupName": group, "retryQueueNums": 3, "consumeEnable": True}).encode()
     await broker.obtain(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=config)
+    deleted = await bench.topic(queues=1)
+    await bench.store(broker, deleted)
     bodies = [bytes((index + 1,)) * LARGE for index in range(LARGE_BODIES)]
     for body in bodies:
         await bench.store(broker, topic, body)
@@ -149,7 +151,11 @@ async def a_master_with_a_new_disk(bench: Bench) -> None:
     follower = await bench.connect(slave.address)
     loop = asyncio.get_running_loop()
     until_s = loop.time() + SAME_S
-    while await committed(follower, topic, group) != 5 and loop.time() < until_s:
+    await broker.obtain(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": deleted})
+    while loop.time() < until_s:
+        has_offset = await committed(follower, topic, group) == 5
+        if has_offset and deleted not in (await inventory(follower)).topics:
+            break
         await asyncio.sleep(0.5)
     await limit_sending(bench, source, FETCH_BITS_PER_S)
     try:
@@ -167,6 +173,7 @@ async def a_master_with_a_new_disk(bench: Bench) -> None:
     again = await bench.until_serving(master.address, topic)
     known = await inventory(again)
     require(topic in known.topics, f"the master does not know the topic {topic}")
+    require(deleted not in known.topics, f"the master has the deleted topic {deleted} again")
     require(group in known.groups, f"the master does not know the group {group}")
     require_equal("the offset of the group", await committed(again, topic, group), 5)
 
