@@ -308,12 +308,15 @@ def test_every_anomaly_occurs() -> None:
     }, seen
 
 
-NAMES = [kernel.name for kernel in KERNELS]
-CUT = [kernel for kernel in KERNELS if kernel.name in sample_of(NAMES, 13)]
+SAMPLED = sample_of([kernel.name for kernel in KERNELS], 13)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kernel", CUT, ids=lambda kernel: kernel.name)
+@pytest.mark.parametrize(
+    "kernel",
+    [kernel for kernel in KERNELS if kernel.name in SAMPLED],
+    ids=lambda kernel: kernel.name,
+)
 @pytest.mark.parametrize("flush", ["sync", "async"])
 @settings(STEADY, max_examples=40)
 @given(ops=histories(), chunks=st.integers(1, 7))
