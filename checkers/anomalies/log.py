@@ -165,6 +165,17 @@ LOG: Final = (
         example="`0 ok send a / 0 ok send b / 1 ok consume b / 1 ok consume a`",
     ),
     Anomaly(
+        name="delayed_out_of_order",
+        title="delayed message out of order",
+        meaning=(
+            "a delayed message lies in its queue behind one with the same delay that was sent after "
+            "its acknowledgement"
+        ),
+        promise=ORDER,
+        example="`0 ok send a delay=1s / 0 ok send b delay=1s / 1 ok consume b@0:0 / 1 ok consume a@0:1`",
+        by_damage=True,
+    ),
+    Anomaly(
         name="inconsistent_physical_offset",
         title="two physical offsets of one message",
         meaning=(

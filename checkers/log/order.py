@@ -129,12 +129,12 @@ def _misordered_sends(columns: Columns, context: Context) -> Iterator[Finding]:
     _, starts = number_runs(queue)
     for first, last in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
         of_queue = acked[first:last]
-        later, earlier = _order_violated(sends, of_queue, offset[first:last])
+        later, earlier = overtaken_sends(sends, of_queue, offset[first:last])
         for row, before in zip(later.tolist(), earlier.tolist(), strict=True):
             yield _misordered_send(columns, context, before, row)
 
 
-def _order_violated(sends: MessageEvents, rows: Ints, offset: Ints) -> tuple[Ints, Ints]:
+def overtaken_sends(sends: MessageEvents, rows: Ints, offset: Ints) -> tuple[Ints, Ints]:
     """Select sends, by acknowledgement, whose offset is not above that of one acknowledged before they began.
 
     All are of one queue. The second column holds for each the send with the highest such offset.

@@ -50,6 +50,7 @@ from staticfire.checkers.guarantees.verdict import Finding, Validity, Verdict, c
 from staticfire.checkers.log.batches import BATCHES
 from staticfire.checkers.log.causality import CAUSALITY
 from staticfire.checkers.log.commit_log import LOG_HOLES
+from staticfire.checkers.log.delayed_order import DELAYED_ORDER
 from staticfire.checkers.log.duplication import DUPLICATION
 from staticfire.checkers.log.loss import LOSS
 from staticfire.checkers.log.message_queries import LOOK_UPS
@@ -107,6 +108,7 @@ ALL_CHECKERS: tuple[Checker, ...] = (
     SHARDING_KEYS,
     BATCHES,
     SHARED_IDS,
+    DELAYED_ORDER,
     REQUESTS,
     SUBSCRIPTIONS,
     FORWARDING,

@@ -46,6 +46,15 @@ def _delayed(at_s: float, anomaly: str) -> ScenarioInjection:
     return inject
 
 
+def _delayed_out_of_order(scenario: Scenario, _sets: int) -> None:
+    """Of two messages with one delay, the one that was sent second comes first."""
+    keys = [scenario.send(at, process=at, delay_level=2, delay_ms=LADDER_MS[1]) for at in (0, 1)]
+    for offset, key in enumerate(reversed(keys)):
+        scenario.consume(7 + offset, key, offset)
+    scenario.drained(9)
+    scenario.expect("delayed_out_of_order", keys[1], 0)
+
+
 def _retried(scenario: Scenario) -> str:
     """A message for which a listener has failed."""
     scenario.facts["retries_max"] = {scenario.group: RETRIES_MAX}
@@ -442,6 +451,7 @@ SCENARIOS: Mapping[str, ScenarioInjection] = {
     "unwanted_delivery": _unwanted,
     "early_delivery": _delayed(3, "early_delivery"),
     "late_delivery": _delayed(60, "late_delivery"),
+    "delayed_out_of_order": _delayed_out_of_order,
     "retry_unprovoked": _retry_unprovoked,
     "retry_early": _retry_early,
     "retried_too_often": _retried_too_often,

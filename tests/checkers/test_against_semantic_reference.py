@@ -37,6 +37,7 @@ SEEDS = st.integers(0, 2**32)  # a history is made by one: shrinking it would ta
 REFERENCES: dict[str, Callable[[Sequence[Op]], reference.Found]] = {
     "filters": lambda ops: reference.unwanted(ops, FACTS["wanted_tags"]),
     "delays": reference.early,
+    "delayed_order": reference.delayed_out_of_order,
     "late_deliveries": lambda ops: reference.late(ops, LEVELS_MS),
     "listeners": lambda ops: reference.two_listeners(ops, FACTS["orderly"]),
     "orderly": lambda ops: reference.order_violated(ops, FACTS["orderly"]),

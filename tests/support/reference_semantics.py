@@ -89,6 +89,28 @@ def early(ops: Sequence[Op]) -> Found:
     )
 
 
+def delayed_out_of_order(ops: Sequence[Op]) -> Found:
+    """Delayed messages in front of one that was acknowledged before they were sent."""
+    first: dict[str, int] = {}
+    sends: dict[str, Send] = {}
+    for send, given in _delayed_ones(ops):
+        if given.queue == send.queue and send.outcome == "ok":
+            sends[send.key] = send
+            first[send.key] = min(first.get(send.key, given.offset), given.offset)
+    found: Found = Counter()
+    for later in sends.values():
+        overtakes = any(
+            earlier.ended < later.began
+            and earlier.queue == later.queue
+            and value_of(ops, earlier)["delay_ms"] == value_of(ops, later)["delay_ms"]
+            and first[earlier.key] >= first[later.key]
+            for earlier in sends.values()
+        )
+        if overtakes:
+            found["delayed_out_of_order", later.key] += 1
+    return found
+
+
 def late(ops: Sequence[Op], levels_ms: Sequence[int]) -> Found:
     """First deliveries of delayed messages, in the queue of their send, and of retries, long after their time."""
     found: Found = Counter()

@@ -76,6 +76,7 @@ OF_FUNCTION: Mapping[Callable[..., Any], str] = {
     reference_route_changes.wrong_routes: "route_drift departed_route",
     reference_semantics.unwanted: "unwanted_delivery",
     reference_semantics.early: "early_delivery",
+    reference_semantics.delayed_out_of_order: "delayed_out_of_order",
     reference_semantics.late: "late_delivery",
     reference_semantics.two_listeners: "two_listeners",
     reference_semantics.overlapping_owners: "overlapping_owners",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from tests.checkers.mutations.events import Delivery
+from tests.checkers.mutations.events import Delivery, Sent
 from tests.checkers.mutations.kinds import KINDS
-from tests.checkers.mutations.model import MS, Run, S
+from tests.checkers.mutations.model import MS, NoSuchSite, Run, S
 from tests.checkers.mutations.pick import (
     is_normal,
     keeps_queue,
@@ -113,3 +113,26 @@ def delayed_never_comes(draft: Planting) -> None:
         )
     )
     draft.drop_deliveries([like])
+
+
+@KINDS.mutation(
+    "delayed_out_of_order",
+    "two messages of one delay, one sent after the other was acknowledged, lie in the opposite order",
+    workloads=DELAYED,
+)
+def delayed_exchanged(draft: Planting) -> None:
+    run = draft.run
+
+    def is_stored_once(sent: Sent) -> bool:
+        return sent.status == "SEND_OK" and sent.attempts == 1 and _delay_ns(run, sent.key) >= S
+
+    def place(sent: Sent) -> tuple[object, ...]:
+        return sent.topic, sent.broker, sent.queue, _delay_ns(run, sent.key)
+
+    low = draft.pick_sent(is_stored_once)
+    high = draft.choose(
+        [sent for sent in run.sends.values() if place(sent) == place(low)],
+        lambda sent: is_stored_once(sent) and sent.begin_ns > low.time_ns,
+    )
+    if not draft.exchange(low, high):
+        raise NoSuchSite

@@ -1,0 +1,116 @@
+"""Order of delayed messages: those of one level stay in the order of their sends.
+
+**delayed_out_of_order**: a broker acknowledged a delayed message before the send of another one with the same delay to
+the same queue began, and the earlier message lies behind the later one in that queue. The broker keeps all messages of
+a delay level in one queue, and moves them to their own queues from its head. A broker that restarts may move some of
+them once more, so the first place of each message counts. Allowed where the log may have lost a suffix, whose offsets
+the broker uses again.
+
+Cannot see: messages that no group was given, and sends that overlap.
+
+Source: ScheduleMessageService of Apache RocketMQ 4.9 (DeliverDelayedMessageTimerTask stops at the first message that is
+not due or that cannot be stored).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from staticfire.checkers.engine.kernel import Checker, Context, finding_at, rows_by_id, sends_only
+from staticfire.checkers.engine.screening import is_among
+from staticfire.checkers.guarantees.verdict import Finding, Tally, Verdict
+from staticfire.checkers.log.order import overtaken_sends
+from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, MessageEvents, Outcome
+
+ANOMALY = "delayed_out_of_order"
+
+
+def delayed_sends(columns: Columns, _context: Context) -> Columns:
+    """Select acknowledged delayed messages."""
+    sends = columns.sends
+    delayed = (sends.due_ns != UNKNOWN) & (sends.outcome == Outcome.OK)
+    return sends_only(columns, np.flatnonzero(delayed))
+
+
+def delayed_deliveries(columns: Columns, context: Context, gathered: Columns) -> Columns:
+    """Select those messages and their deliveries; `gathered` are the `delayed_sends` of all queues."""
+    delivered, delayed = columns.deliveries, delayed_sends(columns, context)
+    theirs = is_among(delivered.message, np.unique(gathered.sends.message))
+    return replace(delayed, deliveries=delivered.where(theirs))
+
+
+def check_delayed_order(columns: Columns, context: Context) -> Verdict:
+    """Compare the first places of delayed messages with the order of their sends."""
+    sends = delayed_sends(columns, context).sends
+    first = _first_deliveries(sends, columns.deliveries)
+    placed = first != UNKNOWN
+    sends, first = sends.where(placed), first[placed]
+    findings: list[Finding] = []
+    delays_ns, delay = np.unique(sends.due_ns - sends.invoke_ns, return_inverse=True)
+    for _, rows in rows_by_id(sends.log * max(len(delays_ns), 1) + delay):
+        rows = rows[np.argsort(sends.op_index[rows], kind="stable")]
+        offset = columns.deliveries.queue_offset[first[rows]]
+        later, earlier = overtaken_sends(sends, rows, offset)
+        pairs = zip(later.tolist(), earlier.tolist(), strict=True)
+        findings.extend(_overtaking(columns, context, sends, first, pair) for pair in pairs)
+    tally = Tally.of(findings, delayed_in_order=len(sends))
+    return Verdict(
+        checker="delayed_order",
+        valid=ANOMALY not in tally.counts,
+        counts=tally.counts,
+        findings=tally.findings,
+    )
+
+
+def _first_deliveries(sends: MessageEvents, deliveries: MessageEvents) -> Ints:
+    """Return for each send the delivery from the lowest offset of its queue, shape (sends,); UNKNOWN if none."""
+    order = np.lexsort((deliveries.queue_offset, deliveries.log, deliveries.message))
+    message, log = deliveries.message[order], deliveries.log[order]
+    is_first = np.ones(len(order), np.bool_)
+    is_first[1:] = (message[1:] != message[:-1]) | (log[1:] != log[:-1])
+    lowest = {
+        (int(message[at]), int(log[at])): int(order[at]) for at in np.flatnonzero(is_first).tolist()
+    }
+    return np.array(
+        [
+            lowest.get(where, UNKNOWN)
+            for where in zip(sends.message.tolist(), sends.log.tolist(), strict=True)
+        ],
+        np.int64,
+    )
+
+
+def _overtaking(
+    columns: Columns, context: Context, sends: MessageEvents, first: Ints, pair: tuple[int, int]
+) -> Finding:
+    later, earlier = pair
+    deliveries = columns.deliveries
+    row, behind = int(first[later]), int(first[earlier])
+    broker = columns.names.logs[int(sends.log[later])].stream
+    rule = context.promises.visible.rule(
+        broker, int(sends.invoke_ns[earlier]), int(deliveries.invoke_ns[[row, behind]].max())
+    )
+    return finding_at(
+        columns,
+        deliveries,
+        row,
+        anomaly=ANOMALY,
+        judgement=rule.judgement,
+        detail=(
+            f"key {columns.names.key(int(sends.message[earlier]))}, with the same delay, was acknowledged before this "
+            f"message was sent, and lies behind it, at offset {deliveries.queue_offset[behind]}"
+        ),
+        group=columns.names.groups[deliveries.group[row]],
+        at_invocation=True,
+    )
+
+
+DELAYED_ORDER = Checker(
+    name="delayed_order",
+    anomalies=(ANOMALY,),
+    check=check_delayed_order,
+    rows=delayed_sends,
+    rows_again=delayed_deliveries,
+)
