@@ -2,8 +2,9 @@
 
 **slow_delivery**: an acknowledged message waited in its queue for longer than the bound. Time counts only while the
 group had finished every earlier message that it had received, a live member owned the queue, and no fault excused the
-wait (`excuse_table.py`). The bound is two seconds. With short polling it is the time until a broker checks held pulls
-(`Timings.poll_s`), and on a slow disk the time until a message is flushed (`Timings.flush_wait_s`). A member has
+wait (`excuse_table.py`). The bound is half a second in the simulation, and two seconds on real machines, which have
+other work. With short polling the time until a broker checks held pulls is added (`Timings.poll_s`). On a slow disk the
+bound is at least the time until a message is flushed (`Timings.flush_wait_s`). A member has
 `STARTED_WITHIN_NS` to begin after it gained a queue. A listener that fails blocks its queue for `PUT_OFF_NS`: an
 orderly listener retries the message before it reads on.
 
@@ -61,7 +62,9 @@ from staticfire.checkers.model.columns import (
 )
 from staticfire.checkers.model.intervals import Span, shared, without
 
-AT_ONCE_NS = 2 * NS_PER_S  # usually milliseconds
+# A message usually takes milliseconds from its acknowledgement to the listener; a busy machine takes longer.
+AT_ONCE_NS = NS_PER_S // 2
+AT_ONCE_OUTSIDE_NS = 2 * NS_PER_S
 # the offset is asked for, again if no broker answers, and the first pull is sent
 STARTED_WITHIN_NS = 10 * NS_PER_S
 PUT_OFF_NS = 10 * NS_PER_S
@@ -125,7 +128,8 @@ def bound_ns(context: Context, broker: str | None = None) -> int:
     facts = context.facts
     has_follower = len(facts.replica_sets.get(broker, ())) > 1 if broker is not None else False
     unwoken_ns = FOLLOWERS_LOOK_NS if has_follower and facts.mode == "faithful" else 0
-    at_once_ns = max(AT_ONCE_NS, int(facts.timings.flush_wait_s * NS_PER_S))
+    at_once_ns = AT_ONCE_NS if facts.disks_observed else AT_ONCE_OUTSIDE_NS
+    at_once_ns = max(at_once_ns, int(facts.timings.flush_wait_s * NS_PER_S))
     return at_once_ns + unwoken_ns + int(facts.timings.poll_s * NS_PER_S)
 
 

@@ -30,7 +30,8 @@ OWNED = ("1 ok open node=c1", "2 ok open node=c2", "1 ok assign 0", "2 ok assign
 
 
 def judged(ops: list[Op], **changes: object) -> Verdict:
-    verdicts = check_run(ops, [], facts(**changes)).verdicts
+    """By the bound of real machines, unless changed."""
+    verdicts = check_run(ops, [], facts(**{"disks_observed": False, **changes})).verdicts
     return next(verdict for verdict in verdicts if verdict.checker == "delivery_waits")
 
 
@@ -254,6 +255,14 @@ def test_a_slave_that_starts_without_name_servers_lags(
     known = {"replica_sets": {"b": nodes}, "coordinators": ("ns-1", "ns-2")}
 
     assert keys(check(*ops, faults=struck, **known)) == slow
+
+
+@pytest.mark.parametrize(("at_s", "slow"), [(20.5, []), (20.6, ["a"])])
+def test_nothing_else_keeps_a_simulated_machine_busy(at_s: float, slow: list[str]) -> None:
+    ops = ("0 ok send a t=20", f"1 ok consume a t={at_s}")
+
+    assert keys(check(*ops, disks_observed=True)) == slow
+    assert keys(check(*ops)) == []
 
 
 @pytest.mark.parametrize(("tag", "slow"), [("red", []), ("green", ["a"])])
