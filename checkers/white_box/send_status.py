@@ -11,6 +11,8 @@ behind when the message was stored, and had copied it before the answer arrived 
 Some statuses are wrong even near a fault:
 
 * Once the broker has answered SEND_OK to a send that began after the fault, the fault explains no later status.
+* Once a message that was sent after a fault was over has as many copies as SEND_OK promises, and its followers have had
+  10 s to report that, the fault explains no SLAVE_NOT_AVAILABLE, whatever the status of that message was.
 * A fault explains no time-out that came too early.
 * It explains no time-out while the broker answered other sends. A broker answers in the order of its log, so
   everything stored before a message with SEND_OK is as safe as that message. Nothing that had waited for the whole
@@ -39,11 +41,11 @@ from typing import Any
 import numpy as np
 
 from staticfire.checkers.derived.covers import covering, merged_spans
-from staticfire.checkers.derived.follower_lag import NOT_AVAILABLE, rows_left_behind
+from staticfire.checkers.derived.follower_lag import NOT_AVAILABLE, REPORTED_NS, rows_left_behind
 from staticfire.checkers.engine.kernel import Checker, Context, Kernel, finding_at, sends_only
 from staticfire.checkers.engine.observed import NOT_OBSERVED, observed_verdict
 from staticfire.checkers.engine.screening import is_among
-from staticfire.checkers.guarantees.excuses import FOREVER_NS, NS_PER_S, Window
+from staticfire.checkers.guarantees.excuses import FOREVER_NS, NS_PER_S, Window, healed_ns
 from staticfire.checkers.guarantees.facts import (
     FaultFacts,
     Keeping,
@@ -65,7 +67,7 @@ from staticfire.checkers.guarantees.promises import Judgement, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally, Verdict
 from staticfire.checkers.measures.reportable import with_share
 from staticfire.checkers.model.building.column_builder import WEAK_STATUSES as WEAKER
-from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, LogKey, Outcome
+from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, LogKey, MessageEvents, Outcome
 from staticfire.checkers.model.intervals import Span, joined, without
 from staticfire.checkers.model.message_ids import MessageIds
 
@@ -209,10 +211,11 @@ def check_weak_statuses(columns: Columns, context: Context) -> Verdict:
     )
     behind_max = context.facts.follower_behind_max_bytes
     behind = rows_left_behind(sends, observed, held, behind_max)
+    in_step = _in_step(sends, copies, observed)
     findings = [
         _blames_followers(columns, context, row, seen["status"])
         if _needs_no_followers(context, seen["status"])
-        else _safe(columns, context, row, seen["status"], is_behind=row in behind)
+        else _safe(columns, context, row, seen["status"], in_step, is_behind=row in behind)
         for broker, row, seen in observed
         if copies.missing(broker, seen, NO_NODES) is None
         or _needs_no_followers(context, seen["status"])
@@ -324,10 +327,34 @@ def _not_durable(columns: Columns, context: Context, row: int, missing: str) -> 
     )
 
 
-def _safe(columns: Columns, context: Context, row: int, status: str, *, is_behind: bool) -> Finding:
+def _in_step(
+    sends: MessageEvents, copies: _Copies, observed: Iterable[tuple[str, int, Mapping[str, Any]]]
+) -> dict[str, tuple[Ints, Ints]]:
+    """Return by broker since when it knows that followers hold messages, ascending, and their latest begin so far."""
+    known: dict[str, list[tuple[int, int]]] = {}
+    for broker, row, seen in observed:
+        if copies.missing(broker, seen, NO_NODES) is None:
+            since_ns = int(sends.time_ns[row]) + REPORTED_NS
+            known.setdefault(broker, []).append((since_ns, int(sends.invoke_ns[row])))
+    found = {}
+    for broker, pairs in known.items():
+        since_ns, began_ns = np.array(sorted(pairs), np.int64).T
+        found[broker] = since_ns, np.maximum.accumulate(began_ns)
+    return found
+
+
+def _safe(
+    columns: Columns,
+    context: Context,
+    row: int,
+    status: str,
+    in_step: Mapping[str, tuple[Ints, Ints]],
+    *,
+    is_behind: bool,
+) -> Finding:
     # An observation that does not say which status: any may have been given.
     statuses = [status] if status in WEAKER else sorted(WEAKER)
-    explained = (_explained(columns, context, row, of) for of in statuses)
+    explained = (_explained(columns, context, row, of, in_step) for of in statuses)
     near = next((window for window in explained if window is not None), None)
     quiet = judge(context.facts.mode, "spurious_weak_status")
     excuse = "" if near is None else f"; {near.words}"
@@ -364,11 +391,25 @@ def _blames_followers(columns: Columns, context: Context, row: int, status: str)
     )
 
 
-def _explained(columns: Columns, context: Context, row: int, status: str) -> Window | None:
-    """Return the fault that explains a weak status; no fault that healed before a send began that got SEND_OK."""
+def _explained(
+    columns: Columns,
+    context: Context,
+    row: int,
+    status: str,
+    in_step: Mapping[str, tuple[Ints, Ints]],
+) -> Window | None:
+    """Return the fault that explains a weak status.
+
+    No fault does that was over before a send began that got SEND_OK, or that `in_step` shows to be on the followers.
+    """
     sends, broker = columns.sends, _broker(columns, row)
     invoke_ns, time_ns = int(sends.invoke_ns[row]), int(sends.time_ns[row])
     served_ns = _served(columns, row)
+    since_ns, began_ns = (
+        in_step.get(broker, (NEVER, NEVER)) if status == NOT_AVAILABLE else (NEVER, NEVER)
+    )
+    at = int(np.searchsorted(since_ns, invoke_ns, side="right"))
+    copied_ns = int(began_ns[at - 1]) if at else None
     can_have_waited = status not in WAITS
     if not can_have_waited:
         answered = Span(invoke_ns + _wait_ns(context, status), time_ns + 1)
@@ -379,6 +420,7 @@ def _explained(columns: Columns, context: Context, row: int, status: str) -> Win
             for window in _windows(context, broker, status)
             if window.start_ns <= time_ns and window.end_ns >= invoke_ns
             if served_ns is None or _over_ns(window.fault) >= served_ns
+            if copied_ns is None or healed_ns(window.fault) >= copied_ns
             if can_have_waited or _waits_for_none(window)
         ),
         None,

@@ -89,7 +89,10 @@ def weak(ops: Sequence[Op], observations: Sequence[Seen], facts: Facts) -> Weak:
             wrong.append(send.key)
         elif _held(facts, _broker_of(send), seen):
             statuses = {seen["status"]} & set(MECHANISMS) or set(MECHANISMS)
-            near = any(_fault_near(ops, facts, send, status) for status in statuses)
+            near = any(
+                _fault_near(ops, facts, send, status, _in_step_ns(ops, observations, facts, send))
+                for status in statuses
+            )
             if near or _came_up(ops, send):
                 excused.append(send.key)
             elif _left_behind(ops, observations, facts, send):
@@ -149,6 +152,19 @@ def _left_behind(ops: Sequence[Op], observations: Sequence[Seen], facts: Facts, 
         return False
     end = max(end for _, end in stored_at_once)
     return bool(end - max(copied) >= facts["follower_behind_max_bytes"])
+
+
+def _in_step_ns(ops: Sequence[Op], observations: Sequence[Seen], facts: Facts, send: Send) -> int:
+    """When the last send began whose copies on the slaves, by their reports, the broker knew when this one began."""
+    return max(
+        (
+            began_ns(ops, other)
+            for other, seen in _looks(ops, observations, "weak")
+            if _broker_of(other) == _broker_of(send) and _held(facts, _broker_of(other), seen)
+            if ended_ns(ops, other) + TOLD_WITHIN_NS <= began_ns(ops, send)
+        ),
+        default=-(1 << 62),
+    )
 
 
 def _enough(facts: Facts, broker: str, on_disk: Set[str], held: Set[str]) -> bool:
@@ -212,7 +228,7 @@ def _takes(kind: str, facts: Facts, *, is_master: bool) -> bool:
     }.get(kind, False)
 
 
-def _fault_near(ops: Sequence[Op], facts: Facts, send: Send, status: str) -> bool:
+def _fault_near(ops: Sequence[Op], facts: Facts, send: Send, status: str, in_step_ns: int) -> bool:
     replicas = facts["replica_sets"].get(_broker_of(send), ())
     served_ns = max(
         (began_ns(ops, of) for of in _safe(ops, send) if of.ended < send.began), default=-(1 << 62)
@@ -233,6 +249,8 @@ def _fault_near(ops: Sequence[Op], facts: Facts, send: Send, status: str) -> boo
             explains_until_ns = fault.bitten_ns if fault.kind in STRIKES_ONCE else healed_ns
             if explains_until_ns < served_ns:
                 continue
+            if status == "SLAVE_NOT_AVAILABLE" and healed_ns < in_step_ns:
+                continue
             if fault.fired_ns <= ended_ns(ops, send) and healed_ns + after_ns >= began_ns(
                 ops, send
             ):
@@ -242,6 +260,7 @@ def _fault_near(ops: Sequence[Op], facts: Facts, send: Send, status: str) -> boo
                 "stops" in effects
                 and ended.node in struck
                 and served_ns <= ended.time_ns <= ended_ns(ops, send)
+                and (status != "SLAVE_NOT_AVAILABLE" or in_step_ns <= ended.time_ns + RESTART_NS)
                 and ended.time_ns + RESTART_NS + after_ns >= began_ns(ops, send)
             ):
                 return True

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from random import Random
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from staticfire.checkers.engine.kernel import Context
 from staticfire.checkers.guarantees.facts import FaultFacts, NodeExit
@@ -15,6 +18,7 @@ from staticfire.checkers.model.building.column_builder import build_columns
 from staticfire.checkers.verdicts.compose import check_run
 from staticfire.checkers.white_box.send_status import check_weak_statuses, weak_rows
 from tests.checkers.white_box.test_replicas import ack
+from tests.support import reference_copies
 from tests.support.history_language import facts, fault, history
 
 PAIR = {"b": ("n0", "n1")}
@@ -287,3 +291,65 @@ def test_what_was_acknowledged_weaker_is_known_once_slaves_have_reported(
     late = ack(durable="n0 n1", status=NOT_THERE, end_offset=1600, time_ns=12 * 10**9)
 
     assert judged(*ops, seen=(KNOWN, weaker, late)) == [judgement]
+
+
+@pytest.mark.parametrize(
+    ("sent_s", "began_s", "status", "judgement"),
+    [
+        (4.0, 16, NOT_THERE, "violation"),
+        (2.5, 16, NOT_THERE, "informational"),  # the fault was not over when it was sent
+        (4.0, 14.9, NOT_THERE, "informational"),  # its slave has not reported it yet
+        (4.0, 16, WAITED_FOR, "informational"),  # the slave may be slow
+    ],
+)
+def test_a_slave_that_has_reported_a_message_is_there(
+    sent_s: float, began_s: float, status: str, judgement: str
+) -> None:
+    """A weaker status at 5 s, of a message that the slave holds, and another one after the slave has reported it."""
+    ops = (
+        *("0 ok send b t=1", f"1 invoke send c t={sent_s}", f"1 info send c error={NOT_THERE} t=5"),
+        *(f"0 invoke send a t={began_s}", f"0 info send a error={status} t={began_s + 3}"),
+    )
+    seen = (
+        ack(durable="n0 n1", key="c", status=NOT_THERE, time_ns=5 * 10**9),
+        ack(durable="n0 n1", status=status, time_ns=19 * 10**9),
+    )
+    cut = fault("partition", "n1", at_s=2, healed_s=3)
+    known = facts(replica_sets=PAIR, replication="sync", faults=(cut,))
+    verdicts = check_run(history(*ops), seen, known).verdicts
+    found = next(verdict for verdict in verdicts if verdict.checker == "weak_statuses").findings
+
+    assert [of.judgement for of in found if of.key == "a"] == [judgement]
+
+
+@settings(max_examples=60)
+@given(seed=st.integers(0, 2**32))
+def test_slaves_that_come_and_go_are_judged_as_the_reference_judges(seed: int) -> None:
+    random = Random(seed)
+    ops, seen = ["0 ok send ok t=0.5"], [ack(durable="n0 n1", key="ok")]
+    for number in range(8):
+        at_s, key = 3 + 4 * number, f"k{number}"
+        status = random.choice([NOT_THERE, NOT_THERE, NOT_THERE, WAITED_FOR])
+        ops += [f"0 invoke send {key} t={at_s}", f"0 info send {key} error={status} t={at_s + 3}"]
+        on = random.choice(["n0 n1", "n0 n1", "n0"])
+        seen.append(ack(durable=on, key=key, status=status, time_ns=(at_s + 3) * 10**9))
+    known: dict[str, Any] = {
+        "replica_sets": PAIR,
+        "replication": "sync",
+        "flush": "sync",
+        "mode": "hardened",
+        "transient_pool": False,
+        "follower_behind_max_bytes": 10**9,
+        "exits": (),
+        "faults": tuple(
+            fault(kind, random.choice(["n0", "n1"]), at_s=at_s, healed_s=at_s + random.randrange(9))
+            for kind in random.sample(["pause", "partition", "kill", "split_name_servers"], 2)
+            for at_s in [random.randrange(1, 20)]
+        ),
+    }
+    expected = reference_copies.weak(history(*ops), seen, known)
+    verdicts = check_run(history(*ops), seen, facts(**known)).verdicts
+    found = next(verdict for verdict in verdicts if verdict.checker == "weak_statuses").findings
+
+    wrong = {finding.key for finding in found if finding.judgement == "violation"}
+    assert wrong == set(expected.wrong)
