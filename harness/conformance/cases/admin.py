@@ -16,7 +16,11 @@ from staticfire.harness.conformance.failures import BadAnswer
 from staticfire.harness.conformance.request_fields import topic_fields
 from staticfire.harness.conformance.wire import Wire, request
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
-from staticfire.system_under_test.protocol.message import Message, parse_offset_message_id
+from staticfire.system_under_test.protocol.message import (
+    Message,
+    java_string_hash,
+    parse_offset_message_id,
+)
 
 SYSTEM_PREFIX = "rmq_sys_"
 _CAPACITY = re.compile(r"Total : ([0-9.]+) [KMGTP]iB, Free : ([0-9.]+) ?[KMGTP]?i?B\.?")
@@ -27,6 +31,7 @@ SHORT_WAITS = (  # options that RocketMQ takes with any time, 1 ms among them
     "waitTimeMillsInHeartbeatQueue",
     "waitTimeMillsInTransactionQueue",
 )
+TAGS = ("red", "blue", "green")
 OTHER_TIME_MS = 60_000
 QUERY = {"maxNum": 32, "beginTimestamp": 0, "endTimestamp": 1 << 62}
 
@@ -95,6 +100,9 @@ async def options(bench: Bench) -> None:
         changed = await broker.ask(RequestCode.UPDATE_BROKER_CONFIG, body=f"{name}=777\n".encode())
         require_equal("the code for a change", changed.code, 0)
         require_equal(name, await option_of(broker, name), "777")
+        escaped = f"{name}=\\u0037\\8\\u0039\n".encode()
+        await broker.obtain(RequestCode.UPDATE_BROKER_CONFIG, body=escaped)
+        require_equal(f"{name} that was written with escapes", await option_of(broker, name), "789")
     finally:
         await broker.obtain(RequestCode.UPDATE_BROKER_CONFIG, body=f"{name}={before}\n".encode())
     facts = json_object(await broker.ask(RequestCode.GET_BROKER_RUNTIME_INFO)).get("table", {})
@@ -309,3 +317,23 @@ async def _spans(broker: Wire, topic: str, group: str) -> dict[int, tuple[object
     return {
         span["messageQueue"]["queueId"]: tuple(span.get(name) for name in names) for span in spans
     }
+
+
+@case("RMQ-ADM-11")
+async def entries_of_queues(bench: Bench) -> None:
+    topic, broker = await bench.topic(queues=1), await bench.broker()
+    group = bench.fresh_name("g")
+    for tag in TAGS:
+        await bench.store(broker, topic, properties={"TAGS": tag})
+    messages = (await bench.pull(broker, topic)).messages
+    require_equal("the number of messages", len(messages), len(TAGS))
+    await register_consumer(bench, broker.address, group, topic, expression=TAGS[1])
+    fields = {"topic": topic, "queueId": 0, "index": 0, "count": 10, "consumerGroup": group}
+    answer = json_object(await broker.ask(RequestCode.QUERY_CONSUME_QUEUE, fields))
+    names = ("physicOffset", "tagsCode", "eval")
+    found = [tuple(entry.get(name) for name in names) for entry in answer.get("queueData", [])]
+    expected = [
+        (message.physical_offset, java_string_hash(tag), tag == TAGS[1])
+        for message, tag in zip(messages, TAGS, strict=True)
+    ]
+    require_equal("the entries and whether the group takes them", found, expected)

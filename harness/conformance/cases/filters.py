@@ -96,6 +96,7 @@ MESSAGES: tuple[Mapping[str, str], ...] = (
     {"b": "z"},
     {"a": "no number", "b": "x"},
     {"a": "7", "b": "x"},
+    {"b": ""},
 )
 
 
@@ -159,7 +160,7 @@ async def missing_properties(bench: Bench) -> None:
     await chosen(
         bench,
         {
-            "b IS NULL": [2],
+            "b IS NULL": [2, 6],
             "b IS NOT NULL": [0, 1, 3, 4, 5],
             "c > 1": [],
             "NOT (c > 1)": [],

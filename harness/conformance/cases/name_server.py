@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import struct
 import zlib
 from collections.abc import Mapping
 from typing import Any
@@ -46,25 +47,36 @@ class FakeBroker:
         address: str = "",
         version: tuple[int, int] = (1, 1),
         crc: int | None = None,
+        is_compressed: bool = False,
+        filter_servers: list[str] | None = None,
     ) -> RemotingCommand:
-        body = json.dumps(
-            {
-                "filterServerList": [],
-                "topicConfigSerializeWrapper": {
-                    "dataVersion": data_version(version),
-                    "topicConfigTable": {
-                        name: topic_config(name, **fields) for name, fields in topics.items()
-                    },
-                },
-            }
-        ).encode()
+        configs = {name: topic_config(name, **fields) for name, fields in topics.items()}
+        if is_compressed:
+            body = compressed_registration(configs, version, filter_servers)
+        else:
+            wrapper = {"dataVersion": data_version(version), "topicConfigTable": configs}
+            document = {"filterServerList": [], "topicConfigSerializeWrapper": wrapper}
+            body = json.dumps(document).encode()
         fields = {
             **self.identity(broker_id, address),
             "haServerAddr": "192.0.2.1:10912",
-            "compressed": False,
+            "compressed": is_compressed,
             "bodyCrc32": zlib.crc32(body) & 0x7FFFFFFF if crc is None else crc,
         }
         return await self.wire.ask(RequestCode.REGISTER_BROKER, fields, body)
+
+
+def compressed_registration(
+    configs: Mapping[str, Mapping[str, object]],
+    version: tuple[int, int],
+    filter_servers: list[str] | None,
+) -> bytes:
+    """Return the body of a registration as a broker with compressedRegister writes it (RegisterBrokerBody.encode)."""
+    names = ("topicName", "readQueueNums", "writeQueueNums", "perm", "topicFilterType")
+    texts = [" ".join(str(config[name]) for name in names) for config in configs.values()]
+    parts = [json.dumps(data_version(version)), *texts, json.dumps(filter_servers)]
+    sized = [struct.pack(">i", len(part.encode())) + part.encode() for part in parts]
+    return zlib.compress(b"".join((sized[0], struct.pack(">i", len(texts)), *sized[1:])))
 
 
 def data_version(version: tuple[int, int]) -> dict[str, int]:
@@ -104,8 +116,15 @@ def addresses(route: Mapping[str, Any] | None) -> dict[int, str]:
 
 @case("RMQ-NS-01")
 async def routes(bench: Bench) -> None:
+    await _require_route(bench)
+    await _require_route(bench, is_compressed=True, filter_servers=[])
+    await _require_route(bench, is_compressed=True, filter_servers=None)
+
+
+async def _require_route(bench: Bench, **fields: Any) -> None:
+    """Register a broker and require the route of its topic."""
     topic = bench.fresh_name()
-    broker = await registered(bench, {topic: {"queues": 7, "perm": 4}})
+    broker = await registered(bench, {topic: {"queues": 7, "perm": 4}}, **fields)
     route = await bench.route(topic)
     require(route is not None, "a registered topic has no route")
     assert route is not None

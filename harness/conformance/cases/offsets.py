@@ -14,6 +14,7 @@ from staticfire.harness.conformance.wire import Wire, request
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 
 PERSIST_S = 5.0
+OFFSET_MAX = (1 << 63) - 1  # where the compared group is behind all others
 TO_THE_END = -1  # the timestamp that means the end of each queue
 
 
@@ -225,3 +226,30 @@ async def never_beyond_the_end(bench: Bench) -> None:
     again = await bench.until_serving(master, topic)
     stored, end = await committed(again, topic, group), await bench.end_of(again, topic)
     require((stored or 0) <= end, f"the group stands at {stored}, the queue ends at {end}")
+
+
+@case("RMQ-OFF-11")
+async def lowest_offsets(bench: Bench) -> None:
+    topic, broker = await bench.topic(queues=1), await bench.broker()
+    ahead, behind = bench.fresh_name("g"), bench.fresh_name("g")
+    for _ in range(3):
+        await bench.store(broker, topic)
+    await commit(broker, topic, ahead, 3)
+    await commit(broker, topic, behind, 1)
+    for compared, left_out, lowest in (
+        (behind, None, 1),
+        (ahead, None, 1),
+        (ahead, behind, 3),
+        (behind, behind, OFFSET_MAX),
+    ):
+        fields = {"topic": topic, "compareGroup": compared}
+        if left_out:
+            fields["filterGroups"] = left_out
+        answer = json_object(await broker.ask(RequestCode.QUERY_CORRECTION_OFFSET, fields))
+        found = {int(queue): low for queue, low in answer.get("correctionOffsets", {}).items()}
+        what = (
+            f"the lowest offset of all groups but {left_out}" if left_out else "the lowest offset"
+        )
+        require_equal(f"{what}, compared with {compared}", found, {0: lowest})
+    kept = await committed(broker, topic, behind)
+    require_equal("the offset of a group that was left out", kept, 1)

@@ -20,6 +20,8 @@ COMPRESSED = 1
 BODY_MAX = 4 << 20
 SLOW = 50.0  # times as long as usual
 ONE_WAY_S = 15.0
+MANY = 3_000  # messages of a batch: more than brokers store without a pause
+BESIDE = 5  # connections
 WEAK = (ResponseCode.SLAVE_NOT_AVAILABLE, ResponseCode.FLUSH_SLAVE_TIMEOUT)
 PROPERTIES = {
     "TAGS": "TagA",
@@ -134,8 +136,41 @@ async def batches(bench: Bench) -> None:
     require_equal(
         "the code for a batch above the limit", refused.code, ResponseCode.MESSAGE_ILLEGAL
     )
+    cut = batch_record(b"whole", {}) + batch_record(b"cut", {"name": "value"})[:-3]
+    refused = await broker.ask(RequestCode.SEND_BATCH_MESSAGE, fields, cut)
+    require(refused.code != 0, "a batch whose last message is cut was answered with 0")
     end = await broker.obtain(RequestCode.GET_MAX_OFFSET, {"topic": topic, "queueId": 0})
-    require_equal("the end of the queue after it", end.ext_fields.get("offset"), "4")
+    require_equal("the end of the queue after them", end.ext_fields.get("offset"), "4")
+    await _batch_of_many(bench)
+
+
+async def _batch_of_many(bench: Bench) -> None:
+    """Require that a batch of thousands keeps together and holds up no sends to its queue and to another."""
+    topic, broker = await bench.topic(), await bench.broker()
+    others = [await bench.broker() for _ in range(BESIDE)]
+    bodies = [b"%d" % index for index in range(MANY)]
+    fields = short_fields({**send_fields(topic, queue=0), "batch": True})
+    records = b"".join(batch_record(body, {}) for body in bodies)
+    batch = broker.ask(RequestCode.SEND_BATCH_MESSAGE, fields, records)
+    sends = [
+        other.ask(RequestCode.SEND_MESSAGE, send_fields(topic, queue=queue), b"beside")
+        for queue in (0, 1)
+        for _ in range(2)
+        for other in others
+    ]
+    first, *beside = await asyncio.gather(batch, *sends)
+    require_equal("the code for a batch of thousands", first.code, 0)
+    for answer in beside:
+        require_equal(f"the code for a send beside it ({answer.remark})", answer.code, 0)
+    end = MANY + 2 * BESIDE
+    await bench.end_of(broker, topic, least=end)
+    found = await bench.read_all(broker.address, topic, wanted=end)
+    start = number(first.ext_fields, "queueOffset")
+    require(found[start : start + MANY] == bodies, "the messages of a batch are not neighbours")
+    rest = found[:start] + found[start + MANY :]
+    require_equal("what else is in the queue", rest, [b"beside"] * 2 * BESIDE)
+    found = await bench.read_all(broker.address, topic, queue=1, wanted=2 * BESIDE)
+    require_equal("what is in the other queue", found, [b"beside"] * 2 * BESIDE)
 
 
 @case("RMQ-SND-06")

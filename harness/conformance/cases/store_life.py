@@ -10,6 +10,7 @@ from importlib.resources import files as resources
 
 from staticfire.harness.conformance.bench import Bench
 from staticfire.harness.conformance.case import case, require, require_equal
+from staticfire.harness.conformance.cases.offsets import committed
 from staticfire.harness.conformance.cases.store import (
     ENTRY,
     LARGE,
@@ -80,6 +81,8 @@ async def retention(bench: Bench) -> None:
     below = await bench.pull(broker, topic, offset=0)
     moved = below.code, below.next_offset
     require_equal("the answer below", moved, (ResponseCode.PULL_OFFSET_MOVED, low))
+    unknown = await committed(broker, topic, bench.fresh_name("g"))
+    require_equal("the offset of a group that has none", unknown, None)
 
 
 async def restart_without(bench: Bench, *folders: str, gracefully: bool = True) -> str:

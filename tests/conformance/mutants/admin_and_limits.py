@@ -25,6 +25,18 @@ def any_name_will_do(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Topics, "is_system", lambda _self, _topic: False)
 
 
+@requests("RMQ-ADM-03", RequestCode.UPDATE_BROKER_CONFIG)
+def escapes_are_digits(request: RemotingCommand) -> RemotingCommand:
+    request.body = request.body.replace(rb"\u", b"")
+    return request
+
+
+@answers("RMQ-ADM-11", RequestCode.QUERY_CONSUME_QUEUE)
+def every_group_takes_every_message(_: RemotingCommand, answer: Answer) -> Answer:
+    answer.body = answer.body.replace(b'"eval":false', b'"eval":true')
+    return answer
+
+
 @system("RMQ-ADM-03")
 def sizes_are_bytes(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(statistics_requests, "size_text", lambda size: f"{size} B")

@@ -15,6 +15,13 @@ from tests.conformance.mutants.mutant import answers, requests, system
 Answer = RemotingCommand
 
 
+@requests("RMQ-FLT-05", RequestCode.SEND_MESSAGE)
+def a_property_without_a_value_is_blank(request: RemotingCommand) -> RemotingCommand:
+    if request.ext_fields["properties"].endswith("\x01"):
+        request.ext_fields["properties"] += " "
+    return request
+
+
 @requests("RMQ-FLT-01", RequestCode.PULL_MESSAGE)
 def only_the_first_tag(request: RemotingCommand) -> RemotingCommand:
     request.ext_fields["subscription"] = request.ext_fields["subscription"].partition("||")[0]

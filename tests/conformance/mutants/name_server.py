@@ -22,6 +22,13 @@ def every_topic_is_writable(_: RemotingCommand, answer: Answer) -> Answer:
     return answer
 
 
+@answers("RMQ-NS-01", RequestCode.REGISTER_BROKER)
+def compressed_registrations_are_refused(request: RemotingCommand, answer: Answer) -> Answer:
+    if request.ext_fields.get("compressed") == "true":
+        answer.code = ResponseCode.SYSTEM_ERROR
+    return answer
+
+
 @answers("RMQ-NS-02", RequestCode.GET_ROUTEINFO_BY_TOPIC)
 def unknown_topics_are_errors(_: RemotingCommand, answer: Answer) -> Answer:
     answer.code = ResponseCode.SYSTEM_ERROR

@@ -25,6 +25,12 @@ def offsets_never_go_back(request: RemotingCommand) -> RemotingCommand:
     return request
 
 
+@requests("RMQ-OFF-11", RequestCode.QUERY_CORRECTION_OFFSET)
+def no_group_is_left_out(request: RemotingCommand) -> RemotingCommand:
+    request.ext_fields.pop("filterGroups", None)
+    return request
+
+
 @system("RMQ-OFF-02")
 def offsets_are_not_read_again(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(OffsetsFile, "load", lambda self: None)

@@ -54,6 +54,20 @@ def batches_name_their_last_offset(_: RemotingCommand, answer: Answer) -> Answer
     return answer
 
 
+@answers("RMQ-SND-05", RequestCode.SEND_MESSAGE)
+def nothing_is_stored_beside_a_batch(request: RemotingCommand, answer: Answer) -> Answer:
+    if request.body == b"beside":
+        answer.code = ResponseCode.SERVICE_NOT_AVAILABLE
+    return answer
+
+
+@answers("RMQ-SND-05", RequestCode.SEND_BATCH_MESSAGE)
+def the_rest_of_a_cut_batch_will_do(request: RemotingCommand, answer: Answer) -> Answer:
+    if b"whole" in request.body:
+        answer.code = ResponseCode.SUCCESS
+    return answer
+
+
 @system("RMQ-SND-06")
 def as_many_queues_as_wanted(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(topics, "min", max, raising=False)

@@ -91,3 +91,10 @@ def the_least_offset_leads_nowhere(_: RemotingCommand, answer: Answer) -> Answer
     if int(answer.ext_fields["offset"]):
         answer.ext_fields["offset"] = "2"
     return answer
+
+
+@answers("RMQ-STO-09", RequestCode.QUERY_CONSUMER_OFFSET)
+def new_groups_begin_at_what_is_gone(_: RemotingCommand, answer: Answer) -> Answer:
+    if answer.code == ResponseCode.QUERY_NOT_FOUND:
+        answer.code, answer.ext_fields["offset"] = ResponseCode.SUCCESS, "0"
+    return answer
