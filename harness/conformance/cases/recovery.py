@@ -8,12 +8,16 @@ from collections.abc import Sequence
 from staticfire.harness.conformance.answers import number
 from staticfire.harness.conformance.bench import Bench
 from staticfire.harness.conformance.case import case, require, require_equal
+from staticfire.harness.conformance.cases.replication_repair import StoredLog
 from staticfire.harness.conformance.request_fields import send_fields
 from staticfire.harness.conformance.wire import NoAnswer, Wire, request
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.message import parse_offset_message_id
 
+QUEUES = 2
+DURABLE_S = 3.0  # queue entries are on the disk after it
+REPAIR_S = 10.0  # a replica may mend what is damaged
 SLOW = 20.0  # times as long as usual
 
 
@@ -63,11 +67,13 @@ async def require_kept(bench: Bench, topic: str, kept: dict[int, bytes]) -> Wire
     return broker
 
 
-async def _send_until_stored(broker: Wire, topic: str) -> RemotingCommand:
+async def _send_until_stored(
+    broker: Wire, topic: str, body: bytes = b"afterwards", *, queue: int = 0
+) -> RemotingCommand:
     """Send until the message is stored: a broker that has just started may refuse for a while."""
     for _ in range(150):
         answer = await broker.ask(
-            RequestCode.SEND_MESSAGE, send_fields(topic, queue=0), b"afterwards", answer_s=30
+            RequestCode.SEND_MESSAGE, send_fields(topic, queue=queue), body, answer_s=30
         )
         if "queueOffset" in answer.ext_fields:
             return answer
@@ -209,3 +215,40 @@ async def failed_flush(bench: Bench) -> None:
     require(
         answer.code != ResponseCode.SUCCESS, f"{master.name} acknowledged what it could not flush"
     )
+
+
+@case("RMQ-RCV-14", limit_s=240)
+async def a_damaged_record(bench: Bench) -> None:
+    topic, master = await bench.topic(queues=QUEUES), (await bench.master()).address
+    node, processes = bench.target.nodes[master], bench.controls().process
+    sent: list[list[bytes]] = [[] for _ in range(QUEUES)]
+    damaged: set[bytes] = set()
+    for turn in range(2):
+        broker = await bench.until_serving(master, topic)
+        positions = []
+        for index in range(8):
+            # In the second turn the damaged message is the last one of its queue, with others behind it in the log.
+            queue = index % QUEUES if turn == 0 or index < 4 else 0
+            body = b"%d-%d " % (turn, index) + b"x" * 40
+            answer = await _send_until_stored(broker, topic, body, queue=queue)
+            _, _, position = parse_offset_message_id(answer.ext_fields["msgId"])
+            positions.append(position)
+            sent[queue].append(body)
+        await asyncio.sleep(DURABLE_S)
+        await processes.kill(node)
+        log = StoredLog(await bench.read_store(master))
+        record = log.record(positions[2 + turn])
+        at = record.index(b"x" * 40) if turn == 0 else record.index(topic.encode()) - 1
+        log.write(positions[2 + turn] + at, bytes((record[at] ^ 4,)))
+        await bench.change_store(master, log.files())
+        await processes.start(node)
+        again = await bench.until_serving(master, topic)
+        damaged.add(b"%d-%d " % (turn, 2 + turn) + b"x" * 40)
+        for queue, bodies in enumerate(sent):
+            end = await bench.end_of(again, topic, queue=queue, least=len(bodies))
+            require_equal(f"the end of queue {queue}", end, len(bodies))
+            found = await bench.read_all(
+                master, topic, queue=queue, wanted=len(bodies), within_s=REPAIR_S
+            )
+            kept = [body for body in bodies if body not in damaged or body in found]
+            require_equal(f"what is in queue {queue}", found, kept)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from staticfire.harness.conformance.raw_stream import HaStream
@@ -10,6 +12,7 @@ from staticfire.system_under_test.broker.replication.catch_up import CatchUpMark
 from staticfire.system_under_test.broker.replication.ha_connections import HaSenderConnection
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.store.recovery.recovery import Recovery
 from staticfire.system_under_test.store.replication.replica_receiver import ReplicaReceiver
 from tests.conformance.mutants.mutant import answers, requests, system
 from tests.conformance.mutants.send import weaker_acknowledgements
@@ -43,6 +46,16 @@ def slaves_do_not_matter(_: RemotingCommand, answer: Answer) -> Answer:
 def sends_wait_for_slaves_as_long_as_ever(request: RemotingCommand) -> RemotingCommand:
     request.body = b"slaveTimeout=3000\n"
     return request
+
+
+@system("RMQ-RCV-14")
+def the_log_ends_at_damage(patch: pytest.MonkeyPatch) -> None:
+    make = Recovery.__init__
+
+    def forgetful(self: Recovery, **parts: Any) -> None:
+        make(self, **{**parts, "keeps_damaged": False})
+
+    patch.setattr(Recovery, "__init__", forgetful)
 
 
 @system("RMQ-HA-12")
