@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
+from staticfire.faults.errors import CapabilityMissing
 from staticfire.harness.conformance.answers import Pulled
 from staticfire.harness.conformance.bench import Bench
 from staticfire.harness.conformance.case import case, require, require_equal
+from staticfire.harness.conformance.failures import NotTriable
 from staticfire.harness.conformance.wire import Wire
 
 LEVELS_S = {1: 1.0, 2: 5.0, 3: 10.0}
@@ -15,6 +17,8 @@ LATE_S = 1.0
 REPEAT_S = 3.0  # after a start, for messages that are delivered once more
 CLOCK_S = 0.1  # by which two clocks may differ after a few seconds
 HIGHEST = 18
+HOUR_MS = 3_600_000
+SET_S = 5.0  # a broker looks at its clock every few seconds
 
 
 async def arrival(
@@ -152,3 +156,22 @@ async def schedule_topic(bench: Bench) -> None:
     pulled = await bench.pull(broker, SCHEDULE_TOPIC, queue=4, offset=end, least=end + 1)
     bodies = [message.body for message in pulled.messages]
     require(b"waits a minute" in bodies, f"queue 4 of {SCHEDULE_TOPIC} holds {bodies!r:.200}")
+
+
+@case("RMQ-DLY-09", limit_s=120)
+async def a_clock_set_back(bench: Bench) -> None:
+    topic, broker = await bench.topic(), await bench.broker()
+    node, now_s = bench.target.nodes[broker.address], asyncio.get_running_loop().time
+    begin_s = now_s()
+    await send_delayed(bench, broker, topic, 3)
+    try:
+        await bench.controls().clock.step(node, -HOUR_MS)
+    except CapabilityMissing as error:
+        raise NotTriable(f"the clocks of nodes cannot be set: {error}") from None
+    try:
+        found = await arrival(bench, broker, topic, within_s=LEVELS_S[3] + SET_S)
+    finally:
+        await bench.controls().clock.reset(node)
+    took_s = now_s() - begin_s
+    require(found is not None, f"a message of level 3 did not come in {took_s:.1f} s")
+    require(took_s > LEVELS_S[3] - CLOCK_S, f"a message of level 3 came after {took_s:.1f} s")

@@ -8,13 +8,16 @@ import struct
 
 from staticfire.harness.conformance.bench import Bench
 from staticfire.harness.conformance.case import case, require, require_equal
-from staticfire.harness.conformance.request_fields import pull_fields, send_fields
+from staticfire.harness.conformance.cases.send import batch_record
+from staticfire.harness.conformance.request_fields import pull_fields, send_fields, short_fields
 from staticfire.harness.conformance.wire import NoAnswer, Wire, request
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import ROCKETMQ
 
 UNKNOWN_CODE = 9999
 IDLE_S = 120
+CONNECTIONS, BATCH = 6, 1_000
+STANDSTILL_S = 1.0
 FRAME_LIMIT = 16_777_216
 
 
@@ -183,3 +186,39 @@ async def missing_field(bench: Bench) -> None:
     answer = await broker.ask(RequestCode.GET_MAX_OFFSET, {"topic": topic})
     require(answer.code != ResponseCode.SUCCESS, "a request without queueId was answered with 0")
     require(await is_served(broker), "the connection was closed after a missing field")
+
+
+@case("RMQ-REM-11", limit_s=120)
+async def after_a_standstill(bench: Bench) -> None:
+    topic, master = await bench.topic(queues=2), (await bench.master()).address
+    node, processes = bench.target.nodes[master], bench.controls().process
+    wires = [await bench.connect(master) for _ in range(CONNECTIONS)]
+    records = b"".join(batch_record(b"%d" % index, {}) for index in range(BATCH))
+    batch = short_fields({**send_fields(topic, queue=0), "batch": True})
+    end = {"topic": topic, "queueId": 0}
+    await processes.pause(node)
+    try:
+        asked = [
+            asyncio.ensure_future(wires[0].ask(RequestCode.SEND_BATCH_MESSAGE, batch, records))
+        ]
+        for wire in wires[1:]:
+            single = wire.ask(RequestCode.SEND_MESSAGE, send_fields(topic, queue=1), b"single")
+            asked += [
+                asyncio.ensure_future(single),
+                asyncio.ensure_future(wire.ask(RequestCode.GET_MAX_OFFSET, end)),
+            ]
+        await asyncio.sleep(STANDSTILL_S)
+    finally:
+        await processes.resume(node)
+    codes = [answer.code for answer in await asyncio.gather(*asked)]
+    require_equal("the codes for what was sent meanwhile", codes, [0] * len(asked))
+    for wire in wires:
+        require_equal(
+            "the code for the next request",
+            (await wire.ask(RequestCode.GET_MAX_OFFSET, end)).code,
+            0,
+        )
+    singles = await bench.read_all(master, topic, queue=1, wanted=CONNECTIONS - 1)
+    require_equal("what is stored", singles, [b"single"] * (CONNECTIONS - 1))
+    await bench.end_of(wires[0], topic, least=BATCH)
+    require_equal("the end of the batch", await bench.end_of(wires[0], topic), BATCH)

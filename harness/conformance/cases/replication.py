@@ -21,6 +21,7 @@ from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCod
 from staticfire.system_under_test.protocol.message import MAGIC_MESSAGE
 
 HEARTBEAT_S, SILENCE_S = 5.0, 20.0
+KEPT_S = 10.0  # two periods of persisting
 SYNC_S = 10.0
 SLAVE_TIMEOUT_S = 0.5
 LATE_S = 2.0  # RocketMQ looks once a second
@@ -187,10 +188,22 @@ async def reading_from_the_slave(bench: Bench) -> None:
     broker, slave = await bench.broker(), await bench.slave_of(master)
     for index in range(5):
         await bench.store(broker, topic, b"%d" % index)
+    group, processes = bench.fresh_name("g"), bench.controls().process
+    await commit(broker, topic, group, 3)
     await bench.until_slave_knows(slave, topic)
-    await bench.controls().process.kill(bench.target.nodes[master.address])
+    follower = await bench.connect(slave.address)
+    loop = asyncio.get_running_loop()
+    until_s = loop.time() + 2 * SYNC_S + 5
+    while await committed(follower, topic, group) != 3 and loop.time() < until_s:
+        await asyncio.sleep(0.5)
+    await asyncio.sleep(KEPT_S)
+    await processes.kill(bench.target.nodes[master.address])
+    await processes.kill(bench.target.nodes[slave.address])
+    await processes.start(bench.target.nodes[slave.address])
     found = await bench.read_all(slave.address, topic, wanted=5)
     require_equal("what the slave has", found, [b"%d" % index for index in range(5)])
+    again = await bench.until_serving(slave.address, topic)
+    require_equal("the offset of a group", await committed(again, topic, group), 3)
     ahead = await bench.pull(await bench.connect(slave.address), topic, offset=9)
     require_equal("the next offset beyond the slave's end", ahead.next_offset, 9)
     require(

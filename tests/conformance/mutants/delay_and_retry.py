@@ -147,3 +147,15 @@ def progress_is_never_written_down(patch: pytest.MonkeyPatch) -> None:
         return
 
     patch.setattr(DelayOffsetsFile, "save", nothing)
+
+
+@system("RMQ-DLY-09")
+def after_a_step_all_is_due(patch: pytest.MonkeyPatch) -> None:
+    from staticfire.system_under_test.broker.delivery.delayed_delivery import _Level
+
+    note_step = _Level.note_step
+
+    def long_ago(self: _Level, step_ms: int, end_offset: int, now_ms: int) -> None:
+        note_step(self, step_ms, end_offset, now_ms - 2 * self.delay_ms)
+
+    patch.setattr(_Level, "note_step", long_ago)

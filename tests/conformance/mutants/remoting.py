@@ -98,3 +98,10 @@ def idle_connections_stay(patch: pytest.MonkeyPatch) -> None:
 def missing_fields_are_zero(_: RemotingCommand, answer: Answer) -> Answer:
     answer.code = ResponseCode.SUCCESS
     return answer
+
+
+@answers("RMQ-REM-11", RequestCode.SEND_MESSAGE)
+def what_waited_is_forgotten(
+    request: RemotingCommand, answer: RemotingCommand
+) -> RemotingCommand | None:
+    return None if request.body == b"single" else answer

@@ -149,3 +149,9 @@ def errors_of_flushes_are_swallowed(_: RemotingCommand, answer: Answer) -> Answe
 @system("RMQ-HA-07")
 def slaves_keep_their_topics(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Topics, "adopt", lambda _self, _table: False)
+
+
+@answers("RMQ-HA-06", RequestCode.QUERY_CONSUMER_OFFSET)
+def slaves_forget_offsets(_: RemotingCommand, answer: RemotingCommand) -> RemotingCommand:
+    answer.ext_fields["offset"] = "0"
+    return answer
