@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 
 import pytest
 
 from staticfire.harness.conformance.bench import Bench
-from staticfire.harness.conformance.case import Case
+from staticfire.harness.conformance.case import Case, cases
 from staticfire.harness.conformance.clause import contract
 from staticfire.harness.conformance.result import CaseResult, Outcome
 from staticfire.harness.conformance.sites.concurrent import run_beside
@@ -204,3 +205,26 @@ def test_an_address_that_is_none_is_out_of_reach(address: str) -> None:
 
     with pytest.raises(CannotConnect):
         asyncio.run(look())
+
+
+def test_cases_that_cut_power_come_last() -> None:
+    tried: list[str] = []
+
+    def noted(clause_id: str) -> Case:
+        async def trial(_bench: Bench) -> None:
+            tried.append(clause_id)
+
+        found = cases()[clause_id]
+        return replace(found, trial=trial)
+
+    names = ["RMQ-SND-09", "RMQ-RCV-03", "RMQ-HA-09", "RMQ-RCV-04", "RMQ-HA-06", "RMQ-SND-01"]
+    target = TargetFacts(name_servers=(f"{SERVER}:{PORT}",), prefix="conform")
+    asyncio.run(run_beside([noted(name) for name in names], target, lambda _result: None))
+    assert tried == [
+        "RMQ-SND-01",
+        "RMQ-HA-09",
+        "RMQ-HA-06",
+        "RMQ-SND-09",
+        "RMQ-RCV-03",
+        "RMQ-RCV-04",
+    ]

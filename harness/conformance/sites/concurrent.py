@@ -34,7 +34,10 @@ async def run_beside(
     *,
     mend: Callable[[], Awaitable[None]] = _nothing,
 ) -> None:
-    """Try all cases. Those that break nodes come last, one by one; `mend` runs after each of them.
+    """Try all cases. Those that break nodes come later, one by one; `mend` runs after each of them.
+
+    Cases that cut power come last. A power cut may leave a master with less than its slave, and a Java slave then
+    keeps a log of its own and dispatches nothing more.
 
     Raises SiteFailed if the target is gone, after the running cases have ended.
     """
@@ -46,8 +49,9 @@ async def run_beside(
             await runner.try_one(case)
 
     await asyncio.gather(*(try_in_turn(case) for case in cases if not case.is_alone))
-    for case in cases:
-        if case.is_alone and not runner.gone:
+    alone = [case for case in cases if case.is_alone]
+    for case in sorted(alone, key=lambda case: Need.POWER in case.clause.needs):
+        if not runner.gone:
             await runner.try_one(case, mend)
     if runner.gone:
         raise SiteFailed(runner.gone)
