@@ -70,7 +70,6 @@ class RelayRequests:
             RequestCode.RESET_CONSUMER_CLIENT_OFFSET,
             replace(header, is_force=False).to_ext(),  # RocketMQ does not pass it on
             encode_targets(targets, for_c=for_c),
-            oneway=True,
         )
         for member in members:
             member.connection.invoke_oneway(order)

@@ -97,7 +97,5 @@ def notify_consumers_changed(group: str, connection: Connection) -> None:
     """Notify one member that its group has changed: it rebalances at once."""
     header = ConsumerGroupHeader(consumer_group=group)
     connection.invoke_oneway(
-        RemotingCommand.request(
-            RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, header.to_ext(), oneway=True
-        )
+        RemotingCommand.request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, header.to_ext())
     )

@@ -219,4 +219,4 @@ def make_check(half: Message, result: PutResult) -> RemotingCommand:
         offset_msg_id=offset_message_id(*half.store_host, result.physical_offset),
     )
     code = RequestCode.CHECK_TRANSACTION_STATE
-    return RemotingCommand.request(code, header.to_ext(), bytes(encode_record(shown)), oneway=True)
+    return RemotingCommand.request(code, header.to_ext(), bytes(encode_record(shown)))

@@ -182,8 +182,8 @@ class Recovery:
         log: Log,
         index: MessageIndex,
         hasher: KeyHasher,
-        index_recovery: type[IndexRecovery] = IndexRecovery,
-        keeps_damaged: bool = True,
+        index_recovery: type[IndexRecovery],
+        keeps_damaged: bool,
     ) -> None:
         self._storage = storage
         self._commit_log = commit_log
