@@ -32,6 +32,7 @@ SHORT_WAITS = (  # options that RocketMQ takes with any time, 1 ms among them
     "waitTimeMillsInTransactionQueue",
 )
 TAGS = ("red", "blue", "green")
+MANY_TOPICS, MANY_QUEUES = 5, 500
 OTHER_TIME_MS = 60_000
 QUERY = {"maxNum": 32, "beginTimestamp": 0, "endTimestamp": 1 << 62}
 
@@ -165,6 +166,21 @@ async def statistics(bench: Bench) -> None:
     entry = by_queue(consumed).get(1, {})
     lag = (entry.get("brokerOffset"), entry.get("consumerOffset"))
     require_equal("end and offset", lag, (5, 2))
+    await _statistics_of_many(bench)
+
+
+async def _statistics_of_many(bench: Bench) -> None:
+    """Require that a group with offsets in many queues is answered to several who ask at once."""
+    group, broker = bench.fresh_name("g"), await bench.broker()
+    for _ in range(MANY_TOPICS):
+        fields = {"topic": await bench.topic(queues=MANY_QUEUES), "queueId": 0, "commitOffset": 1}
+        await broker.obtain(RequestCode.UPDATE_CONSUMER_OFFSET, {"consumerGroup": group, **fields})
+    fields = {"consumerGroup": group, "topic": ""}
+    asked = [broker.ask(RequestCode.GET_CONSUME_STATS, fields) for _ in range(2)]
+    sizes = [
+        len(json_object(answer).get("offsetTable", {})) for answer in await asyncio.gather(*asked)
+    ]
+    require_equal("the numbers of queues in the answers", sizes, [MANY_TOPICS * MANY_QUEUES] * 2)
 
 
 def by_queue(answer: Mapping[str, object]) -> dict[int, Mapping[str, object]]:

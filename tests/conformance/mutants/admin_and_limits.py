@@ -31,6 +31,13 @@ def escapes_are_digits(request: RemotingCommand) -> RemotingCommand:
     return request
 
 
+@answers("RMQ-ADM-04", RequestCode.GET_CONSUME_STATS)
+def only_a_topic_that_is_named_has_statistics(request: RemotingCommand, answer: Answer) -> Answer:
+    if not request.ext_fields["topic"]:
+        answer.body = b'{"offsetTable":{}}'
+    return answer
+
+
 @answers("RMQ-ADM-11", RequestCode.QUERY_CONSUME_QUEUE)
 def every_group_takes_every_message(_: RemotingCommand, answer: Answer) -> Answer:
     answer.body = answer.body.replace(b'"eval":false', b'"eval":true')
