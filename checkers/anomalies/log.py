@@ -172,7 +172,7 @@ LOG: Final = (
             "its acknowledgement"
         ),
         promise=ORDER,
-        example="`0 ok send a delay=1s / 0 ok send b delay=1s / 1 ok consume b@0:0 / 1 ok consume a@0:1`",
+        example="b, sent after a was acknowledged, both with level 3, lies at offset 3, and a at offset 4",
         by_damage=True,
     ),
     Anomaly(
