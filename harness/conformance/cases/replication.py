@@ -16,12 +16,15 @@ from staticfire.harness.conformance.inventory import inventory
 from staticfire.harness.conformance.raw_stream import HaStream, connect_ha
 from staticfire.harness.conformance.request_fields import send_fields
 from staticfire.harness.conformance.target_facts import BrokerAddress
-from staticfire.harness.conformance.wire import Wire
+from staticfire.harness.conformance.wire import Wire, request
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.message import MAGIC_MESSAGE
 
 HEARTBEAT_S, SILENCE_S = 5.0, 20.0
 KEPT_S = 10.0  # two periods of persisting
+GOES_S = 1.0  # shorter than slaveTimeout
+SLOW = 500.0  # times as long as usual
+UNFLUSHED, UNFLUSHED_S = 20, 4.0  # 20 flushes take longer
 SYNC_S = 10.0
 SLAVE_TIMEOUT_S = 0.5
 LATE_S = 2.0  # RocketMQ looks once a second
@@ -329,3 +332,36 @@ async def _timed_send(broker: Wire, topic: str) -> tuple[int, float]:
         RequestCode.SEND_MESSAGE, send_fields(topic, queue=0), b"late", answer_s=30
     )
     return answer.code, loop.time() - begin_s
+
+
+@case("RMQ-HA-14", limit_s=120)
+async def a_slave_that_goes(bench: Bench) -> None:
+    topic, master = await bench.topic(queues=1), await bench.master()
+    broker, slave = await bench.broker(), await bench.slave_of(master)
+    node, processes = bench.target.nodes[slave.address], bench.controls().process
+    await bench.store(broker, topic, b"before")
+    await processes.pause(node)
+    sent = broker.send(request(RequestCode.SEND_MESSAGE, send_fields(topic, queue=0), b"waits"))
+    await asyncio.sleep(GOES_S)
+    require(not sent.done(), "a send was answered while the slave stood still")
+    await processes.kill(node)
+    loop = asyncio.get_running_loop()
+    begin_s = loop.time()
+    answer = await broker.answer(sent, RequestCode.SEND_MESSAGE)
+    took_s = loop.time() - begin_s
+    require_equal("the code", answer.code, ResponseCode.SLAVE_NOT_AVAILABLE)
+    require(took_s < GOES_S, f"the answer came {took_s:.1f} s after the slave went")
+    await processes.start(node)
+
+
+@case("RMQ-HA-15", limit_s=60, cluster={"flush": "async"})
+async def replication_without_flush(bench: Bench) -> None:
+    topic, broker = await bench.topic(queues=1), await bench.broker()
+    await bench.store(broker, topic)
+    await bench.controls().disk.slow(bench.target.nodes[broker.address], SLOW)
+    loop = asyncio.get_running_loop()
+    begin_s = loop.time()
+    for _ in range(UNFLUSHED):
+        await bench.store(broker, topic)
+    took_s = loop.time() - begin_s
+    require(took_s < UNFLUSHED_S, f"{UNFLUSHED} sends one after the other took {took_s:.1f} s")

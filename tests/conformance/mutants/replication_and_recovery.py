@@ -14,6 +14,7 @@ from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCod
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.store.recovery.recovery import Recovery
 from staticfire.system_under_test.store.replication.replica_receiver import ReplicaReceiver
+from staticfire.system_under_test.store.replication.replication import ReplicaSender
 from tests.conformance.mutants.mutant import answers, requests, system
 from tests.conformance.mutants.send import weaker_acknowledgements
 
@@ -155,3 +156,22 @@ def slaves_keep_their_topics(patch: pytest.MonkeyPatch) -> None:
 def slaves_forget_offsets(_: RemotingCommand, answer: RemotingCommand) -> RemotingCommand:
     answer.ext_fields["offset"] = "0"
     return answer
+
+
+@answers("RMQ-HA-14", RequestCode.SEND_MESSAGE)
+def lost_slaves_are_waited_for(
+    request: RemotingCommand, answer: RemotingCommand
+) -> RemotingCommand:
+    if request.body == b"waits":
+        answer.code = ResponseCode.FLUSH_SLAVE_TIMEOUT
+    return answer
+
+
+@system("RMQ-HA-15")
+def slaves_get_what_is_flushed(patch: pytest.MonkeyPatch) -> None:
+    make = ReplicaSender.__init__
+
+    def late(self: ReplicaSender, *arguments: Any, **options: Any) -> None:
+        make(self, *arguments, **{**options, "flushed_only": True})
+
+    patch.setattr(ReplicaSender, "__init__", late)
