@@ -31,6 +31,7 @@ class Brief:
     tail: Sequence[str] = ()
     commands: Sequence[str] = ()  # never wrapped: a line is a command
     title: str = ""
+    diagnoses: Sequence[str] = ()  # below the whole verdict, besides the lines that are allowed
 
 
 def brief_lines(verdict: RunVerdict, brief: Brief) -> list[str]:
@@ -42,7 +43,8 @@ def brief_lines(verdict: RunVerdict, brief: Brief) -> list[str]:
     limit = VALID_LINES if verdict.valid is True else OTHER_LINES
     room = limit - 1 - len(rest) - len(head) - len(tail) - len(brief.commands)
     body = _body(verdict, columns, max(room, 2))
-    lines = [*rest, *head, *body, *tail, *brief.commands]
+    diagnoses = [line for text in brief.diagnoses for line in wrapped(f"diagnosis {text}", columns)]
+    lines = [*rest, *diagnoses, *head, *body, *tail, *brief.commands]
     word = WORDS[verdict.valid]
     return [first.replace(word, verdict_word(word), 1), *map(printable, lines)]
 
@@ -179,11 +181,8 @@ def faults_line(bitten: Sequence[str], missed: Sequence[str], unfired: Sequence[
 
 def verdict_brief(verdict: RunVerdict) -> list[str]:
     """Return the lines of a repeated judgement, without a campaign and without commands."""
-    brief = Brief(tail=[counts_line(verdict), *latency_line(verdict), checkers_line(verdict)])
-    first, *rest = brief_lines(verdict, brief)
-    diagnoses = [
-        printable(line)
-        for text in explanations(verdict)
-        for line in wrapped(f"diagnosis {text}", width())
-    ]
-    return [first, *diagnoses, *rest]
+    brief = Brief(
+        tail=[counts_line(verdict), *latency_line(verdict), checkers_line(verdict)],
+        diagnoses=explanations(verdict),
+    )
+    return brief_lines(verdict, brief)

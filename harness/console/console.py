@@ -169,14 +169,9 @@ def _brief_lines(result: RunResult, cpu_s: float | None, commands: Sequence[str]
             f"time      up after {result.up_s:.1f}, end after {result.run_s:.1f} {seconds_of(campaign)}{cpu}",
         ],
         commands=commands,
+        diagnoses=[*explanations(result.verdict), *diagnose(result)],
     )
-    first, *rest = brief_lines(result.verdict, brief)
-    diagnoses = [
-        printable(line)
-        for text in (*explanations(result.verdict), *diagnose(result))
-        for line in wrapped(f"diagnosis {text}", width())
-    ]
-    return [first, *diagnoses, *rest]
+    return brief_lines(result.verdict, brief)
 
 
 def _title(campaign: Campaign) -> str:

@@ -100,6 +100,18 @@ def test_a_diagnosis_comes_on_top(
     assert [line for line in lines if "long" not in line] == short
 
 
+def test_a_verdict_of_two_lines_is_not_parted_by_a_diagnosis(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(console, "diagnose", lambda _: ["a sentence"])
+    monkeypatch.setattr(terminal, "is_terminal", lambda: True)
+    monkeypatch.setattr(shutil, "get_terminal_size", lambda _: os.terminal_size((40, 24)))
+    first, second, diagnosis, *_ = printed(valid(), capsys)
+    assert first.startswith("verdict")
+    assert second.startswith("          ")
+    assert diagnosis == "diagnosis a sentence"
+
+
 def test_lines_of_a_file_are_no_wider_than_in_the_documentation(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
