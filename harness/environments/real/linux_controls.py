@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from staticfire.faults.errors import CapabilityMissing
 from staticfire.faults.linux.clock import FakeClock
 from staticfire.faults.linux.disks.disk_errors import DiskErrors
 from staticfire.faults.linux.disks.disk_space import DiskSpace
@@ -253,6 +254,11 @@ class FakedClocks:
         self._clocks = clocks
 
     async def step(self, node: str, milliseconds: int) -> int:
+        """Step the clock of a node. Raises CapabilityMissing if its processes were started with the host's clock."""
+        if node not in self._clocks:
+            raise CapabilityMissing(
+                f"{node} has no clock of its own: no fault of the plan changes one"
+            )
         return await self._clocks[node].step(milliseconds)
 
     async def reset(self, node: str) -> None:

@@ -1,4 +1,4 @@
-"""Faults of disks that meet each other."""
+"""Faults of disks that meet each other, and clocks that no node was prepared for."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from typing import Any, cast
 
 import pytest
 
+from staticfire.faults.errors import CapabilityMissing
 from staticfire.faults.linux.disks.disk_speed import DiskSpeed
 from staticfire.faults.linux.disks.loop_disk import LoopDisk
 from staticfire.faults.linux.executor import CommandFailed
 from staticfire.harness.environments.real import linux_controls
-from staticfire.harness.environments.real.linux_controls import LoopDisks
+from staticfire.harness.environments.real.linux_controls import FakedClocks, LoopDisks
 from tests.support.recording_executor import recording_machine
 
 NODE = "broker-a-0"
@@ -73,3 +74,8 @@ def test_a_power_cut_while_the_speed_is_measured(
         with pytest.raises(CommandFailed, match="Input/output error"):
             asyncio.run(slow())
     machine.inventory.close()
+
+
+def test_a_node_without_a_clock_of_its_own_cannot_be_stepped() -> None:
+    with pytest.raises(CapabilityMissing, match="broker-a-0 has no clock of its own"):
+        asyncio.run(FakedClocks({}).step("broker-a-0", -1000))
