@@ -66,20 +66,18 @@ def check_delayed_order(columns: Columns, context: Context) -> Verdict:
 
 def _first_deliveries(sends: MessageEvents, deliveries: MessageEvents) -> Ints:
     """Return for each send the delivery from the lowest offset of its queue, shape (sends,); UNKNOWN if none."""
-    order = np.lexsort((deliveries.queue_offset, deliveries.log, deliveries.message))
-    message, log = deliveries.message[order], deliveries.log[order]
-    is_first = np.ones(len(order), np.bool_)
-    is_first[1:] = (message[1:] != message[:-1]) | (log[1:] != log[:-1])
-    lowest = {
-        (int(message[at]), int(log[at])): int(order[at]) for at in np.flatnonzero(is_first).tolist()
-    }
-    return np.array(
-        [
-            lowest.get(where, UNKNOWN)
-            for where in zip(sends.message.tolist(), sends.log.tolist(), strict=True)
-        ],
-        np.int64,
-    )
+    messages, of_send = np.unique(sends.message, return_inverse=True)
+    logs = 1 + max(sends.log.max(initial=0), deliveries.log.max(initial=0))
+    rows = np.flatnonzero(is_among(deliveries.message, messages))
+    place = np.searchsorted(messages, deliveries.message[rows]) * logs + deliveries.log[rows]
+    order = np.lexsort((deliveries.queue_offset[rows], place))
+    places, first = np.unique(place[order], return_index=True)
+    wanted = of_send * logs + sends.log
+    at = np.searchsorted(places, wanted)
+    found = np.full(len(sends), UNKNOWN, np.int64)
+    is_given = is_among(wanted, places)
+    found[is_given] = rows[order[first[at[is_given]]]]
+    return found
 
 
 def _overtaking(
