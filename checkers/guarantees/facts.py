@@ -116,6 +116,7 @@ class Timings:
     send_s: float = 0.0  # a send, with all its attempts, or a request with its reply; 0: not known
     consume_timeout_s: float = 900.0  # a listener that does not return
     poll_s: float = 0.0  # a waiting fetch looks again; 0: an arrival wakes it
+    packet_s: float = 1.0  # a packet arrives, where no fault delays it; 1: not known
     flush_timeout_s: float = 5.0  # a send that waits for the disk is answered with a weak status
     follower_timeout_s: float = 3.0  # the same for the copy of a follower
     # From the store of a message to its flush, where no fault slows the disk; 0: not known, and not long. Consumers are

@@ -3,7 +3,7 @@
 **delayed_out_of_order**: a broker acknowledged a delayed message before the send of another one with the same delay to
 the same queue began, and the earlier message lies behind the later one in that queue. The broker keeps all messages of
 a delay level in one queue, and moves them to their own queues from its head. A broker that restarts may move some of
-them once more, so the first place of each message counts. Allowed where the log may have lost a suffix, whose offsets
+them once more, so the lowest offset of each message counts. Allowed where the log may have lost a suffix, whose offsets
 the broker uses again.
 
 Cannot see: messages that no group was given, and sends that overlap.
@@ -42,11 +42,11 @@ def delayed_deliveries(columns: Columns, context: Context, gathered: Columns) ->
 
 
 def check_delayed_order(columns: Columns, context: Context) -> Verdict:
-    """Compare the first places of delayed messages with the order of their sends."""
+    """Compare the lowest offsets of delayed messages with the order of their sends."""
     sends = delayed_sends(columns, context).sends
     first = _first_deliveries(sends, columns.deliveries)
-    placed = first != UNKNOWN
-    sends, first = sends.where(placed), first[placed]
+    is_given = first != UNKNOWN
+    sends, first = sends.where(is_given), first[is_given]
     findings: list[Finding] = []
     delays_ns, delay = np.unique(sends.due_ns - sends.invoke_ns, return_inverse=True)
     for _, rows in rows_by_id(sends.log * max(len(delays_ns), 1) + delay):
@@ -69,13 +69,13 @@ def _first_deliveries(sends: MessageEvents, deliveries: MessageEvents) -> Ints:
     messages, of_send = np.unique(sends.message, return_inverse=True)
     logs = 1 + max(sends.log.max(initial=0), deliveries.log.max(initial=0))
     rows = np.flatnonzero(is_among(deliveries.message, messages))
-    place = np.searchsorted(messages, deliveries.message[rows]) * logs + deliveries.log[rows]
-    order = np.lexsort((deliveries.queue_offset[rows], place))
-    places, first = np.unique(place[order], return_index=True)
+    given = np.searchsorted(messages, deliveries.message[rows]) * logs + deliveries.log[rows]
+    order = np.lexsort((deliveries.queue_offset[rows], given))
+    givens, first = np.unique(given[order], return_index=True)
     wanted = of_send * logs + sends.log
-    at = np.searchsorted(places, wanted)
+    at = np.searchsorted(givens, wanted)
     found = np.full(len(sends), UNKNOWN, np.int64)
-    is_given = is_among(wanted, places)
+    is_given = is_among(wanted, givens)
     found[is_given] = rows[order[first[at[is_given]]]]
     return found
 

@@ -53,6 +53,7 @@ OPTIONS: Mapping[str, str] = {
 SHORT_POLLING_S = 1.0  # shortPollingTimeMills
 METADATA_POLICY = "metadata_file"  # policies.py: offsets are written without fsync
 WRITE_BACK_S = 35.0  # Linux: dirty_expire_centisecs, and the next turn of its flusher
+PACKET_LATENCIES = 9  # a packet takes at most so many times the base latency of its link (`Link`)
 SIMULATED_FLUSH_S = (
     1.0  # our broker begins a flush when the previous one has ended, or after this time
 )
@@ -77,7 +78,13 @@ def timings_of(campaign: Campaign) -> Timings:
         found = replace(found, send_s=TIMEOUT_S if is_request else SEND_S)
     if campaign.environment == "simulation":
         wait_s = _fsyncs_of_a_flush(campaign) * campaign.fsync_us / 1e6
-        found = replace(found, flush_wait_s=wait_s, flush_s=SIMULATED_FLUSH_S + wait_s)
+        packet_s = PACKET_LATENCIES * campaign.latency_ms[1] / 1000
+        found = replace(
+            found,
+            flush_wait_s=wait_s,
+            flush_s=SIMULATED_FLUSH_S + wait_s,
+            packet_s=packet_s,
+        )
     faithful = campaign.mode == "faithful"
     if faithful and (not campaign.policies or METADATA_POLICY in campaign.policies):
         return replace(found, write_back_s=WRITE_BACK_S)

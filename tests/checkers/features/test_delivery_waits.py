@@ -30,8 +30,7 @@ OWNED = ("1 ok open node=c1", "2 ok open node=c2", "1 ok assign 0", "2 ok assign
 
 
 def judged(ops: list[Op], **changes: object) -> Verdict:
-    """By the bound of real machines, unless changed."""
-    verdicts = check_run(ops, [], facts(**{"disks_observed": False, **changes})).verdicts
+    verdicts = check_run(ops, [], facts(**changes)).verdicts
     return next(verdict for verdict in verdicts if verdict.checker == "delivery_waits")
 
 
@@ -257,12 +256,21 @@ def test_a_slave_that_starts_without_name_servers_lags(
     assert keys(check(*ops, faults=struck, **known)) == slow
 
 
-@pytest.mark.parametrize(("at_s", "slow"), [(20.5, []), (20.6, ["a"])])
-def test_nothing_else_keeps_a_simulated_machine_busy(at_s: float, slow: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("packet_s", "at_s", "slow"),
+    [
+        (0.0, 20.5, []),
+        (0.0, 20.6, ["a"]),
+        (0.3, 21.1, []),  # a request and its answer
+        (0.3, 21.2, ["a"]),
+        (3.0, 22.0, []),
+        (3.0, 22.1, ["a"]),
+    ],
+)
+def test_the_network_takes_its_time(packet_s: float, at_s: float, slow: list[str]) -> None:
     ops = ("0 ok send a t=20", f"1 ok consume a t={at_s}")
 
-    assert keys(check(*ops, disks_observed=True)) == slow
-    assert keys(check(*ops)) == []
+    assert keys(check(*ops, timings=Timings(packet_s=packet_s))) == slow
 
 
 @pytest.mark.parametrize(("tag", "slow"), [("red", []), ("green", ["a"])])
