@@ -40,7 +40,11 @@ from staticfire.system_under_test.broker.sending.internal_copies import Internal
 from staticfire.system_under_test.broker.sending.pending_sends import Answer
 from staticfire.system_under_test.broker.sending.send import SendProcessor
 from staticfire.system_under_test.protocol.codes import ResponseCode
-from staticfire.system_under_test.protocol.command import RemotingCommand, decode_command
+from staticfire.system_under_test.protocol.command import (
+    ONEWAY_FLAG,
+    RemotingCommand,
+    decode_command,
+)
 from staticfire.system_under_test.protocol.message import Message, decode_record, encode_properties
 from staticfire.system_under_test.remoting import Connection, Handler
 from staticfire.system_under_test.remoting.connection import failed
@@ -101,6 +105,7 @@ class Peer:
         self.send(decode_command(frame[4:]))
 
     def invoke_oneway(self, command: RemotingCommand) -> None:
+        command.flag |= ONEWAY_FLAG
         self.send(command)
 
     def invoke_nowait(
