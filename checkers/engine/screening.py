@@ -14,7 +14,7 @@ A cleared message may turn up in another queue, where it is a candidate. Then wh
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -85,6 +85,12 @@ def screened_out(columns: Columns, candidates: Candidates) -> ScreenedCounts:
         delivered=int(np.count_nonzero(index.delivered_at[index.send_position[cleared]])),
         pending=int(np.count_nonzero(~is_candidate[candidates.pending])),
     )
+
+
+def with_deliveries(chosen: Columns, columns: Columns, messages: Ints) -> Columns:
+    """Return `chosen` with those deliveries of `columns` that are of some messages (any order, repeats allowed)."""
+    theirs = is_among(columns.deliveries.message, np.unique(messages))
+    return replace(chosen, deliveries=columns.deliveries.where(theirs))
 
 
 def is_among(messages: Ints, chosen: Ints) -> Mask:

@@ -22,7 +22,6 @@ leader is away; our client does not.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 
@@ -35,7 +34,7 @@ from staticfire.checkers.engine.kernel import (
     rows_by_id,
     sends_only,
 )
-from staticfire.checkers.engine.screening import is_among
+from staticfire.checkers.engine.screening import is_among, with_deliveries
 from staticfire.checkers.guarantees.promises import NS_PER_S, Judgement, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally, Verdict
 from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, MessageEvents, Outcome
@@ -124,9 +123,7 @@ def keyed_sends(columns: Columns, _context: Context) -> Columns:
 
 def keyed_deliveries(columns: Columns, context: Context, gathered: Columns) -> Columns:
     """Select those messages and their deliveries; `gathered` are the `keyed_sends` of all queues."""
-    delivered, keyed = columns.deliveries, keyed_sends(columns, context)
-    theirs = is_among(delivered.message, np.unique(gathered.sends.message))
-    return replace(keyed, deliveries=delivered.where(theirs))
+    return with_deliveries(keyed_sends(columns, context), columns, gathered.sends.message)
 
 
 def keyed_rows(columns: Columns, _context: Context) -> Columns:

@@ -19,12 +19,11 @@ Source: CommitLog.putMessages of Apache RocketMQ 4.9, which numbers and appends 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 
 from staticfire.checkers.engine.kernel import Checker, Context, finding_at, sends_only
-from staticfire.checkers.engine.screening import is_among
+from staticfire.checkers.engine.screening import is_among, with_deliveries
 from staticfire.checkers.guarantees.promises import NS_PER_S, Damage, Judgement, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally, Verdict
 from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Mask, MessageEvents, Outcome
@@ -44,9 +43,8 @@ def batch_rows(columns: Columns, _context: Context) -> Columns:
 def batch_deliveries(columns: Columns, context: Context, gathered: Columns) -> Columns:
     """Select these messages and the deliveries of those with unknown outcome; `gathered` has those of all queues."""
     sends = gathered.sends
-    unknown = np.unique(sends.message[_of_unknown_batches(sends)])
-    theirs = is_among(columns.deliveries.message, unknown)
-    return replace(batch_rows(columns, context), deliveries=columns.deliveries.where(theirs))
+    unknown = sends.message[_of_unknown_batches(sends)]
+    return with_deliveries(batch_rows(columns, context), columns, unknown)
 
 
 def check_batches(columns: Columns, context: Context) -> Verdict:

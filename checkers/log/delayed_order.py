@@ -14,15 +14,14 @@ not due or that cannot be stored).
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from staticfire.checkers.engine.kernel import Checker, Context, finding_at, rows_by_id, sends_only
-from staticfire.checkers.engine.screening import is_among
+from staticfire.checkers.engine.screening import with_deliveries
 from staticfire.checkers.guarantees.verdict import Finding, Tally, Verdict
 from staticfire.checkers.log.order import overtaken_sends
 from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, MessageEvents, Outcome
+from staticfire.checkers.model.message_ids import dense_numbers
 
 ANOMALY = "delayed_out_of_order"
 
@@ -36,9 +35,7 @@ def delayed_sends(columns: Columns, _context: Context) -> Columns:
 
 def delayed_deliveries(columns: Columns, context: Context, gathered: Columns) -> Columns:
     """Select those messages and their deliveries; `gathered` are the `delayed_sends` of all queues."""
-    delivered, delayed = columns.deliveries, delayed_sends(columns, context)
-    theirs = is_among(delivered.message, np.unique(gathered.sends.message))
-    return replace(delayed, deliveries=delivered.where(theirs))
+    return with_deliveries(delayed_sends(columns, context), columns, gathered.sends.message)
 
 
 def check_delayed_order(columns: Columns, context: Context) -> Verdict:
@@ -47,12 +44,12 @@ def check_delayed_order(columns: Columns, context: Context) -> Verdict:
     first = _first_deliveries(sends, columns.deliveries)
     is_given = first != UNKNOWN
     sends, first = sends.where(is_given), first[is_given]
+    lowest = columns.deliveries.queue_offset[first]
     findings: list[Finding] = []
     delays_ns, delay = np.unique(sends.due_ns - sends.invoke_ns, return_inverse=True)
     for _, rows in rows_by_id(sends.log * max(len(delays_ns), 1) + delay):
         rows = rows[np.argsort(sends.op_index[rows], kind="stable")]
-        offset = columns.deliveries.queue_offset[first[rows]]
-        later, earlier = overtaken_sends(sends, rows, offset)
+        later, earlier = overtaken_sends(sends, rows, lowest[rows])
         pairs = zip(later.tolist(), earlier.tolist(), strict=True)
         findings.extend(_overtaking(columns, context, sends, first, pair) for pair in pairs)
     tally = Tally.of(findings, delayed_in_order=len(sends))
@@ -66,18 +63,16 @@ def check_delayed_order(columns: Columns, context: Context) -> Verdict:
 
 def _first_deliveries(sends: MessageEvents, deliveries: MessageEvents) -> Ints:
     """Return for each send the delivery from the lowest offset of its queue, shape (sends,); UNKNOWN if none."""
-    messages, of_send = np.unique(sends.message, return_inverse=True)
-    logs = 1 + max(sends.log.max(initial=0), deliveries.log.max(initial=0))
-    rows = np.flatnonzero(is_among(deliveries.message, messages))
-    given = np.searchsorted(messages, deliveries.message[rows]) * logs + deliveries.log[rows]
-    order = np.lexsort((deliveries.queue_offset[rows], given))
-    givens, first = np.unique(given[order], return_index=True)
-    wanted = of_send * logs + sends.log
-    at = np.searchsorted(givens, wanted)
-    found = np.full(len(sends), UNKNOWN, np.int64)
-    is_given = is_among(wanted, givens)
-    found[is_given] = rows[order[first[at[is_given]]]]
-    return found
+    size, (sent, got) = dense_numbers(sends.message, deliveries.message)
+    queue_of = np.full(size + 1, UNKNOWN, np.int64)
+    queue_of[sent] = sends.log
+    rows = np.flatnonzero((got != UNKNOWN) & (queue_of[got] == deliveries.log))
+    rows = rows[np.lexsort((deliveries.queue_offset[rows], got[rows]))]
+    numbers, lowest = np.unique(got[rows], return_index=True)
+    first = np.full(size + 1, UNKNOWN, np.int64)
+    first[numbers] = rows[lowest]
+    of_sends: Ints = first[sent]
+    return of_sends
 
 
 def _overtaking(
