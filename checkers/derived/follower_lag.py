@@ -3,7 +3,8 @@
 A broker does not wait for followers that lack haSlaveFallbehindMax bytes of its log or more. What they had at that
 moment no observer saw. But they had, and the broker knew it, what it had acknowledged with SEND_OK before the send
 began, as far as the promised copies were seen; of what it acknowledged weaker it knows after REPORTED_NS. From the
-furthest end of these to the end of what was stored: followers were not further behind than that.
+furthest end of these to the end of what was stored: followers were not further behind than that. A follower that holds
+what was sent after a fault is back, so the fault explains no SLAVE_NOT_AVAILABLE any more (`HeldSends`).
 
 Source: HAService.isSlaveOK of Apache RocketMQ 4.9; a follower reports at least every haSendHeartbeatInterval, 5 s.
 """
@@ -15,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
-from staticfire.checkers.guarantees.promises import NS_PER_S
+from staticfire.checkers.guarantees.promises import FOREVER_NS, NS_PER_S
 from staticfire.checkers.model.columns import MessageEvents
 
 NOT_AVAILABLE = "SLAVE_NOT_AVAILABLE"
@@ -45,6 +46,36 @@ class KnownCopies:
         """The physical offset up to which copies were known, None if of nothing."""
         number = bisect_right(self._since_ns.get(broker, ()), time_ns)
         return self._furthest[broker][number - 1] if number else None
+
+
+class HeldSends:
+    """Sends that followers hold, though the broker answered them weaker than with SEND_OK.
+
+    The broker knows of each from REPORTED_NS after its answer on.
+    """
+
+    def __init__(self, held: Iterable[tuple[str, int, int]]) -> None:
+        """`held`: replica set, begin and end of each such send, in ns."""
+        known: dict[str, list[tuple[int, int]]] = {}
+        for broker, began_ns, answered_ns in held:
+            known.setdefault(broker, []).append((answered_ns + REPORTED_NS, began_ns))
+        self._since_ns: dict[str, list[int]] = {}
+        self._latest_ns: dict[str, list[int]] = {}
+        for broker, sends in known.items():
+            sends.sort()
+            self._since_ns[broker] = [since_ns for since_ns, _ in sends]
+            self._latest_ns[broker] = list(accumulate((began_ns for _, began_ns in sends), max))
+
+    def latest_ns(self, broker: str, time_ns: int) -> int | None:
+        """The begin of the latest send that the broker knew of by then, None if of none."""
+        number = bisect_right(self._since_ns.get(broker, ()), time_ns)
+        return self._latest_ns[broker][number - 1] if number else None
+
+    def known_ns(self, broker: str, after_ns: int) -> int:
+        """Since when the broker knew of a send that began after this time; FOREVER_NS if never."""
+        number = bisect_right(self._latest_ns.get(broker, ()), after_ns)
+        since_ns = self._since_ns.get(broker, ())
+        return since_ns[number] if number < len(since_ns) else FOREVER_NS
 
 
 def rows_left_behind(

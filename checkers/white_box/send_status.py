@@ -41,7 +41,7 @@ from typing import Any
 import numpy as np
 
 from staticfire.checkers.derived.covers import covering, merged_spans
-from staticfire.checkers.derived.follower_lag import NOT_AVAILABLE, REPORTED_NS, rows_left_behind
+from staticfire.checkers.derived.follower_lag import NOT_AVAILABLE, HeldSends, rows_left_behind
 from staticfire.checkers.engine.kernel import Checker, Context, Kernel, finding_at, sends_only
 from staticfire.checkers.engine.observed import NOT_OBSERVED, observed_verdict
 from staticfire.checkers.engine.screening import is_among
@@ -67,7 +67,7 @@ from staticfire.checkers.guarantees.promises import Judgement, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally, Verdict
 from staticfire.checkers.measures.reportable import with_share
 from staticfire.checkers.model.building.column_builder import WEAK_STATUSES as WEAKER
-from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, LogKey, MessageEvents, Outcome
+from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, LogKey, Outcome
 from staticfire.checkers.model.intervals import Span, joined, without
 from staticfire.checkers.model.message_ids import MessageIds
 
@@ -211,11 +211,15 @@ def check_weak_statuses(columns: Columns, context: Context) -> Verdict:
     )
     behind_max = context.facts.follower_behind_max_bytes
     behind = rows_left_behind(sends, observed, held, behind_max)
-    in_step = _in_step(sends, copies, observed)
+    on_followers = HeldSends(
+        (broker, int(sends.invoke_ns[row]), int(sends.time_ns[row]))
+        for broker, row, seen in observed
+        if copies.missing(broker, seen, NO_NODES) is None
+    )
     findings = [
         _blames_followers(columns, context, row, seen["status"])
         if _needs_no_followers(context, seen["status"])
-        else _safe(columns, context, row, seen["status"], in_step, is_behind=row in behind)
+        else _safe(columns, context, row, seen["status"], on_followers, is_behind=row in behind)
         for broker, row, seen in observed
         if copies.missing(broker, seen, NO_NODES) is None
         or _needs_no_followers(context, seen["status"])
@@ -224,7 +228,7 @@ def check_weak_statuses(columns: Columns, context: Context) -> Verdict:
     counts = {"weak": len(weak), "weak_observed": len(weak) - unseen}
     reason = f"{unseen} {NOT_OBSERVED}" if unseen else None
     verdict = observed_verdict("weak_statuses", findings, counts, reason)
-    asked = (_excused_by(columns, context, status) for status in sorted(WEAKER))
+    asked = (_excused_by(columns, context, status, on_followers) for status in sorted(WEAKER))
     return with_share(verdict, WEAK, context, *asked)
 
 
@@ -327,34 +331,18 @@ def _not_durable(columns: Columns, context: Context, row: int, missing: str) -> 
     )
 
 
-def _in_step(
-    sends: MessageEvents, copies: _Copies, observed: Iterable[tuple[str, int, Mapping[str, Any]]]
-) -> dict[str, tuple[Ints, Ints]]:
-    """Return by broker since when it knows that followers hold messages, ascending, and their latest begin so far."""
-    known: dict[str, list[tuple[int, int]]] = {}
-    for broker, row, seen in observed:
-        if copies.missing(broker, seen, NO_NODES) is None:
-            since_ns = int(sends.time_ns[row]) + REPORTED_NS
-            known.setdefault(broker, []).append((since_ns, int(sends.invoke_ns[row])))
-    found = {}
-    for broker, pairs in known.items():
-        since_ns, began_ns = np.array(sorted(pairs), np.int64).T
-        found[broker] = since_ns, np.maximum.accumulate(began_ns)
-    return found
-
-
 def _safe(
     columns: Columns,
     context: Context,
     row: int,
     status: str,
-    in_step: Mapping[str, tuple[Ints, Ints]],
+    on_followers: HeldSends,
     *,
     is_behind: bool,
 ) -> Finding:
     # An observation that does not say which status: any may have been given.
     statuses = [status] if status in WEAKER else sorted(WEAKER)
-    explained = (_explained(columns, context, row, of, in_step) for of in statuses)
+    explained = (_explained(columns, context, row, of, on_followers) for of in statuses)
     near = next((window for window in explained if window is not None), None)
     quiet = judge(context.facts.mode, "spurious_weak_status")
     excuse = "" if near is None else f"; {near.words}"
@@ -396,20 +384,16 @@ def _explained(
     context: Context,
     row: int,
     status: str,
-    in_step: Mapping[str, tuple[Ints, Ints]],
+    on_followers: HeldSends,
 ) -> Window | None:
     """Return the fault that explains a weak status.
 
-    No fault does that was over before a send began that got SEND_OK, or that `in_step` shows to be on the followers.
+    No fault does that was over before a send began that got SEND_OK, or that `on_followers` has.
     """
     sends, broker = columns.sends, _broker(columns, row)
     invoke_ns, time_ns = int(sends.invoke_ns[row]), int(sends.time_ns[row])
     served_ns = _served(columns, row)
-    since_ns, began_ns = (
-        in_step.get(broker, (NEVER, NEVER)) if status == NOT_AVAILABLE else (NEVER, NEVER)
-    )
-    at = int(np.searchsorted(since_ns, invoke_ns, side="right"))
-    copied_ns = int(began_ns[at - 1]) if at else None
+    copied_ns = on_followers.latest_ns(broker, invoke_ns) if status == NOT_AVAILABLE else None
     can_have_waited = status not in WAITS
     if not can_have_waited:
         answered = Span(invoke_ns + _wait_ns(context, status), time_ns + 1)
@@ -471,14 +455,16 @@ def _over_ns(fault: FaultFacts) -> int:
 
 
 def _excused_by(
-    columns: Columns, context: Context, status: str
+    columns: Columns, context: Context, status: str, on_followers: HeldSends
 ) -> Callable[[str, LogKey], list[Span]]:
     """Return when faults explain a weak status, by group and queue; all queues of a broker have the same answer."""
-    of_broker = cache(partial(_excused, columns, context, status))
+    of_broker = cache(partial(_excused, columns, context, status, on_followers))
     return lambda _group, queue: of_broker(queue.stream)
 
 
-def _excused(columns: Columns, context: Context, status: str, broker: str) -> list[Span]:
+def _excused(
+    columns: Columns, context: Context, status: str, on_followers: HeldSends, broker: str
+) -> list[Span]:
     """Return the intervals in which faults explain a weak status of a broker; a time-out may come that much later."""
     _, latest_ns = _acknowledged(columns).get(broker, (NEVER, NEVER))
     at_once: list[Span] = []
@@ -486,7 +472,12 @@ def _excused(columns: Columns, context: Context, status: str, broker: str) -> li
     for window in _windows(context, broker, status):
         after = int(np.searchsorted(latest_ns, _over_ns(window.fault), side="right"))
         served_ns = int(latest_ns[after]) if after < len(latest_ns) else FOREVER_NS
-        span = Span(window.start_ns, min(window.end_ns, served_ns))
+        known_ns = (
+            on_followers.known_ns(broker, healed_ns(window.fault))
+            if status == NOT_AVAILABLE
+            else FOREVER_NS
+        )
+        span = Span(window.start_ns, min(window.end_ns, served_ns, known_ns))
         (at_once if _waits_for_none(window) else spans).append(span)
     if status in WAITS and spans:
         spans = without(spans, _refuted(columns, context, broker, status))

@@ -11,6 +11,7 @@ from staticfire.checkers.guarantees.promises import LossPromises
 from staticfire.checkers.measures.reportable import below_floor, has_floor, reportable
 from staticfire.checkers.model.building.column_builder import build_columns
 from staticfire.checkers.verdicts.compose import check_run
+from tests.checkers.white_box.test_replicas import ack
 from tests.support.history_language import facts, fault, history
 
 LINES = (
@@ -122,6 +123,19 @@ def test_a_weak_status_is_explained_until_the_broker_acknowledges_again() -> Non
     for lines, share in ((LINES, 0.8333), (until_healed, 0.9333)):
         verdict = check_run(history(*lines), [], facts(faults=(kill,), disks_observed=True))
         assert verdict.reportable["spurious_weak_status"] == share
+
+
+def test_no_slave_is_explained_until_one_has_reported_what_it_holds() -> None:
+    kill = fault("kill", "n1", at_s=20, healed_s=25)
+    weak = ("1 invoke send w t=26", "1 info send w error=SLAVE_NOT_AVAILABLE t=27")
+    ops = history(*LINES[:-1], *weak, LINES[-1])
+    known = facts(faults=(kill,), replica_sets={"b": ("n0", "n1")}, replication="sync")
+    shares = [
+        check_run(ops, [ack(durable=on, key="w")], known).reportable["spurious_weak_status"]
+        for on in ("n0", "n0 n1")
+    ]
+    # each of the two statuses of slaves is excused for 25 s of 100 s; NOT_AVAILABLE only until 10 s after the answer
+    assert shares == [0.8333, 0.86]
 
 
 def test_a_floor_is_for_what_was_asked() -> None:
