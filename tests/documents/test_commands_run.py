@@ -24,7 +24,7 @@ OTHERS = [
 
 @pytest.mark.slow
 @pytest.mark.real
-@pytest.mark.parametrize("page", [*FIRST, *sample_of(OTHERS, 5)])
+@pytest.mark.parametrize("page", [*FIRST, *sample_of(OTHERS, 3)])
 def test_commands_of_a_page(page: str, tmp_path: Path) -> None:
     shell = Shell(page, tmp_path)
     wrong: list[str] = []

@@ -30,6 +30,7 @@ from staticfire.system_under_test.admin.client import AdminClient
 from staticfire.system_under_test.admin.groups import all_groups
 from staticfire.system_under_test.admin.topics import topic_list
 from staticfire.system_under_test.runtime.real_env import make_env
+from tests.support.sample import sample_of
 from tests.support.ssh_hosts import ssh_hosts
 
 TOOLS = tools_for("ext4")
@@ -70,6 +71,11 @@ GONE = planned(2, "broker-black-hole", 4.0, 3.0, "broker-a-1")
 CPP = pytest.mark.skipif(
     importlib.util.find_spec("rocketmq") is None, reason="needs the extra cpp-client"
 )
+JAVASCRIPT_RUNS = [
+    ("queue", planned(1, "client-crash", 2.0, 1.0, "consumer-1")),
+    ("ordered", planned(1, "client-crash", 2.0, 1.0, "consumer-1")),
+    ("retry", planned(1, "failing-listener", 1.0, 2.0, "consumer-1", share=0.5)),
+]
 ONE_WAY = [["producer-1", "broker-a-0"], ["producer-2", "broker-a-0"]]
 
 
@@ -101,6 +107,11 @@ def campaign_on(environment: str, *plan: PlannedFault) -> Campaign:
 
 def run(environment: str, *plan: PlannedFault) -> RunResult:
     return run_for_real(campaign_on(environment, *plan))
+
+
+def let_locks_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients that end without unlocking keep their queues for a minute; the harness does not wait for that here."""
+    monkeypatch.setitem(TABLE_SLACK, "queueLocks", 8)
 
 
 def assert_valid(result: RunResult) -> None:
@@ -196,8 +207,11 @@ def test_ssh_with_delays_and_a_host_that_is_gone(state: Path) -> None:
 
 
 @CPP
-def test_processes_with_ordered_clients_of_the_cpp_library(state: Path) -> None:
+def test_processes_with_ordered_clients_of_the_cpp_library(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each sharding key in its queue, and consumed in its order."""
+    let_locks_stay(monkeypatch)
     campaign = replace(campaign_on("processes", KILLED_PRODUCER), client="cpp", workload="ordered")
     result = run_for_real(campaign)
     assert_valid(result)
@@ -314,20 +328,11 @@ def test_a_command_is_the_load_and_need_not_say_what_is_optional(program: str) -
 
 
 @pytest.mark.needs_node
-@pytest.mark.parametrize(
-    ("workload", "fault"),
-    [
-        ("queue", planned(1, "client-crash", 2.0, 1.0, "consumer-1")),
-        ("ordered", planned(1, "client-crash", 2.0, 1.0, "consumer-1")),
-        ("retry", planned(1, "failing-listener", 1.0, 2.0, "consumer-1", share=0.5)),
-    ],
-)
+@pytest.mark.parametrize(("workload", "fault"), sample_of(JAVASCRIPT_RUNS, 1))
 def test_a_client_in_javascript_is_the_load(
     workload: str, fault: PlannedFault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(
-        TABLE_SLACK, "queueLocks", 8
-    )  # of clients that are killed at the end, for two minutes
+    let_locks_stay(monkeypatch)
     campaign = replace(
         campaign_on("processes", fault),
         workload=workload,

@@ -9,6 +9,7 @@ import pytest
 from staticfire.faults.defects import DEFECTS
 from staticfire.harness.cli.options import given_options
 from staticfire.harness.draws.campaign import draw_campaign
+from tests.support.sample import sample_of
 
 SEEDS = range(8)
 UNSET: dict[str, Any] = {"followers": None, "leaders": None, "faults": None}
@@ -23,7 +24,7 @@ def differing_lines(seed: int, given: dict[str, Any], defect: str) -> list[tuple
 
 @pytest.mark.slow
 @pytest.mark.parametrize("campaign", [None, "default"])
-@pytest.mark.parametrize("defect", DEFECTS)
+@pytest.mark.parametrize("defect", sample_of(list(DEFECTS), 34))
 def test_only_the_name_of_the_defect_differs(defect: str, campaign: str | None) -> None:
     """In its own recipe and in the default campaign."""
     given = given_options(campaign=campaign, defect=defect, **UNSET)

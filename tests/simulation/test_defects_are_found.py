@@ -74,7 +74,7 @@ REPEATED = (
     "wrong-correlation-id",
 )
 
-each_defect = pytest.mark.parametrize("name", sample_of(REPEATED, 6))
+each_defect = pytest.mark.parametrize("name", sample_of(REPEATED, 3))
 
 
 def found_by(*arguments: object) -> None:

@@ -20,5 +20,5 @@ def sample_of(cases: Sequence[T], count: int, text: str | None = None) -> list[T
     chosen_by = os.environ.get(SAMPLE, "") if text is None else text
     if not chosen_by:
         return list(cases)
-    places = Random(f"{chosen_by}/{cases}").sample(range(len(cases)), min(count, len(cases)))
+    places = Random(f"{chosen_by}/{len(cases)}").sample(range(len(cases)), min(count, len(cases)))
     return [cases[place] for place in sorted(places)]

@@ -15,6 +15,7 @@ from staticfire.checkers.verdicts.compose import check_run
 from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.results.run_result import RunResult
 from staticfire.harness.runs.simulated_runner import run_simulated
+from tests.support.sample import sample_of
 
 HISTORIES = int(os.environ.get("HISTORIES", "6"))  # of each workload
 WORKLOADS = ("queue", "ordered", "transactional", "request-reply", "delayed", "filtered")
@@ -68,7 +69,7 @@ def without(ops: Sequence[Op], random: Random) -> Iterator[Op]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(HISTORIES))
+@pytest.mark.parametrize("seed", sample_of(range(HISTORIES), 2))
 def test_a_valid_history_without_optional_fields_is_not_invalid(seed: int, run: RunResult) -> None:
     ops = list(without(run.ops, Random(seed)))
     read = decode_history(b"".join(map(encode_op, ops))).ops

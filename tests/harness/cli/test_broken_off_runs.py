@@ -14,6 +14,7 @@ from staticfire.checkers.verdicts.compose import RunVerdict
 from staticfire.harness.cli import status_of
 from staticfire.harness.cli.check.command import judge
 from staticfire.harness.run_folder.run_folder import RunFolder
+from tests.support.sample import sample_of
 
 CUTS = 30
 RETRY = ["--workload", "retry", "--seed", "266", "--time", "10"]
@@ -58,7 +59,7 @@ def cuts(history: Lines) -> Iterator[int]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", RUNS)
+@pytest.mark.parametrize("options", sample_of(RUNS, 1))
 def test_no_beginning_of_a_valid_run_is_invalid(options: list[str], tmp_path: Path) -> None:
     whole, history, observations = run(options, tmp_path / "runs")
     for length in sorted(set(cuts(history))):

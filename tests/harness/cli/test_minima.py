@@ -37,7 +37,7 @@ def test_what_was_shrunk_is_at_most_half_as_large_again(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("folder", ["minima", "shrunk"])
-@pytest.mark.parametrize("name", sample_of(NAMES, 4))
+@pytest.mark.parametrize("name", sample_of(NAMES, 2))
 def test_each_fails_with_its_bug_alone(
     name: str, folder: str, staticfire: Staticfire, tmp_path: Path
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,11 @@ from tests.checkers.formats.columnar.test_round_trip import record
 from tests.support.default_checkers import DEFAULTS
 from tests.support.gap_histories import FACTS as GAP_FACTS
 from tests.support.gap_histories import gap_history
+from tests.support.sample import sample_of
 from tests.support.synthetic import small
+
+SHAPES = [{}, {"groups": 5, "fan_out": 5, "seed": 3}, {"batch": 1}]
+SHAPES_AND_ROWS = list(product(SHAPES, [1, 3000, 10**9]))
 
 
 def at_once(run: RunInput) -> RunVerdict:
@@ -56,10 +61,7 @@ def at_once(run: RunInput) -> RunVerdict:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rows", [1, 3000, 10**9])
-@pytest.mark.parametrize(
-    "shape", [{}, {"groups": 5, "fan_out": 5, "seed": 3}, {"batch": 1}], ids=str
-)
+@pytest.mark.parametrize(("shape", "rows"), sample_of(SHAPES_AND_ROWS, 4), ids=str)
 def test_partitions_do_not_change_the_verdict(
     shape: dict[str, Any], rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -185,7 +187,7 @@ KINDS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("damage", ["missing", "cut", "empty", "exchanged"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", sample_of(list(KINDS), 2))
 def test_whatever_file_lacks_there_is_a_sentence_and_no_verdict(
     kind: str, damage: str, tmp_path: Path
 ) -> None:
