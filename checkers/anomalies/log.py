@@ -247,6 +247,20 @@ LOG: Final = (
         excused="informational",
     ),
     Anomaly(
+        name="reset_ignored",
+        title="ignored reset of offsets",
+        meaning=(
+            "a leader sent a group back to the beginning of a queue, and the first message that the "
+            "group had consumed did not come again"
+        ),
+        promise=OFFSETS,
+        example=(
+            "of a queue with one owner all the time, offset 0 is consumed, the offsets are reset, and after it "
+            "offsets from 7 on come"
+        ),
+        excuse="the order may not have reached the owner of the queue",
+    ),
+    Anomaly(
         name="commit_beyond_end",
         title="commit beyond the end",
         meaning="at the drain the group's offset is higher than the end of the queue",

@@ -396,6 +396,15 @@ _ROWS: tuple[Excuse, ...] = (
         )
         for anomaly in _GOES_BACK
     ),
+    # resets.py
+    Excuse(
+        anomaly="reset_ignored",
+        effects=(STOPS, STALLS, NETWORK, CUTS, ROUTES),
+        on=(Role.LEADER, Role.INVOLVED),
+        across=(Role.LEADER, Role.COORDINATORS),
+        after=lambda t: t.heartbeat_s,
+        mechanism="the leader did not know the owner, the order did not arrive, or the owner ended before it",
+    ),
     # late_deliveries.py: requests outlive what is shorter than they wait
     *_delivers_late(
         "late_delivery",

@@ -53,6 +53,17 @@ class Incident:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetsReset:
+    """A leader's answer to an operator: it has notified the members of a group to go on at the beginning of a topic."""
+
+    group: str
+    topic: str
+    stream: str  # whose logs of the topic begin again: `LogKey.stream`
+    asked_ns: int
+    answered_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FaultFacts:
     """One planned fault and what became of it; a time of None means that it never came to that."""
 
@@ -69,6 +80,7 @@ class FaultFacts:
     strikes: Strikes | None = None  # when (fault_effects); None: that of the kind
     links: tuple[tuple[str, str], ...] = ()  # (from, to) between which packets vanish
     records: tuple[RottenRecord, ...] = ()  # what it has changed on the disks of its targets
+    resets: tuple[OffsetsReset, ...] = ()  # of offsets, as far as leaders have answered
     struck: tuple[Struck, ...] = ()  # targets one after the other; none: all of them, all the time
     incidents: tuple[Incident, ...] = ()  # as far as they are known; no verdict rests on them
 
@@ -115,6 +127,7 @@ class Timings:
     request_s: float = 3.0  # a request without an answer
     send_s: float = 0.0  # a send, with all its attempts, or a request with its reply; 0: not known
     consume_timeout_s: float = 900.0  # a listener that does not return
+    reset_s: float = 11.0  # a member that was notified of a reset of its offsets goes on there
     poll_s: float = 0.0  # a waiting fetch looks again; 0: an arrival wakes it
     packet_s: float = 1.0  # a packet arrives, where no fault delays it; 1: not known
     flush_timeout_s: float = 5.0  # a send that waits for the disk is answered with a weak status
@@ -292,6 +305,7 @@ def _fault_from_json(fields: Mapping[str, Any]) -> FaultFacts:
             "affects": None if affects is None else tuple(affects),
             "links": tuple(tuple(link) for link in fields.get("links", ())),
             "records": tuple(RottenRecord(**record) for record in fields.get("records", ())),
+            "resets": tuple(OffsetsReset(**one) for one in fields.get("resets", ())),
             "struck": tuple(_struck(one) for one in fields.get("struck", ())),
             "incidents": tuple(Incident(**one) for one in fields.get("incidents", ())),
         }

@@ -42,6 +42,7 @@ from staticfire.checkers.groups.broadcasting import BROADCASTING
 from staticfire.checkers.groups.groups import GROUPS
 from staticfire.checkers.groups.listeners import LISTENERS
 from staticfire.checkers.groups.ownership import OWNERSHIP
+from staticfire.checkers.groups.resets import RESETS
 from staticfire.checkers.groups.shares import SHARES
 from staticfire.checkers.groups.subscriptions import SUBSCRIPTIONS
 from staticfire.checkers.guarantees.facts import FaultFacts, Mode, RunFacts
@@ -109,6 +110,7 @@ ALL_CHECKERS: tuple[Checker, ...] = (
     BATCHES,
     SHARED_IDS,
     DELAYED_ORDER,
+    RESETS,
     REQUESTS,
     SUBSCRIPTIONS,
     FORWARDING,

@@ -11,7 +11,7 @@ from staticfire.faults.model.params import LoadTopic
 
 
 class OffsetsReset(Fault):
-    """RocketMQ: resetOffsetByTime. Consumed messages come again, and none may be missing."""
+    """RocketMQ: resetOffsetByTime. All consumed messages must come again."""
 
     name = "offsets-reset"
     affects = ("offsets",)
@@ -34,8 +34,8 @@ class OffsetsReset(Fault):
         return FaultParams(targets=(), params={"topic": context.topic})
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
-        notified = await controls.cluster.reset_offsets(planned.params["topic"])
-        return {"bitten": notified > 0, "brokers_told": notified}
+        resets = await controls.cluster.reset_offsets(planned.params["topic"])
+        return {"bitten": bool(resets), "resets": resets}
 
     async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
         return fired

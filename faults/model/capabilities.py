@@ -216,8 +216,11 @@ class ClusterControl(Protocol):
         """Set read and write queues of the topic on these leaders (None: on all), never to fewer."""
         ...
 
-    async def reset_offsets(self, topic: str) -> int:
-        """Send every group that shares the topic back to its beginning; returns how many leaders notified members."""
+    async def reset_offsets(self, topic: str) -> list[Evidence]:
+        """Send every group that shares the topic back to its beginning.
+
+        Returns the answers of leaders that notified members: the fields of an `OffsetsReset` of the checkers' facts.
+        """
         ...
 
     async def change_option(self, name: str, value: str) -> dict[str, str]:

@@ -16,6 +16,7 @@ from staticfire.harness.workloads.request_reply import REQUEST_REPLY, TIMEOUT_S
 
 FSYNC_S = 3.0
 SEND_S = 3.0  # sendMsgTimeout
+OWN_RESET_S = 1.0  # our members go on at the new offsets at once
 # Of version 4.9, in seconds.
 DEFAULTS = Timings(
     rebalance_s=20.0,  # rocketmq.client.rebalance.waitInterval
@@ -36,6 +37,7 @@ DEFAULTS = Timings(
     clean_s=10.0,  # cleanResourceInterval
     request_s=3.0,  # mqClientApiTimeout
     consume_timeout_s=900.0,  # consumeTimeout
+    reset_s=10.0 + 1.0,  # MQClientInstance.resetOffset sleeps for ten of them
     flush_timeout_s=5.0,  # syncFlushTimeout: then FLUSH_DISK_TIMEOUT
     follower_timeout_s=3.0,  # slaveTimeout: then FLUSH_SLAVE_TIMEOUT
     flush_s=0.5 + 10.0 + FSYNC_S,  # flushIntervalCommitLog, flushCommitLogThoroughInterval
@@ -75,7 +77,7 @@ def timings_of(campaign: Campaign) -> Timings:
     found = reduce(_wider, map(_timings_under, later), _timings_under(properties))
     if campaign.client == "own":  # the others give each attempt a time of its own
         is_request = campaign.workload == REQUEST_REPLY.name
-        found = replace(found, send_s=TIMEOUT_S if is_request else SEND_S)
+        found = replace(found, send_s=TIMEOUT_S if is_request else SEND_S, reset_s=OWN_RESET_S)
     if campaign.environment == "simulation":
         wait_s = _fsyncs_of_a_flush(campaign) * campaign.fsync_us / 1e6
         packet_s = PACKET_LATENCIES * campaign.latency_ms[1] / 1000

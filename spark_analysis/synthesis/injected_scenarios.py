@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from staticfire.checkers.guarantees.facts import FaultFacts, NodeExit
+from staticfire.checkers.guarantees.facts import FaultFacts, NodeExit, OffsetsReset
 from staticfire.checkers.model.history import OpType
 from staticfire.spark_analysis.synthesis.injected_contents import CONTENTS_INJECTIONS
 from staticfire.spark_analysis.synthesis.injected_forwarding import FORWARDING_INJECTIONS
@@ -53,6 +53,34 @@ def _delayed_out_of_order(scenario: Scenario, _sets: int) -> None:
         scenario.consume(7 + offset, key, offset)
     scenario.drained(9)
     scenario.expect("delayed_out_of_order", keys[1], 0)
+
+
+def _reset_ignored(scenario: Scenario, _sets: int) -> None:
+    """The one owner of a queue goes on where it was."""
+    scenario.to_group(0, "assign", "queues", [[scenario.broker, 0]])
+    key = scenario.send(1)
+    scenario.consume(2, key, 0)
+    reset = OffsetsReset(
+        group=scenario.group,
+        topic=scenario.topic,
+        stream=scenario.broker,
+        asked_ns=scenario.ns(10),
+        answered_ns=scenario.ns(10.1),
+    )
+    scenario.faults.append(
+        FaultFacts(
+            fault_id=scenario.name,
+            kind="offsets_reset",
+            targets=(),
+            fired_ns=reset.asked_ns,
+            bitten_ns=reset.answered_ns,
+            healed_ns=reset.answered_ns,
+            affects=("admin",),  # other groups are not sent back
+            resets=(reset,),
+        )
+    )
+    scenario.drained(30)
+    scenario.expect("reset_ignored", key, 0)
 
 
 def _retried(scenario: Scenario) -> str:
@@ -452,6 +480,7 @@ SCENARIOS: Mapping[str, ScenarioInjection] = {
     "early_delivery": _delayed(3, "early_delivery"),
     "late_delivery": _delayed(60, "late_delivery"),
     "delayed_out_of_order": _delayed_out_of_order,
+    "reset_ignored": _reset_ignored,
     "retry_unprovoked": _retry_unprovoked,
     "retry_early": _retry_early,
     "retried_too_often": _retried_too_often,

@@ -15,6 +15,7 @@ import pytest
 from staticfire.checkers.guarantees import excuses
 from staticfire.checkers.guarantees.excuse_table import EXCUSES, Excuse
 from staticfire.checkers.guarantees.facts import NodeExit, Timings
+from tests.checkers.groups.test_resets import OWNER, consumed, drained, operator
 from tests.checkers.legal_histories import (
     BLIND,
     GIVEN_UP,
@@ -37,7 +38,7 @@ from tests.checkers.legal_histories import (
     weak,
 )
 from tests.checkers.stories import Story
-from tests.support.history_language import fault
+from tests.support.history_language import BROKER, NODE, fault
 
 
 def _histories() -> Iterator[Legal]:
@@ -559,6 +560,15 @@ def _histories() -> Iterator[Legal]:
                 **checks,
             },
         )
+
+    # resets.py
+    yield Legal(
+        mechanism="the leader did not know the owner, the order did not arrive, or the owner ended before it",
+        anomaly="reset_ignored",
+        ops=drained(consumed()),
+        faults=(operator(), fault("pause", f"c{OWNER}", at_s=15, healed_s=22)),
+        known={"replica_sets": {BROKER: (NODE,)}},
+    )
 
 
 HISTORIES = tuple(_histories())

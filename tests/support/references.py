@@ -17,6 +17,7 @@ from tests.support import (
     reference_loss,
     reference_ownership,
     reference_recovery,
+    reference_resets,
     reference_route_changes,
     reference_routes,
     reference_semantics,
@@ -69,6 +70,7 @@ OF_FUNCTION: Mapping[Callable[..., Any], str] = {
     reference_log.log_holes: "log_hole",
     reference_ownership.wrong_readers: "unowned_delivery unknown_consumer delivery_after_exit "
     "unowned_commit",
+    reference_resets.ignored: "reset_ignored",
     reference_recovery.read_beyond_recovery: "read_beyond_recovery",
     reference_recovery.hot_key: "hot_key",
     reference_routes.wrong_answers: "wrong_route stale_route missing_route",

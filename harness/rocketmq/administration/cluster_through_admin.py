@@ -83,7 +83,7 @@ class ClusterThroughAdmin:
         queues = outcome.value.get("queues") if outcome.type == "ok" else None
         return queues is not None and queues[0] >= count
 
-    async def reset_offsets(self, topic: str) -> int:
+    async def reset_offsets(self, topic: str) -> list[Evidence]:
         environment = self._environment
         groups = dict.fromkeys(
             spec.group
@@ -91,14 +91,23 @@ class ClusterThroughAdmin:
             for spec in members
             if spec.topic == topic and spec.model != BROADCASTING
         )
-        answered = 0
+        resets: list[Evidence] = []
         for master in environment.topology.leaders:
             address = environment.server_address(master.node)
             for group in groups:
                 request = {"f": "reset_offsets", "topic": topic, "group": group, "address": address}
-                outcome = await environment.request(ADMIN, request)
-                answered += outcome.type == "ok"
-        return answered
+                asked_ns = environment.now_ns()
+                if (await environment.request(ADMIN, request)).type == "ok":
+                    resets.append(
+                        {
+                            "group": group,
+                            "topic": topic,
+                            "stream": master.replica_set,
+                            "asked_ns": asked_ns,
+                            "answered_ns": environment.now_ns(),
+                        }
+                    )
+        return resets
 
     async def change_option(self, name: str, value: str) -> dict[str, str]:
         former: dict[str, str] = {}

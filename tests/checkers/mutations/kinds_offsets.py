@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from staticfire.checkers.guarantees.facts import FaultFacts, OffsetsReset
 from staticfire.checkers.model.history import Op
 from tests.checkers.mutations.draft import Draft
 from tests.checkers.mutations.events import Delivery
@@ -90,6 +93,33 @@ def master_forgets_offset(draft: Planting) -> None:
             process=begun.process,
             node=begun.node,
         )
+
+
+@KINDS.mutation(
+    "reset_ignored",
+    "a broker says that it has sent the group of a settled member back, and the member goes on",
+    workloads=GROUPED,
+)
+def member_ignores_reset(draft: Planting) -> None:
+    run = draft.run
+    like = draft.pick_single(lambda d: is_settled(run, d, d.time_ns + 5 * S, any_fault=True))
+    reset = OffsetsReset(
+        group=like.group,
+        topic=like.topic,
+        stream=like.broker,
+        asked_ns=like.time_ns + S,
+        answered_ns=like.time_ns + S + MS,
+    )
+    fault = FaultFacts(
+        fault_id="planted",
+        kind="offsets_reset",
+        targets=(),
+        fired_ns=reset.asked_ns,
+        bitten_ns=reset.answered_ns,
+        healed_ns=reset.answered_ns,
+        resets=(reset,),
+    )
+    draft.facts = replace(run.facts, faults=(*run.facts.faults, fault))
 
 
 def _known(run: Run, begun: Op) -> list[Delivery]:

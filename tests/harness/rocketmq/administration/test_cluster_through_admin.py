@@ -15,6 +15,7 @@ from staticfire.harness.rocketmq.administration.changes import ClusterChanges
 from staticfire.harness.rocketmq.administration.cluster_through_admin import ClusterThroughAdmin
 from staticfire.harness.rocketmq.administration.side_topics import TRIES
 from staticfire.harness.simulation.hosts.world import World
+from staticfire.harness.workloads.groups import groups_of
 from staticfire.system_under_test.protocol.codes import RequestCode
 
 CAMPAIGN = draw_campaign(1, {"followers": (1, 0), "replication": "sync", "coordinators": 1})
@@ -40,6 +41,9 @@ class Cluster:
 
     def is_lost(self, _node: str) -> bool:
         return False
+
+    def now_ns(self) -> int:
+        return len(self.asked)
 
     def server_address(self, node: str) -> str:
         return node
@@ -106,6 +110,15 @@ def test_only_the_masters_named_are_asked() -> None:
     answers = carried_out(cluster, lambda admin: admin.set_queue_count("T", 6, [node]))
     assert answers == QueueCountAnswers(accepted=1, unheard=())
     assert cluster.counts == [6]
+
+
+def test_a_reset_is_of_the_masters_that_answered() -> None:
+    silent, answering = CAMPAIGN.topology().leaders
+    cluster = Cluster(silent.node)
+    resets = carried_out(cluster, lambda admin: admin.reset_offsets(CAMPAIGN.topic))
+    assert {reset["stream"] for reset in resets} == {answering.replica_set}
+    assert [reset["group"] for reset in resets] == list(groups_of(CAMPAIGN))
+    assert all(reset["asked_ns"] < reset["answered_ns"] for reset in resets)
 
 
 def test_an_option_changes_on_all_brokers_and_back() -> None:

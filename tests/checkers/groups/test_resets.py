@@ -1,0 +1,183 @@
+"""Resets of offsets: which queues must begin again, and which need not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from staticfire.checkers.guarantees.facts import FaultFacts, OffsetsReset
+from staticfire.checkers.model.history import OpType
+from tests.checkers.stories import Story
+from tests.support.history_language import BROKER, GROUP, NODE, TOPIC, fault
+from tests.support.reference_resets import ignored
+
+OWNER, OTHER = 100, 101
+S = 10**9
+RESET = OffsetsReset(
+    group=GROUP, topic=TOPIC, stream=BROKER, asked_ns=20 * S, answered_ns=20 * S + 1_000_000
+)
+IN_THE_MIDDLE = 25.0
+
+
+def operator(*resets: OffsetsReset) -> FaultFacts:
+    return replace(fault("offsets_reset", at_s=20, healed_s=21), resets=resets or (RESET,))
+
+
+def assign(story: Story, at_s: float, *queues: int, process: int = OWNER) -> Story:
+    value = {"group": GROUP, "topic": TOPIC, "queues": [[BROKER, queue] for queue in queues]}
+    return story.op(at_s, "ok", "assign", value, process=process, node=f"c{process}")
+
+
+def drained(story: Story, low: int = 0, type_: Any = "ok") -> Story:
+    """Both queues, of which messages below `low` are deleted."""
+    rows = [[BROKER, queue, low, 3, 3] for queue in (0, 1)]
+    value = {"group": GROUP, "topic": TOPIC, "queues": rows, "lag": 0 if type_ == "ok" else 1}
+    return story.op(90, type_, "drain", value, process=999)
+
+
+def consumed() -> Story:
+    """One owner has consumed offsets 0 to 2 of its queue by the time of the reset."""
+    story = assign(Story().opened(f"c{OWNER}", OWNER), 0.5, 0)
+    for offset in range(3):
+        story.send(1.0 + offset, f"k{offset}").consume(1.5 + offset, f"k{offset}", offset)
+    return story
+
+
+def come_again(story: Story, *offsets: int) -> Story:
+    for offset in offsets:
+        story.consume(40.0 + offset, f"k{offset}", offset)
+    return story
+
+
+def counts(story: Story, *more: FaultFacts, **changes: Any) -> set[str]:
+    return story.counts("resets", faults=(operator(), *more), **changes)
+
+
+def test_what_was_consumed_must_come_again() -> None:
+    assert counts(drained(come_again(consumed(), 0, 1, 2))) == set()
+    verdict = drained(consumed()).verdict("resets", faults=(operator(),))
+    (finding,) = verdict.findings
+    assert (finding.anomaly, finding.key, finding.queue_offset, finding.group) == (
+        "reset_ignored",
+        "k0",
+        0,
+        GROUP,
+    )
+    assert finding.detail == (
+        "the group was sent back to the beginning of the queue at 20.001 s, and this message did not come again "
+        "to its owner, process 100 on c100"
+    )
+    assert verdict.counts["resets_judged"] == 1
+
+
+def test_a_group_that_begins_in_the_middle_has_not_begun_again() -> None:
+    assert counts(drained(come_again(consumed(), 1, 2))) == {"reset_ignored"}
+
+
+def test_another_member_may_be_given_it() -> None:
+    story = assign(assign(consumed(), 35.0), 36.0, 0, process=OTHER)
+    assert counts(drained(story.consume(40.0, "k0", 0, process=OTHER))) == set()
+    assert counts(drained(assign(assign(consumed(), 35.0), 36.0, 0, process=OTHER))) == {
+        "reset_ignored"
+    }
+
+
+@pytest.mark.parametrize("at_s", [20.0, IN_THE_MIDDLE])
+def test_a_queue_that_changes_its_owner_meanwhile_is_not_judged(at_s: float) -> None:
+    assert counts(drained(assign(consumed(), at_s))) == set()
+    verdict = drained(assign(consumed(), at_s)).verdict("resets", faults=(operator(),))
+    assert verdict.counts["resets_judged"] == 0
+
+
+def test_two_owners_are_none() -> None:
+    assert counts(drained(assign(consumed(), 10.0, 0, process=OTHER))) == set()
+
+
+def test_a_group_that_is_not_drained_may_still_come_to_it() -> None:
+    assert counts(consumed()) == set()
+    assert counts(drained(consumed(), type_="info")) == set()
+
+
+def test_what_retention_has_deleted_cannot_come() -> None:
+    assert counts(drained(consumed(), low=1)) == set()
+
+
+def test_what_was_not_consumed_before_says_nothing() -> None:
+    story = assign(Story().opened(f"c{OWNER}", OWNER), 0.5, 0).send(1.0, "k0")
+    assert counts(drained(story.consume(1.5, "k0", 0, "info"))) == set()
+    late = assign(Story().opened(f"c{OWNER}", OWNER), 0.5, 0).send(1.0, "k0")
+    assert counts(drained(late.consume(21.5, "k0", 0))) == set()
+
+
+def test_a_group_that_asks_for_other_messages_by_then_is_not_judged() -> None:
+    assert counts(drained(consumed()), filters_changed_ns={GROUP: 30 * S}) == set()
+
+
+@pytest.mark.parametrize("kind", ["kill", "pause", "partition_one"])
+@pytest.mark.parametrize("node", [NODE, f"c{OWNER}"])
+def test_the_order_may_be_lost(kind: str, node: str) -> None:
+    near = replace(
+        fault(kind, node, at_s=15, healed_s=22),
+        links=((NODE, f"c{OWNER}"),) if kind.startswith("partition") else (),
+    )
+    assert counts(drained(consumed()), near) == {"reset_ignored_allowed"}
+    before = replace(near, fired_ns=1 * S, bitten_ns=1 * S, healed_ns=2 * S)
+    assert counts(drained(consumed()), before) == {"reset_ignored_allowed"}  # until a heartbeat
+    later = replace(near, fired_ns=50 * S, bitten_ns=50 * S, healed_ns=52 * S)
+    assert counts(drained(consumed()), later) == {"reset_ignored"}
+
+
+def test_faults_of_others_excuse_nothing() -> None:
+    other = fault("kill", "c7", at_s=15, healed_s=22)
+    assert counts(drained(consumed()), other) == {"reset_ignored"}
+
+
+def random_story(seed: int) -> tuple[Story, tuple[OffsetsReset, ...]]:
+    """Two members that share two queues once to three times, and messages that come once or twice."""
+    random = Random(seed)
+    story = Story()
+    shared_at = [0.5, *(random.uniform(1, 60) for _ in range(random.choice((0, 0, 0, 1, 2))))]
+    owner_of = {at_s: random.choices((OWNER, OTHER), k=2) for at_s in shared_at}
+    given_at = {
+        random.uniform(2, 70): (queue, offset)
+        for queue in (0, 1)
+        for offset in range(3)
+        for _ in range(random.choice((1, 1, 2)))
+    }
+    for at_s in sorted([*owner_of, *given_at]):
+        if at_s in owner_of:
+            for process in (OWNER, OTHER):
+                mine = [queue for queue in (0, 1) if owner_of[at_s][queue] == process]
+                assign(story, at_s, *mine, process=process)
+        else:
+            queue, offset = given_at[at_s]
+            end: OpType = random.choice(("ok", "ok", "ok", "info"))
+            story.consume(at_s, f"k{queue}{offset}", offset, end, queue=queue)
+    drained(story, low=random.choice((0, 0, 0, 1)), type_=random.choice(("ok", "ok", "ok", "info")))
+    asked_ns = [random.randrange(5 * S, 50 * S) for _ in range(random.choice((1, 1, 2)))]
+    return story, tuple(
+        replace(RESET, asked_ns=at_ns, answered_ns=at_ns + 1_000_000) for at_ns in asked_ns
+    )
+
+
+def found_in(story: Story, resets: tuple[OffsetsReset, ...]) -> Counter[tuple[Any, ...]]:
+    verdict = story.verdict("resets", faults=(operator(*resets),))
+    return Counter((finding.anomaly, finding.group, finding.queue) for finding in verdict.findings)
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 2**32))
+def test_against_the_reference(seed: int) -> None:
+    story, resets = random_story(seed)
+    assert found_in(story, resets) == ignored(story.ops, resets)
+
+
+def test_the_reference_finds_some() -> None:
+    found = [bool(ignored(story.ops, resets)) for story, resets in map(random_story, range(60))]
+    assert 20 <= sum(found) <= 50
