@@ -19,6 +19,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from staticfire.checkers.derived.process_ends import ended_ns
 from staticfire.checkers.engine.kernel import Checker, Context, finding_at
 from staticfire.checkers.guarantees.facts import OffsetsReset
 from staticfire.checkers.guarantees.promises import NS_PER_S, Judgement, judge
@@ -119,7 +120,8 @@ def _owner(context: Context, reset: OffsetsReset, log: LogKey) -> int | None:
         if change.time_ns >= reset.asked_ns:
             return None
         (owners.add if change.change == "gained" else owners.discard)(change.process)
-    return owners.pop() if len(owners) == 1 else None
+    living = [owner for owner in owners if ended_ns(context, owner) > reset.asked_ns]
+    return living[0] if len(living) == 1 else None
 
 
 def _finding(

@@ -71,7 +71,8 @@ class Excuse:
     """One mechanism.
 
     `across`: the other end of links that a partition must have cut, any role of `on` if empty. `unproven`: also a fault
-    that was not seen to bite, because its request may have been carried out without an answer.
+    that was not seen to bite, because its request may have been carried out without an answer. `one_way`: the mechanism
+    begins when a message arrives, and a network or node that fails at that time holds it up.
     """
 
     anomaly: str
@@ -84,6 +85,7 @@ class Excuse:
     since: Since = Since.FAULT
     mechanism: str
     unproven: bool = False
+    one_way: bool = False
 
 
 # A broker that cannot serve, or whose copies cannot be made, for as long as that lasts.
@@ -334,6 +336,7 @@ _ROWS: tuple[Excuse, ...] = (
         on=(Role.CLUSTER,),
         mechanism="an operator reset the offsets",
         unproven=True,
+        one_way=True,
     ),
     # moved_copies.py
     Excuse(
@@ -382,6 +385,7 @@ _ROWS: tuple[Excuse, ...] = (
             after=_one_request,
             mechanism="an operator reset the offsets",
             unproven=True,
+            one_way=True,
         )
         for anomaly in (*_GOES_BACK, "sent_back")
     ),
@@ -466,6 +470,7 @@ _ROWS: tuple[Excuse, ...] = (
         on=(Role.CLUSTER,),
         after=_two_requests,
         mechanism="an operator moved the group's offsets",
+        one_way=True,
     ),
     # send_status.py: after the heal until the broker answers a send with SEND_OK again, and no longer
     Excuse(

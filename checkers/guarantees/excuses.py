@@ -15,11 +15,19 @@ from typing import NamedTuple
 
 from staticfire.checkers.guarantees.excuse_table import EXCUSES, Excuse, Role
 from staticfire.checkers.guarantees.facts import FaultFacts, RunFacts
-from staticfire.checkers.guarantees.fault_effects import CUTS, FORGETS, IN_TURN, NETWORK, STOPS
+from staticfire.checkers.guarantees.fault_effects import (
+    CUTS,
+    FORGETS,
+    IN_TURN,
+    NETWORK,
+    STALLS,
+    STOPS,
+)
 from staticfire.checkers.model.intervals import Span, joined
 
 NS_PER_S = 1_000_000_000
 FOREVER_NS = 1 << 62
+_HOLDS_UP = frozenset({CUTS, NETWORK, STALLS})
 # a node that ended by itself is started again, and fetches what it lacks
 RESTARTED_NS = 10 * NS_PER_S
 
@@ -189,11 +197,27 @@ class Excuses:
             case Role.CLUSTER:
                 return frozenset()
 
+    def _arrived_ns(self, start_ns: int, end_ns: int) -> int:
+        """When a message that was sent between two times has arrived at the latest.
+
+        TCP doubles the time between two attempts, so the next one comes before a fault that was on has been over for as
+        long as it held the message up.
+        """
+        healed = (
+            healed_ns(fault)
+            for fault, effects in zip(self._faults, self._effects, strict=True)
+            if effects & _HOLDS_UP and fault.bitten_ns is not None
+            if began_ns(fault) <= end_ns and healed_ns(fault) > end_ns
+        )
+        last_ns = max(healed, default=end_ns)
+        return end_ns if last_ns == end_ns else last_ns + (last_ns - start_ns)
+
     def _window(self, row: Excuse, fault: FaultFacts, start_ns: int, end_ns: int) -> Window:
         timings = self._facts.timings
+        arrived_ns = self._arrived_ns(start_ns, end_ns) if row.one_way else end_ns
         return Window(
             start_ns=start_ns - int(row.before(timings) * NS_PER_S),
-            end_ns=end_ns + int(row.after(timings) * NS_PER_S),
+            end_ns=arrived_ns + int(row.after(timings) * NS_PER_S),
             fault=fault,
             excuse=row,
         )

@@ -86,6 +86,7 @@ def timings_of(campaign: Campaign) -> Timings:
             flush_wait_s=wait_s,
             flush_s=SIMULATED_FLUSH_S + wait_s,
             packet_s=packet_s,
+            reset_s=2 * packet_s if campaign.client == "own" else found.reset_s,
         )
     faithful = campaign.mode == "faithful"
     if faithful and (not campaign.policies or METADATA_POLICY in campaign.policies):

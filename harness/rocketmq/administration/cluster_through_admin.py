@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from staticfire.faults.model.capabilities import Evidence, ProcessControl, QueueCountAnswers
 from staticfire.harness.accounts import GUEST_KEY
+from staticfire.harness.clients.consumer_kinds import PUSH
 from staticfire.harness.clients.names import ADMIN
 from staticfire.harness.clients.port import Outcome
 from staticfire.harness.environments.environment import Environment
@@ -89,7 +90,8 @@ class ClusterThroughAdmin:
             spec.group
             for members in groups_of(environment.campaign).values()
             for spec in members
-            if spec.topic == topic and spec.model != BROADCASTING
+            # Java's pull consumers ignore the order, too (MQClientInstance.resetOffset).
+            if spec.topic == topic and spec.model != BROADCASTING and spec.kind == PUSH
         )
         resets: list[Evidence] = []
         for master in environment.topology.leaders:

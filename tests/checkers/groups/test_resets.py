@@ -99,6 +99,15 @@ def test_two_owners_are_none() -> None:
     assert counts(drained(assign(consumed(), 10.0, 0, process=OTHER))) == set()
 
 
+def test_an_owner_that_was_killed_is_none_any_more() -> None:
+    story = assign(Story().opened("c7", OTHER), 0.2, 0, process=OTHER)
+    for op in consumed().ops:
+        story.op(op.time_ns / S, op.type, op.f, dict(op.value), process=op.process, node=op.node)
+    killed = fault("client_crash", "c7", at_s=0.3, healed_s=0.4)
+    assert counts(drained(story)) == set()
+    assert counts(drained(story), killed) == {"reset_ignored"}
+
+
 def test_a_group_that_is_not_drained_may_still_come_to_it() -> None:
     assert counts(consumed()) == set()
     assert counts(drained(consumed(), type_="info")) == set()
@@ -122,15 +131,33 @@ def test_a_group_that_asks_for_other_messages_by_then_is_not_judged() -> None:
 @pytest.mark.parametrize("kind", ["kill", "pause", "partition_one"])
 @pytest.mark.parametrize("node", [NODE, f"c{OWNER}"])
 def test_the_order_may_be_lost(kind: str, node: str) -> None:
-    near = replace(
-        fault(kind, node, at_s=15, healed_s=22),
-        links=((NODE, f"c{OWNER}"),) if kind.startswith("partition") else (),
-    )
+    links = ((NODE, f"c{OWNER}"),) if kind.startswith("partition") else ()
+    near = replace(fault(kind, node, at_s=20.5, healed_s=22), links=links)
     assert counts(drained(consumed()), near) == {"reset_ignored_allowed"}
-    before = replace(near, fired_ns=1 * S, bitten_ns=1 * S, healed_ns=2 * S)
-    assert counts(drained(consumed()), before) == {"reset_ignored_allowed"}  # until a heartbeat
     later = replace(near, fired_ns=50 * S, bitten_ns=50 * S, healed_ns=52 * S)
     assert counts(drained(consumed()), later) == {"reset_ignored"}
+
+
+def test_a_broker_that_was_away_knows_its_members_by_their_next_heartbeat() -> None:
+    for healed_s, found in ((2.0, "reset_ignored_allowed"), (-11.0, "reset_ignored")):
+        kill = fault("kill", NODE, at_s=healed_s - 1, healed_s=healed_s)
+        assert counts(drained(consumed()), kill) == {found}
+
+
+@pytest.mark.parametrize(("since_s", "counted"), [(28.0, "_informational"), (68.0, "")])
+def test_an_order_that_the_network_holds_up_is_carried_out_late(
+    since_s: float, counted: str
+) -> None:
+    """Cut off from 15 s to 42 s: sent again by 64 s, and known 3 s later."""
+    story = consumed()
+    for time_s, offset in ((since_s, 3), (since_s + 1, 0)):
+        value = {"group": GROUP, "topic": TOPIC, "offsets": [[BROKER, 0, offset]]}
+        story.op(time_s, "ok", "commit", value, process=OWNER, node=f"c{OWNER}")
+    cut = fault("partition_one", NODE, at_s=15, healed_s=42)
+    cut = replace(cut, links=((NODE, f"c{OWNER}"),))
+    held_up = story.verdict("offsets", faults=(operator(), cut)).counts
+    assert f"commit_rewound{counted}" in held_up
+    assert "commit_rewound" in story.verdict("offsets", faults=(operator(),)).counts
 
 
 def test_faults_of_others_excuse_nothing() -> None:
