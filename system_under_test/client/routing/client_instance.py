@@ -94,7 +94,8 @@ class ClientInstance:
         self.on_request: Handler | None = None  # answers what brokers ask besides code 40
         self.on_broker_back: list[Callable[[str], None]] = []  # called with the address
         self._topics: dict[str, None] = {}
-        self._greeted: dict[str, None] = {}  # addresses that a heartbeat was sent to
+        # Addresses that a heartbeat was sent to, and the connection at the last look.
+        self._greeted: dict[str, Connection | None] = {}
         self._known: dict[str, None] = {}  # addresses in routes
         self._refresh = PeriodicTask(
             env.log, "route refresh", self._refresh_routes, self._refresh_interval_s
@@ -207,10 +208,16 @@ class ClientInstance:
     # Requests
 
     def notice_lost_connections(self) -> None:
-        """A broker that was greeted and is not connected any more has ended, or thrown us out."""
-        for address in list(self._greeted):
-            if self.remoting.connection(address) is None:
+        """A broker that was greeted, and whose connection has gone, has ended or thrown us out.
+
+        A new connection may have replaced it by now: a broker that restarts is back within milliseconds.
+        """
+        for address, before in list(self._greeted.items()):
+            connection = self.remoting.connection(address)
+            if connection is None or before not in (None, connection):
                 self.health.lost(address)
+            else:
+                self._greeted[address] = connection
 
     def ask(
         self, address: str, command: RemotingCommand, timeout_s: float
@@ -280,7 +287,7 @@ class ClientInstance:
         self.health.retain(self._known)
         if before:
             self.health.note_arrivals(address for address in self._known if address not in before)
-        self._greeted = {address: None for address in self._greeted if address in self._known}
+        self._greeted = {one: last for one, last in self._greeted.items() if one in self._known}
         for address in self._heartbeat_addresses():
             if address not in self._greeted and self.health.is_answering(address):
                 self._beat(address)
@@ -315,7 +322,7 @@ class ClientInstance:
 
     def _beat(self, address: str) -> None:
         is_first = address not in self._greeted
-        self._greeted[address] = None
+        self._greeted.setdefault(address)
         command = RemotingCommand.request(RequestCode.HEART_BEAT, body=self._heartbeat_body())
         answer = self.ask(address, command, HEARTBEAT_TIMEOUT_S)
         if is_first:

@@ -57,6 +57,7 @@ class ScriptedRemoting:
         self.have_answered: set[str] = set()  # addresses that have answered whatever they were sent
         self.disconnected: set[str] = set()  # until the next request connects again
         self._open: list[tuple[str, asyncio.Future[RemotingCommand]]] = []
+        self._connections: dict[str, ScriptedConnection] = {}
 
     @property
     def client(self) -> RemotingClient:
@@ -102,7 +103,11 @@ class ScriptedRemoting:
     def connection(self, address: str) -> ScriptedConnection | None:
         if address not in self.scripts or address in self.disconnected:
             return None
-        return ScriptedConnection(self, address)
+        return self._connections.setdefault(address, ScriptedConnection(self, address))
+
+    def replace_connection(self, address: str) -> None:
+        """End the connection, and make another one at once."""
+        self._connections[address] = ScriptedConnection(self, address)
 
     def close_connection(self, address: str) -> None:
         for peer, future in self._open:

@@ -36,6 +36,7 @@ class QueueLocking:
         self._group = group
         self._on_lost = on_lost
         self._table = LockTable()
+        self._address_of: dict[str, str] = {}  # of the broker that answered, by its name
         self._loop = asyncio.get_running_loop()
 
     def is_held(self, queue: MessageQueue) -> bool:
@@ -75,10 +76,9 @@ class QueueLocking:
 
     def broker_lost(self, address: str) -> None:
         """A broker is silent or its connection ended: after a restart it would give our queues to any client."""
-        names = {queue.broker_name: None for queue in self._table.queues}
-        self._tell_lost(
-            self._table.take_of(name for name in names if self._client.master(name) == address)
-        )
+        # The route may have lost this broker by now.
+        names = [name for name, of_broker in self._address_of.items() if of_broker == address]
+        self._tell_lost(self._table.take_of(names))
 
     def unlock(self, queues: Iterable[MessageQueue]) -> None:
         """Give queues back, one way. A broker that misses this frees them after a minute."""
@@ -104,6 +104,7 @@ class QueueLocking:
                 command = self._command(RequestCode.LOCK_BATCH_MQ, ours)
                 answer = asked[broker_name] = self._client.ask(address, command, LOCK_TIMEOUT_S)
                 answer.add_done_callback(see_exception)
+                self._address_of[broker_name] = address
         await wait_until(list(asked.values()), lambda: False, None)
         return {
             name: self._read(answer.result()) for name, answer in asked.items() if succeeded(answer)

@@ -35,9 +35,9 @@ class Locks:
         self.lost: list[MessageQueue] = []
         script = by_code(c41=self._lock, other=answer_code(ResponseCode.SUCCESS))
         remoting.scripts.update({"a:0": script, "b:0": script})
-        client = make_client()
-        client.routes.update("t", broker_routes(route_of("a", "b")), now_s())
-        self.locking = QueueLocking(client, "g", self.lost.extend)
+        self.client = make_client()
+        self.client.routes.update("t", broker_routes(route_of("a", "b")), now_s())
+        self.locking = QueueLocking(self.client, "g", self.lost.extend)
 
     def _lock(self, request: RemotingCommand) -> Answer:
         asked = QueueLockRequest.from_bytes(request.body).queues
@@ -110,6 +110,33 @@ def test_a_broker_that_is_lost_takes_its_locks_along(remoting: ScriptedRemoting)
         locks.locking.broker_lost("a:0")
         assert locks.lost == [A0]
         assert locks.locking.is_held(B0)
+
+    scenario(remoting, story)
+
+
+def test_a_broker_that_has_left_the_route_takes_its_locks_along(remoting: ScriptedRemoting) -> None:
+    async def story(locks: Locks) -> None:
+        await locks.locking.lock([A0, B0])
+        locks.client.routes.update("t", broker_routes(route_of("b")), now_s())
+        locks.locking.broker_lost("a:0")
+        assert locks.lost == [A0]
+
+    scenario(remoting, story)
+
+
+def test_a_connection_that_was_replaced_is_a_broker_that_was_lost(
+    remoting: ScriptedRemoting,
+) -> None:
+    async def story(locks: Locks) -> None:
+        await locks.client._beat_all()
+        for _ in range(2):
+            locks.client.notice_lost_connections()
+            assert locks.client.health.is_answering("a:0")
+        remoting.replace_connection("a:0")
+        locks.client.notice_lost_connections()
+        assert not locks.client.health.is_answering("a:0")
+        assert locks.client.health.is_answering("b:0")
+        await locks.client.health.stop()
 
     scenario(remoting, story)
 
