@@ -130,6 +130,12 @@ def stops_ns(context: Context, nodes: frozenset[str]) -> Iterator[int]:
             yield ended.time_ns
 
 
+def leader_ends(context: Context, broker: str, window: Window) -> bool:
+    """Whether the leader of a replica set ended, or came back, in a window."""
+    leader = frozenset(context.facts.replica_sets.get(broker, ())[:1])
+    return any(window.start_ns <= at <= window.end_ns for at in stops_ns(context, leader))
+
+
 def leader_lost_ns(context: Context, broker: str) -> int:
     """When the leader of a replica set lost its disk for good; FOREVER_NS: it did not."""
     leader = context.facts.replica_sets.get(broker, ())[:1]

@@ -23,6 +23,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from staticfire.checkers.derived.rebalances import leader_ends
 from staticfire.checkers.engine.kernel import (
     Context,
     Kernel,
@@ -31,6 +32,7 @@ from staticfire.checkers.engine.kernel import (
     queue_of,
     rows_by_id,
 )
+from staticfire.checkers.guarantees.excuse_table import Since
 from staticfire.checkers.guarantees.excuses import Window
 from staticfire.checkers.guarantees.promises import Judgement, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally
@@ -139,13 +141,15 @@ def _excuse(
     queue = queue_of(columns, delivered, row)
     if context.facts.mode != "hardened":
         anomaly = f"faithful {anomaly}"
-    return context.excuses.find(
-        anomaly,
-        int(delivered.invoke_ns[other]),
-        int(delivered.invoke_ns[row]),
-        None if queue is None else queue.stream,
-        map(context.timeline.nodes.get, delivered.process[[row, other]].tolist()),
-    )
+    broker = "" if queue is None else queue.stream
+    nodes = map(context.timeline.nodes.get, delivered.process[[row, other]].tolist())
+    since_ns, until_ns = int(delivered.invoke_ns[other]), int(delivered.invoke_ns[row])
+    for window in context.excuses.windows(anomaly, broker, nodes):
+        if window.start_ns <= until_ns and window.end_ns >= since_ns:
+            waits = window.excuse.since is Since.LEADER_ENDS
+            if not waits or leader_ends(context, broker, window):
+                return window
+    return None
 
 
 LISTENERS = Kernel(

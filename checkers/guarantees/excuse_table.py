@@ -665,10 +665,32 @@ _ROWS: tuple[Excuse, ...] = (
     *(
         Excuse(
             anomaly=anomaly,
-            effects=(STOPS, FORGETS, EMPTIES),
+            effects=(STOPS, FORGETS),
+            on=(Role.LEADER,),
+            after=_two_requests,
+            mechanism="the leader has forgotten the lock, and the end of its connection tells the member",
+        )
+        for anomaly in _LOCKED
+    ),
+    *(
+        Excuse(
+            anomaly=anomaly,
+            effects=(ROLLS_BACK, EMPTIES),
             on=(Role.LEADER,),
             after=lambda t: t.lock_belief_s,
-            mechanism="the leader has forgotten the lock, and the member does not know it yet",
+            mechanism="the host of the leader went without a word, and the leader has forgotten the lock",
+        )
+        for anomaly in _LOCKED
+    ),
+    *(
+        Excuse(
+            anomaly=anomaly,
+            effects=(STALLS, NETWORK, CUTS),
+            on=(Role.INVOLVED, Role.LEADER),
+            across=(Role.LEADER,),
+            after=lambda t: t.lock_belief_s,
+            since=Since.LEADER_ENDS,
+            mechanism="the leader has forgotten the lock, and its end did not reach the member",
         )
         for anomaly in _LOCKED
     ),

@@ -210,7 +210,7 @@ def _at(at_s: float, kind: str, **fields: Any) -> dict[str, Any]:
     return {"time_ns": int(at_s * 1e9), "kind": kind, **fields}
 
 
-def locked(anomaly: str, mechanism: str, of: FaultFacts, **known: Any) -> Legal:
+def locked(anomaly: str, mechanism: str, *faults: FaultFacts, **known: Any) -> Legal:
     ops: dict[str, tuple[str, ...]] = {
         "two_listeners": (
             *("1 invoke consume a", "2 invoke consume b"),
@@ -227,6 +227,6 @@ def locked(anomaly: str, mechanism: str, of: FaultFacts, **known: Any) -> Legal:
         anomaly=anomaly,
         row_of=f"faithful {anomaly}" if known else "",
         ops=(*sent, *ops[anomaly]),
-        faults=(of,),
+        faults=faults,
         known={"orderly": ("g",), **known},
     )

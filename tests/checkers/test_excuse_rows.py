@@ -367,8 +367,19 @@ def _histories() -> Iterator[Legal]:
     for anomaly in ("two_listeners", "overlapping_owners"):
         yield locked(
             anomaly,
-            "the leader has forgotten the lock, and the member does not know it yet",
+            "the leader has forgotten the lock, and the end of its connection tells the member",
             fault("kill", "n0", at_s=0, healed_s=1),
+        )
+        yield locked(
+            anomaly,
+            "the host of the leader went without a word, and the leader has forgotten the lock",
+            fault("power_cut", "n0", at_s=-20, healed_s=-10),
+        )
+        yield locked(
+            anomaly,
+            "the leader has forgotten the lock, and its end did not reach the member",
+            fault("pause", "c2", at_s=-15, healed_s=-8),
+            fault("kill", "n0", at_s=-14, healed_s=-10),
         )
         yield locked(
             anomaly,
