@@ -11,8 +11,6 @@ from staticfire.system_under_test.store.assembly.message_store import MessageSto
 from staticfire.system_under_test.store.index.key_search import KeyFound, KeyQuery
 from staticfire.system_under_test.store.reading.reading import GetStatus
 
-__all__ = ["StoreComparison"]
-
 _LOG_FOLDERS = tuple(f"{folder}/" for folder in LOG_FOLDERS)
 _QUEUE_FOLDER = f"{ROOT}/consumequeue/"
 _INDEX_FOLDER = f"{ROOT}/index/"

@@ -22,8 +22,6 @@ from staticfire.system_under_test.configuration.mode import Mode
 from staticfire.system_under_test.configuration.policy_choice import policy_names, with_chosen
 from staticfire.system_under_test.store.assembly.store_policy import HARDENED_STORE, StorePolicy
 
-__all__ = ["CrashSummary", "CycleFailure", "run_cycles", "run_parallel", "store_policy"]
-
 CHUNK_SIZE = 200
 FAILURES_SHOWN = 5
 

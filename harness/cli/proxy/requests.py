@@ -10,8 +10,6 @@ from staticfire.faults.errors import FaultError
 from staticfire.faults.proxy import LinkFaultKind, Proxy
 from staticfire.harness.clients.lines import LineError, check_fields, decode_line
 
-__all__ = ["answer"]
-
 ENDS: Mapping[str, Kind] = {"link": TEXT, "client": TEXT, "server": TEXT, "direction": TEXT}
 # The fields that each kind of fault needs, and its optional fields.
 NEEDED: Mapping[str, Mapping[str, Kind]] = {

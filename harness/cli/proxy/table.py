@@ -10,8 +10,6 @@ from rich.text import Text
 from staticfire.faults.proxy import LinkFault, LinkStatus, Proxy
 from staticfire.harness.truncated_repr import printable
 
-__all__ = ["links_table"]
-
 COLUMNS = ("client", "server", "open", "up", "down", "held", "late", "dropped", "cut", "faults")
 LEFT = ("client", "server", "faults")
 UNITS = ("", "k", "M", "G", "T")
