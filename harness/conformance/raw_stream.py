@@ -10,6 +10,7 @@ from staticfire.harness.conformance.wire import CannotConnect, NoAnswer
 from staticfire.harness.conformance.wire_log import WireLog
 from staticfire.system_under_test.remoting.address import parse_address
 
+CONNECT_S = 5.0
 _HEAD = struct.Struct(">qi")  # position in the log, size
 
 
@@ -86,12 +87,12 @@ class HaStream(asyncio.Protocol):
         self._arrived.set()
 
 
-async def connect_ha(address: str, log: WireLog, *, within_s: float = 5.0) -> HaStream:
+async def connect_ha(address: str, log: WireLog) -> HaStream:
     """Connect to a master's replication address. Raises CannotConnect."""
     host, port = parse_address(address)
     loop = asyncio.get_running_loop()
     try:
-        async with asyncio.timeout(within_s):
+        async with asyncio.timeout(CONNECT_S):
             _, stream = await loop.create_connection(lambda: HaStream(address, log), host, port)
     except (OSError, TimeoutError) as error:
         raise CannotConnect(f"cannot connect to {address}: {error}") from None

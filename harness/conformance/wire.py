@@ -145,11 +145,10 @@ class Wire(asyncio.Protocol):
         self,
         request: RemotingCommand,
         code: int,
-        ext: Mapping[str, str] | None = None,
         body: bytes = b"",
     ) -> None:
         """Answer a request of the server."""
-        response = RemotingCommand.response(request, code, None, dict(ext or {}), body)
+        response = RemotingCommand.response(request, code, None, {}, body)
         self._log.sent(self.address, response)
         self.send_bytes(response.encode())
 

@@ -53,9 +53,9 @@ def wrapped(text: str, columns: int, indent: int = 10, lines_max: int | None = N
     )
 
 
-def fitted(text: str, indent: int = 10) -> list[str]:
+def fitted(text: str) -> list[str]:
     """Wrap a line to the width of the terminal. In a file or a pipe it stays one line, for scripts."""
-    return wrapped(text, width(), indent) or [""] if is_terminal() else [text]
+    return wrapped(text, width()) or [""] if is_terminal() else [text]
 
 
 def list_lines(rows: Sequence[tuple[str, str]]) -> list[str]:

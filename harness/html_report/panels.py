@@ -428,10 +428,10 @@ def _queues_text(queues: Mapping[int, int], names: Names) -> str:
     return f"{shown}, and {len(rows) - 4} more queues" if len(rows) > 4 else shown
 
 
-def figures_of(run: RecordedRun, measured: str = "latency") -> list[tuple[str, str]]:
-    """Percentiles of the whole run, with units."""
+def figures_of(run: RecordedRun) -> list[tuple[str, str]]:
+    """Percentiles of the latency in the whole run, with units."""
     for verdict in run.verdict.verdicts:
-        if verdict.checker == measured:
+        if verdict.checker == "latency":
             return [
                 (name.removesuffix("_us").replace("_", " "), duration(value))
                 for name, value in verdict.counts.items()

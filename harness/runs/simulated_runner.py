@@ -42,7 +42,6 @@ def run_simulated(
     observations: BinaryIO | None = None,
     columns: Columns | None = None,
     progress: Progress | None = None,
-    trace_level: int = 1,
     begun: Callable[[LiveRun], None] | None = None,
 ) -> RunResult:
     """Run the campaign on virtual time and judge it.
@@ -52,7 +51,7 @@ def run_simulated(
 
     Raises RunError if the cluster does not come up.
     """
-    world = World(campaign.seed, trace_level=trace_level)
+    world = World(campaign.seed)
     recorder = Recorder(
         lambda: world.now_ns,
         history=history,

@@ -48,6 +48,7 @@ ROWS_MAX = 200  # of the table of runs, on one page
 REFRESH_S = 2
 LOGIN_BYTES_MAX = 4096
 TIME_STEPS = 200  # of a chart over the time of a hunt
+HUNT_POINTS = 600  # of a chart over its seeds
 QUERY_MAX = 200  # characters of a search
 PAGE_BYTES_MAX = 256 << 20  # of a report
 MATRIX = "matrix.html"
@@ -469,11 +470,12 @@ def _over_time(live: LiveRun, series: Sequence[Series], label: str) -> Any:
     )
 
 
-def _thinned(values: Sequence[int], most: int = 600) -> list[float]:
-    """Return at most `most` of the values, the last one among them."""
-    if len(values) <= most:
+def _thinned(values: Sequence[int]) -> list[float]:
+    """Return at most HUNT_POINTS of the values, the last one among them."""
+    if len(values) <= HUNT_POINTS:
         return [float(value) for value in values]
-    step = len(values) / most
+    step = len(values) / HUNT_POINTS
     return [
-        float(values[min(len(values) - 1, int((number + 1) * step) - 1)]) for number in range(most)
+        float(values[min(len(values) - 1, int((number + 1) * step) - 1)])
+        for number in range(HUNT_POINTS)
     ]

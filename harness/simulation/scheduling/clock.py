@@ -12,9 +12,9 @@ class HostClock:
 
     __slots__ = ("_scheduler", "offset_ms")
 
-    def __init__(self, scheduler: Scheduler, offset_ms: int = 0) -> None:
+    def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
-        self.offset_ms = offset_ms
+        self.offset_ms = 0
 
     def wall_ms(self) -> int:
         scheduler = self._scheduler

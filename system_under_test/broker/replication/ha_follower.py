@@ -70,9 +70,9 @@ class HaFollower:
         self._master_is_new.set()
         self.end_link()
 
-    def end_link(self, reason: Exception | None = None) -> None:
+    def end_link(self) -> None:
         if self._link is not None:
-            self._link.end(reason)
+            self._link.end(None)
 
     @property
     def is_following(self) -> bool:

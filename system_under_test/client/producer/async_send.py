@@ -30,17 +30,16 @@ Done = Callable[[SendResult | SendFailed], None]
 class AsyncSends:
     """The sends of one producer that are under way."""
 
-    def __init__(self, sender: Sender, in_flight_max: int = IN_FLIGHT_MAX) -> None:
+    def __init__(self, sender: Sender) -> None:
         self._sender = sender
-        self._in_flight_max = in_flight_max
         self._sends: dict[AsyncSend, None] = {}
 
     def begin(self, message: Message, done: Done) -> None:
         """See Producer.send_async."""
         self._sender.identify(message)
         progress = self._sender.begin()
-        if len(self._sends) >= self._in_flight_max:
-            progress.text = f"{self._in_flight_max} messages are under way already"
+        if len(self._sends) >= IN_FLIGHT_MAX:
+            progress.text = f"{IN_FLIGHT_MAX} messages are under way already"
             raise progress.error()
         send = AsyncSend(self._sender, message, progress, self._ended, done)
         self._sends[send] = None

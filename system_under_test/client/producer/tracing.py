@@ -69,10 +69,9 @@ class TraceBuffer:
 class Tracing:
     """The trace of one client. Nothing of it can fail a send or a consumption."""
 
-    def __init__(self, client: ClientInstance, group: str, topic: str = TRACE_TOPIC) -> None:
+    def __init__(self, client: ClientInstance, group: str) -> None:
         self.group = group
         self._client = client
-        self._topic = topic
         self._buffer = TraceBuffer()
         self._loop = asyncio.get_running_loop()
         self._flush_timer: asyncio.TimerHandle | None = None
@@ -82,7 +81,7 @@ class Tracing:
 
     def sent(self, message: Message, outcome: SendResult | SendFailed, cost_ms: int) -> None:
         """A message was sent, or was not."""
-        if message.topic == self._topic:
+        if message.topic == TRACE_TOPIC:
             return
         result = outcome if isinstance(outcome, SendResult) else None
         if result is not None and not result.is_traced:
@@ -141,7 +140,7 @@ class Tracing:
 
     def _is_traced(self, message: Message) -> bool:
         """Not the trace itself, which would never end, and not what the broker has switched off."""
-        return message.topic != self._topic and message.properties.get(TRACE_ON) != "false"
+        return message.topic != TRACE_TOPIC and message.properties.get(TRACE_ON) != "false"
 
     def _begin(self, messages: list[Message]) -> str:
         self._requests += 1
@@ -195,7 +194,7 @@ class Tracing:
             self._flush_timer = None
         while (batch := self._buffer.take()) is not None:
             text, keys = batch
-            message = Message(self._topic, text.encode(), {KEYS: " ".join(keys)})
+            message = Message(TRACE_TOPIC, text.encode(), {KEYS: " ".join(keys)})
             try:
                 self._sends.begin(message, self._is_reported)
             except SendFailed as error:
