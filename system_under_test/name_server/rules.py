@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from staticfire.system_under_test.protocol.bodies import QueueData, TopicConfig
-from staticfire.system_under_test.protocol.codes import ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.remoting.connection import not_supported
 from staticfire.system_under_test.runtime.env import Clock
 
 PERMISSION_WRITE = 2  # RocketMQ, PermName.PERM_WRITE
@@ -83,11 +83,7 @@ def wall_time_ns(clock: Clock) -> int:
 
 def refuse_unknown(request: RemotingCommand) -> RemotingCommand | None:
     """Code 3: the caller knows at once."""
-    return RemotingCommand.response(
-        request,
-        ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
-        f" request type {request.code} not supported",
-    )
+    return not_supported(request)
 
 
 def ignore_unknown(_request: RemotingCommand) -> RemotingCommand | None:
