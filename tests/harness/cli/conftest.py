@@ -26,6 +26,12 @@ class Said:
     err: str
 
 
+def refused(said: Said, *words: str) -> bool:
+    """Whether the command refused its input in one sentence that has these words."""
+    one_sentence = said.err.startswith("staticfire: ") and said.err.count("\n") == 1
+    return said.status == 254 and one_sentence and all(word in said.err for word in words)
+
+
 @pytest.fixture
 def staticfire(capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
     """Run the command line in this process."""

@@ -13,7 +13,7 @@ import pytest
 
 from staticfire.checkers.formats.columnar.manifest import read_manifest, write_manifest
 from staticfire.harness.recording.history import read_run_history
-from tests.harness.cli.conftest import SHORT, Said, without_checksums
+from tests.harness.cli.conftest import SHORT, Said, refused, without_checksums
 
 Staticfire = Callable[..., Said]
 Change = Callable[[dict[str, Any]], object]
@@ -44,11 +44,6 @@ def change_first(folder: Path, f: str, change: Change) -> None:
             write_history(folder, lines)
             return
     raise AssertionError(f"no ok {f}")
-
-
-def refused(said: Said, *words: str) -> bool:
-    one_sentence = said.err.startswith("staticfire: ") and said.err.count("\n") == 1
-    return said.status == 254 and one_sentence and all(word in said.err for word in words)
 
 
 def test_a_torn_history_is_judged_up_to_the_tear(run_folder: Path, staticfire: Staticfire) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.harness.cli.conftest import Said, without_checksums
+from tests.harness.cli.conftest import Said, refused, without_checksums
 
 Staticfire = Callable[..., Said]
 
@@ -38,11 +38,6 @@ def drop_an_observation(folder: Path) -> None:
     routes = [number for number, line in enumerate(lines) if b'"kind":"route"' in line]
     del lines[routes[len(routes) // 2]]
     path.write_bytes(b"".join(lines))
-
-
-def refused(said: Said, *words: str) -> bool:
-    one_sentence = said.err.startswith("staticfire: ") and said.err.count("\n") == 1
-    return said.status == 254 and one_sentence and all(word in said.err for word in words)
 
 
 @pytest.mark.parametrize(

@@ -13,18 +13,13 @@ import pytest
 from staticfire.checkers.formats.columnar.manifest import read_manifest
 from staticfire.checkers.model.history import read_history
 from staticfire.harness.cli.history import looking
-from tests.harness.cli.conftest import Said
+from tests.harness.cli.conftest import Said, refused
 
 Staticfire = Callable[..., Said]
 
 
 def done(said: Said) -> bool:
     return said.status == 0 and "Traceback" not in said.err
-
-
-def refused(said: Said, *words: str) -> bool:
-    one_sentence = said.err.startswith("staticfire: ") and said.err.count("\n") == 1
-    return said.status == 254 and one_sentence and all(word in said.err for word in words)
 
 
 def ops_of(path: Path) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ import pytest
 
 from staticfire.harness.runs import simulated_runner
 from staticfire.harness.systems.errors import RunError
-from tests.harness.cli.conftest import SHORT, Said
+from tests.harness.cli.conftest import SHORT, Said, refused
 
 Staticfire = Callable[..., Said]
 
@@ -69,11 +69,6 @@ def edit_verdict(folder: Path, change: Callable[[dict[str, Any]], object]) -> No
 def cut_in_half(path: Path) -> None:
     data = path.read_bytes()
     path.write_bytes(data[: len(data) // 2])
-
-
-def refused(said: Said, *words: str) -> bool:
-    one_sentence = said.err.startswith("staticfire: ") and said.err.count("\n") == 1
-    return said.status == 254 and one_sentence and all(word in said.err for word in words)
 
 
 @pytest.mark.parametrize("command", ["check", "replay"])
