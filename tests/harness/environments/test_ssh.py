@@ -1,4 +1,4 @@
-"""SSH hosts: how they are written, who runs where, and what is brought there. Runs over SSH are end-to-end tests."""
+"""SSH hosts: who runs where, and what is brought there. Runs over SSH are end-to-end tests."""
 
 from __future__ import annotations
 
@@ -16,33 +16,12 @@ from staticfire.faults.linux.network.firewall import Spared
 from staticfire.harness.environments.real.ssh.checks import check_host
 from staticfire.harness.environments.real.ssh.provider import PACKAGES, UNPACK, pack, share_out
 from staticfire.harness.machines.errors import EnvironmentFailed
-from staticfire.harness.machines.options import MachineOptionError, SshHost
+from staticfire.harness.machines.options import SshHost
 from tests.support.recording_executor import recording_machine
 
 HOSTS = tuple(SshHost(name=f"10.0.0.{number}") for number in range(1, 6))
 SERVERS = ("ns-1", "broker-a-0", "broker-a-1")
 NODES = (*SERVERS, "producer-1", "producer-2", "consumer-1", "admin")
-
-
-@pytest.mark.parametrize(
-    ("text", "host"),
-    [
-        ("10.0.0.1", SshHost(name="10.0.0.1")),
-        ("me@box", SshHost(name="box", user="me")),
-        ("root@box:2222", SshHost(name="box", port=2222)),
-    ],
-)
-def test_a_host_is_a_name_with_or_without_user_and_port(text: str, host: SshHost) -> None:
-    assert SshHost.parse(text) == host
-    assert SshHost.parse(str(host)) == host
-
-
-@pytest.mark.parametrize(
-    "text", ["", "a b", "@box", "box:", "box:0", "box:65536", "box:ssh", "a@b@c"]
-)
-def test_what_is_no_host_is_refused_with_what_is_allowed(text: str) -> None:
-    with pytest.raises(MachineOptionError, match="allowed: user@host:port"):
-        SshHost.parse(text)
 
 
 def test_each_server_has_a_host_of_its_own_and_the_others_share_the_rest() -> None:

@@ -9,12 +9,21 @@ from staticfire.harness.machines.options import MachineOptionError, SshHost, che
 A, B, C = (SshHost(name=name) for name in "abc")
 
 
-def test_a_host_may_leave_out_user_and_port() -> None:
-    assert SshHost.parse("a") == A
-    assert SshHost.parse("me@a:2222") == SshHost(name="a", user="me", port=2222)
+@pytest.mark.parametrize(
+    ("text", "host"),
+    [
+        ("a", A),
+        ("me@a", SshHost(name="a", user="me")),
+        ("root@a:2222", SshHost(name="a", port=2222)),
+        ("me@a:2222", SshHost(name="a", user="me", port=2222)),
+    ],
+)
+def test_a_host_may_leave_out_user_and_port(text: str, host: SshHost) -> None:
+    assert SshHost.parse(text) == host
+    assert SshHost.parse(str(host)) == host
 
 
-@pytest.mark.parametrize("text", ["", "a:0", "a:65536", "a b", "@a", "a:", "a@b@c"])
+@pytest.mark.parametrize("text", ["", "a:0", "a:65536", "a b", "@a", "a:", "a:ssh", "a@b@c"])
 def test_what_is_no_host_is_refused(text: str) -> None:
     with pytest.raises(MachineOptionError, match="allowed: user@host:port"):
         SshHost.parse(text)
