@@ -53,6 +53,7 @@ from staticfire.system_under_test.runtime.env import Env
 from staticfire.system_under_test.store.appending.config import StoreConfig
 from staticfire.system_under_test.store.assembly.message_store import MessageStore
 from staticfire.system_under_test.store.metadata_file import MetadataFile
+from tests.system_under_test.store.store_on_disk import SilentLog
 
 
 class HandClock:
@@ -69,13 +70,6 @@ class HandClock:
 
     def move(self, seconds: float) -> None:
         self.now_ms += int(seconds * 1000)
-
-
-class SilentLog:
-    def debug(self, event: str, /, **fields: object) -> None: ...
-    def info(self, event: str, /, **fields: object) -> None: ...
-    def warning(self, event: str, /, **fields: object) -> None: ...
-    def error(self, event: str, /, **fields: object) -> None: ...
 
 
 class Peer:

@@ -27,7 +27,8 @@ from staticfire.system_under_test.broker.config import BrokerConfig, BrokerRole
 from staticfire.system_under_test.configuration.config import BROKER_PROPERTIES, Property
 from staticfire.system_under_test.configuration.java_properties import parse_properties
 from staticfire.system_under_test.runtime.env import Env
-from tests.system_under_test.broker.bench import HandClock, SilentLog
+from tests.system_under_test.broker.bench import HandClock
+from tests.system_under_test.store.store_on_disk import SilentLog
 
 CONFIG = BrokerConfig(broker_name="a", listen_host="10.0.0.1", transient_pool=True)
 VALUES = ("true", "false", "7", "20000", "30000", "0.5", "10.0.0.3:9876", "1s 2s", "faithful")

@@ -11,7 +11,8 @@ from staticfire.system_under_test.broker.delivery.delayed_delivery import (
 )
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.message import Message, decode_records
-from tests.system_under_test.broker.bench import Bench, Peer, SilentLog, send_ext
+from tests.system_under_test.broker.bench import Bench, Peer, send_ext
+from tests.system_under_test.store.store_on_disk import SilentLog
 
 LEVEL_1 = {"DELAY": "1"}  # 1 s
 

@@ -10,7 +10,8 @@ from staticfire.system_under_test.protocol.bodies_queues import OffsetMovedEvent
 from staticfire.system_under_test.protocol.codes import ResponseCode
 from staticfire.system_under_test.protocol.message import decode_records
 from tests.system_under_test.broker.admin_language import queue
-from tests.system_under_test.broker.bench import Bench, SilentLog
+from tests.system_under_test.broker.bench import Bench
+from tests.system_under_test.store.store_on_disk import SilentLog
 
 EVENTS = "OFFSET_MOVED_EVENT"
 
