@@ -190,7 +190,7 @@ class SimulatedDisks:
         if not durable:
             return {"bitten": False}
         path, record = durable[int(share * len(durable))]
-        disk.flip_bits(path, within=(record.body_start, record.body_end))
+        disk.flip_bit(path, within=(record.body_start, record.body_end))
         is_sound = record.is_sound(disk.read_cached(path, record.start, record.end - record.start))
         whole = logs[path][record.start : record.end]
         return {"bitten": not is_sound, "path": path, "records": [record.facts(whole)]}

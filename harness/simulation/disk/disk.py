@@ -270,10 +270,8 @@ class SimDisk(DiskDevice):
         """Return every file by path, with the content that a process would read now."""
         return Snapshot((path, inode.cached) for path, inode in self._names.files())
 
-    def flip_bits(
-        self, path: str, count: int = 1, *, within: tuple[int, int] | None = None
-    ) -> list[int]:
-        """Flip `count` seeded bits on the platter; return their byte offsets (none in an empty file).
+    def flip_bit(self, path: str, *, within: tuple[int, int] | None = None) -> int | None:
+        """Flip a seeded bit on the platter; return the offset of its byte, None in an empty file.
 
         Args:
             within: range of bytes that may change, end excluded; by default the whole file.
@@ -284,9 +282,17 @@ class SimDisk(DiskDevice):
             raise posix_error(errno.ENOENT, path)
         inode.settle(self.world_ns())
         if not inode.durable.data:
-            return []
+            return None
         start, end = within or (0, len(inode.durable.data))
-        return [self._flip_bit(inode, start, end) for _ in range(count)]
+        position = start + draw_below(self.random, end - start)
+        before = inode.durable.data[position]
+        after = before ^ (1 << draw_below(self.random, 8))
+        inode.durable.data[position] = after
+        # A clean page may be read again from the platter at any time; a dirty one hides the damage.
+        if inode.cached.read(1, position) == bytes([before]):
+            inode.cached.write(bytes([after]), position)
+        self.counters.bits_flipped += 1
+        return position
 
     # --- inside ---------------------------------------------------------------------------------------------------
 
@@ -353,17 +359,6 @@ class SimDisk(DiskDevice):
         counters.bytes_lost += bytes_lost
         counters.sectors_torn += sectors_torn
         counters.entries_lost += entries_lost
-
-    def _flip_bit(self, inode: Inode, start: int, end: int) -> int:
-        position = start + draw_below(self.random, end - start)
-        before = inode.durable.data[position]
-        after = before ^ (1 << draw_below(self.random, 8))
-        inode.durable.data[position] = after
-        # A clean page may be read again from the platter at any time; a dirty one hides the damage.
-        if inode.cached.read(1, position) == bytes([before]):
-            inode.cached.write(bytes([after]), position)
-        self.counters.bits_flipped += 1
-        return position
 
 
 class _FolderInFlight:

@@ -31,7 +31,7 @@ def rot(host: Host, key: str = KEYS[DAMAGED]) -> int:
     needle = b"KEYS\x01" + key.encode() + b"\x02"
     at = log.find(needle) if needle in log else log.find(needle[:-1])
     record = max((r for r in stored_records(log) if r.start < at), key=lambda r: r.start)
-    host.disk.flip_bits(LOG_FILE, within=(record.body_start, record.body_end))
+    host.disk.flip_bit(LOG_FILE, within=(record.body_start, record.body_end))
     return record.start
 
 

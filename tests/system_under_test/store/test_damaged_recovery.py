@@ -52,7 +52,7 @@ class Damaged(StoreOnDisk):
     def rot(self, number: int, at: int) -> None:
         """Change one bit of a record."""
         start = self.starts[number] + at
-        self.disk.flip_bits(
+        self.disk.flip_bit(
             self.log_file(start - start % 1024), within=(start % 1024, start % 1024 + 1)
         )
 

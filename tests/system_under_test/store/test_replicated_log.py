@@ -337,7 +337,7 @@ def follow(
 
 
 def rot_body(world: StoreOnDisk, offset: int) -> None:
-    world.disk.flip_bits(
+    world.disk.flip_bit(
         world.log_file(offset - offset % 1024), within=(offset % 1024 + 88, offset % 1024 + 90)
     )
 

@@ -36,7 +36,7 @@ def store() -> StoreOnDisk:
     made.open()
     made.put_visible(*(make_message(b"body %d" % number, KEYS=f"k{number}") for number in range(5)))
     at = offsets(made)[DAMAGED] + BODY_AT
-    made.disk.flip_bits(FILE, within=(at, at + 6))
+    made.disk.flip_bit(FILE, within=(at, at + 6))
     return made
 
 
@@ -131,7 +131,7 @@ def test_a_mended_record_is_found_by_key_though_the_index_was_made_without_it(
     )
     at = offsets(replica)[DAMAGED]
     copy = replica.store.look_up(at) or b""
-    store.disk.flip_bits(
+    store.disk.flip_bit(
         FILE, within=(at, at + 1)
     )  # the size, so that recovery knows none of its keys
     store.flush_queues()
