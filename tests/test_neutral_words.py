@@ -106,9 +106,10 @@ def words_of(text: str) -> Iterator[str]:
     """Each name and text of a module with one of the words."""
     if not ROCKETMQ.search(text):
         return  # without the cost of a syntax tree
-    tree = ast.parse(text)
-    sentences = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
+    sentences: set[int] = set()
+    for node in ast.walk(ast.parse(text)):  # a statement comes before what it holds
+        if isinstance(node, ast.Expr):
+            sentences.add(id(node.value))
         for name in names_in(node, sentences):
             yield from (name for _ in ROCKETMQ.findall(name))
 
