@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -23,6 +24,17 @@ from staticfire.harness.targets.own_cluster import OwnCluster, check_properties
 from staticfire.harness.workloads.catalogue import WORKLOADS
 from staticfire.system_under_test.client.consumer.rebalance import allocation
 from staticfire.system_under_test.configuration.mode import Mode
+
+
+@cache
+def drawn_freely(seed: int) -> Campaign:
+    """The campaign of a seed without options. Several tests count over the same seeds."""
+    return draw_campaign(seed, {})
+
+
+@cache
+def drawn_by_default(seed: int) -> Campaign:
+    return draw_campaign(seed, load_options("default"))
 
 
 def test_a_seed_gives_one_campaign() -> None:
@@ -95,7 +107,7 @@ def test_policies_of_name_servers_have_a_name_in_front() -> None:
 
 
 def test_no_seed_draws_the_faithful_mode() -> None:
-    assert {draw_campaign(seed, {}).mode for seed in range(50)} == {"hardened"}
+    assert {drawn_freely(seed).mode for seed in range(50)} == {"hardened"}
 
 
 @pytest.mark.parametrize(
@@ -265,7 +277,7 @@ def test_choices_that_are_none(text: str, refusal: str) -> None:
 
 
 def test_options_of_brokers_are_drawn_in_about_half_of_the_swarm_and_can_be_used() -> None:
-    swarm = [draw_campaign(seed, {}) for seed in range(200)]
+    swarm = [drawn_freely(seed) for seed in range(200)]
     assert (
         60
         < sum(bool(set(campaign.broker_properties) - {NO_NEW_TOPICS}) for campaign in swarm)
@@ -283,7 +295,7 @@ def test_a_bound_on_gaps_keeps_the_load_plain() -> None:
 
 
 def test_some_seeds_have_one_kind_of_fault_and_a_quiet_end() -> None:
-    drawn = [draw_campaign(seed, load_options("default")) for seed in range(200)]
+    drawn = [drawn_by_default(seed) for seed in range(200)]
     quiet = [campaign for campaign in drawn if campaign.quiet_s]
     assert 4 <= len(quiet) <= 18
     for campaign in quiet:
@@ -313,7 +325,7 @@ def test_a_quiet_end_that_is_given_leaves_the_kinds_as_they_are() -> None:
 
 @pytest.mark.slow
 def test_some_seeds_are_idle_for_minutes_and_faults_wait_for_the_load() -> None:
-    drawn = [draw_campaign(seed, load_options("default")) for seed in range(200)]
+    drawn = [drawn_by_default(seed) for seed in range(200)]
     idle = [campaign for campaign in drawn if campaign.idle[1]]
     assert 10 <= len(idle) <= 30
     for campaign in idle:
@@ -358,7 +370,7 @@ def test_large_bodies_only_where_a_log_file_holds_some() -> None:
 
 
 def test_brokers_make_no_topics_where_some_sends_must_be_refused() -> None:
-    drawn = [draw_campaign(seed, {}) for seed in range(40)]
+    drawn = [drawn_freely(seed) for seed in range(40)]
     assert {campaign.illegal_share for campaign in drawn} == {0.0, 0.01, 0.03}
     for campaign in drawn:
         properties = dict(campaign.broker_properties)
@@ -406,7 +418,7 @@ def test_what_no_client_is(client: str, words: str) -> None:
 
 def test_members_share_out_queues_in_several_ways() -> None:
     assert set(STRATEGIES) == set(allocation.STRATEGIES)
-    drawn = [draw_campaign(seed, {}).strategy for seed in range(60)]
+    drawn = [drawn_freely(seed).strategy for seed in range(60)]
     assert set(drawn) == set(STRATEGIES)
     assert drawn.count(AVERAGELY) > 30
 
@@ -430,7 +442,7 @@ def test_a_strategy_that_there_is_not_is_named() -> None:
 
 
 def test_one_seed_in_six_has_members_that_pull() -> None:
-    kinds = [draw_campaign(seed, {}).consumer_kind for seed in range(240)]
+    kinds = [drawn_freely(seed).consumer_kind for seed in range(240)]
     assert set(kinds) == set(CONSUMER_KINDS)
     assert 190 <= kinds.count(PUSH) <= 210
 
