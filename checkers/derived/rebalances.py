@@ -136,6 +136,12 @@ def leader_ends(context: Context, broker: str, window: Window) -> bool:
     return any(window.start_ns <= at <= window.end_ns for at in stops_ns(context, leader))
 
 
+def leader_ended_during(context: Context, broker: str, fault: FaultFacts) -> bool:
+    """Whether the leader of a replica set ended, or came back, before the fault was over."""
+    leader = frozenset(context.facts.replica_sets.get(broker, ())[:1])
+    return any(began_ns(fault) <= at <= healed_ns(fault) for at in stops_ns(context, leader))
+
+
 def leader_lost_ns(context: Context, broker: str) -> int:
     """When the leader of a replica set lost its disk for good; FOREVER_NS: it did not."""
     leader = context.facts.replica_sets.get(broker, ())[:1]

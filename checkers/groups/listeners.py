@@ -23,7 +23,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from staticfire.checkers.derived.rebalances import leader_ends
+from staticfire.checkers.derived.rebalances import leader_ended_during
 from staticfire.checkers.engine.kernel import (
     Context,
     Kernel,
@@ -146,8 +146,8 @@ def _excuse(
     since_ns, until_ns = int(delivered.invoke_ns[other]), int(delivered.invoke_ns[row])
     for window in context.excuses.windows(anomaly, broker, nodes):
         if window.start_ns <= until_ns and window.end_ns >= since_ns:
-            waits = window.excuse.since is Since.LEADER_ENDS
-            if not waits or leader_ends(context, broker, window):
+            hides_the_end = window.excuse.since is Since.LEADER_ENDS
+            if not hides_the_end or leader_ended_during(context, broker, window.fault):
                 return window
     return None
 

@@ -667,7 +667,7 @@ _ROWS: tuple[Excuse, ...] = (
             anomaly=anomaly,
             effects=(STOPS, FORGETS),
             on=(Role.LEADER,),
-            after=_two_requests,
+            after=lambda t: t.lock_end_s,
             mechanism="the leader has forgotten the lock, and the end of its connection tells the member",
         )
         for anomaly in _LOCKED

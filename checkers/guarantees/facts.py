@@ -114,6 +114,7 @@ class Timings:
     lock_life_s: float = 60.0  # of the lock of a queue that its owner does not renew
     lock_renewal_s: float = 20.0
     lock_belief_s: float = 30.0  # how long a member believes in a lock that it cannot renew
+    lock_end_s: float = 30.0  # until it gives up the locks of a leader whose connection has ended
     commit_s: float = 5.0  # members send their offsets
     offset_persist_s: float = 5.0  # servers write the offsets of groups down
     progress_s: float = 10.0  # servers write down how far they have moved what they kept back

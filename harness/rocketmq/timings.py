@@ -17,6 +17,7 @@ from staticfire.harness.workloads.request_reply import REQUEST_REPLY, TIMEOUT_S
 FSYNC_S = 3.0
 SEND_S = 3.0  # sendMsgTimeout
 OWN_RESET_S = 1.0  # our members go on at the new offsets at once
+OWN_LOCK_END_S = 2.0  # and look for ended connections once a second
 # Of version 4.9, in seconds.
 DEFAULTS = Timings(
     rebalance_s=20.0,  # rocketmq.client.rebalance.waitInterval
@@ -26,6 +27,7 @@ DEFAULTS = Timings(
     lock_life_s=60.0,  # rocketmq.broker.rebalance.lockMaxLiveTime
     lock_renewal_s=20.0,  # rocketmq.client.rebalance.lockInterval
     lock_belief_s=30.0,
+    lock_end_s=30.0,  # RocketMQ's members do not give them up
     commit_s=5.0,  # persistConsumerOffsetInterval of clients
     offset_persist_s=5.0,  # flushConsumerOffsetInterval
     progress_s=10.0,  # flushDelayOffsetInterval
@@ -77,7 +79,12 @@ def timings_of(campaign: Campaign) -> Timings:
     found = reduce(_wider, map(_timings_under, later), _timings_under(properties))
     if campaign.client == "own":  # the others give each attempt a time of its own
         is_request = campaign.workload == REQUEST_REPLY.name
-        found = replace(found, send_s=TIMEOUT_S if is_request else SEND_S, reset_s=OWN_RESET_S)
+        found = replace(
+            found,
+            send_s=TIMEOUT_S if is_request else SEND_S,
+            reset_s=OWN_RESET_S,
+            lock_end_s=OWN_LOCK_END_S,
+        )
     if campaign.environment == "simulation":
         wait_s = _fsyncs_of_a_flush(campaign) * campaign.fsync_us / 1e6
         packet_s = PACKET_LATENCIES * campaign.latency_ms[1] / 1000

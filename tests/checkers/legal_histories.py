@@ -225,7 +225,7 @@ def locked(anomaly: str, mechanism: str, *faults: FaultFacts, **known: Any) -> L
     return Legal(
         mechanism=mechanism,
         anomaly=anomaly,
-        row_of=f"faithful {anomaly}" if known else "",
+        row_of=f"faithful {anomaly}" if "mode" in known else "",
         ops=(*sent, *ops[anomaly]),
         faults=faults,
         known={"orderly": ("g",), **known},

@@ -40,6 +40,8 @@ from tests.checkers.legal_histories import (
 from tests.checkers.stories import Story
 from tests.support.history_language import BROKER, NODE, fault
 
+SOON = Timings(lock_end_s=2.0)
+
 
 def _histories() -> Iterator[Legal]:
     # groups.py
@@ -369,17 +371,20 @@ def _histories() -> Iterator[Legal]:
             anomaly,
             "the leader has forgotten the lock, and the end of its connection tells the member",
             fault("kill", "n0", at_s=0, healed_s=1),
+            timings=SOON,
         )
         yield locked(
             anomaly,
             "the host of the leader went without a word, and the leader has forgotten the lock",
             fault("power_cut", "n0", at_s=-20, healed_s=-10),
+            timings=SOON,
         )
         yield locked(
             anomaly,
             "the leader has forgotten the lock, and its end did not reach the member",
             fault("pause", "c2", at_s=-15, healed_s=-8),
             fault("kill", "n0", at_s=-14, healed_s=-10),
+            timings=SOON,
         )
         yield locked(
             anomaly,
