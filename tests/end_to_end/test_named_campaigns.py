@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -78,7 +79,8 @@ def test_two_members_that_ask_for_different_tags(tmp_path: Path) -> None:
     assert "diagnosis consumer-1 asks for 'tag1||tag2'" in said
     assert "what the owner does not ask for is passed over for the whole group" in diagnosis
     for tag in ("tag1", "tag2", "tag3"):
-        assert f"of 10 {tag} messages" in diagnosis
+        # Ten in seven seconds; a busy machine sends one or two fewer.
+        assert re.search(rf"\d of (8|9|10) {tag} messages", diagnosis), diagnosis
 
 
 def test_a_host_that_plays_dead(tmp_path: Path) -> None:
