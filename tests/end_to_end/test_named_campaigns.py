@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -74,13 +73,12 @@ def run(campaign: str | Path, runs: Path, *options: str) -> tuple[int, str, list
 
 
 def test_two_members_that_ask_for_different_tags(tmp_path: Path) -> None:
-    status, said, [diagnosis] = run("mixed-tags", tmp_path / "runs", "--time", "7")
+    status, said, [diagnosis] = run("mixed-tags", tmp_path / "runs", "--time", "12")
     assert status == 1, said
     assert "diagnosis consumer-1 asks for 'tag1||tag2'" in said
     assert "what the owner does not ask for is passed over for the whole group" in diagnosis
     for tag in ("tag1", "tag2", "tag3"):
-        # Ten in seven seconds; a busy machine sends one or two fewer.
-        assert re.search(rf"\d of (8|9|10) {tag} messages", diagnosis), diagnosis
+        assert f"of 10 {tag} messages" in diagnosis
 
 
 def test_a_host_that_plays_dead(tmp_path: Path) -> None:
