@@ -97,18 +97,18 @@ class QueueLocking:
 
     async def _ask(self, queues: Sequence[MessageQueue]) -> dict[str, list[MessageQueue]]:
         """What the masters say that we hold, by broker name; those that do not answer are left out."""
-        asked: dict[str, asyncio.Future[RemotingCommand]] = {}
+        asked: dict[tuple[str, str], asyncio.Future[RemotingCommand]] = {}
         for broker_name, ours in by_broker(queues).items():
             address = self._client.master(broker_name)
             if address is not None and self._client.health.is_answering(address):
                 command = self._command(RequestCode.LOCK_BATCH_MQ, ours)
-                answer = asked[broker_name] = self._client.ask(address, command, LOCK_TIMEOUT_S)
+                answer = self._client.ask(address, command, LOCK_TIMEOUT_S)
                 answer.add_done_callback(see_exception)
-                self._address_of[broker_name] = address
+                asked[broker_name, address] = answer
         await wait_until(list(asked.values()), lambda: False, None)
-        return {
-            name: self._read(answer.result()) for name, answer in asked.items() if succeeded(answer)
-        }
+        answered = {name: answer for name, answer in asked.items() if succeeded(answer)}
+        self._address_of.update(answered.keys())
+        return {name: self._read(answer.result()) for (name, _), answer in answered.items()}
 
     def _read(self, response: RemotingCommand) -> list[MessageQueue]:
         if response.code != ResponseCode.SUCCESS:

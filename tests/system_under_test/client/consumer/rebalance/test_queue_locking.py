@@ -124,6 +124,20 @@ def test_a_broker_that_has_left_the_route_takes_its_locks_along(remoting: Script
     scenario(remoting, story)
 
 
+def test_a_lock_is_of_the_broker_that_answered(remoting: ScriptedRemoting) -> None:
+    async def story(locks: Locks) -> None:
+        await locks.locking.lock([A0])
+        moved = route_of("a", "b")
+        moved.broker_datas[0].broker_addrs[0] = "c:0"
+        locks.client.routes.update("t", broker_routes(moved), now_s())
+        remoting.scripts["c:0"] = stay_silent
+        await locks.locking.renew()
+        locks.locking.broker_lost("a:0")
+        assert locks.lost == [A0]
+
+    scenario(remoting, story)
+
+
 def test_a_connection_that_was_replaced_is_a_broker_that_was_lost(
     remoting: ScriptedRemoting,
 ) -> None:
