@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from staticfire.checkers.derived.wall_clocks import stepped_ns
 from staticfire.checkers.engine.kernel import Context
-from staticfire.checkers.guarantees.excuse_table import ON_ITS_WAY_S
+from staticfire.checkers.guarantees.excuse import ON_ITS_WAY_S
 from staticfire.checkers.guarantees.excuses import Window
 from staticfire.checkers.guarantees.fault_effects import EMPTIES, FORGETS, ROLLS_BACK, STOPS
 from staticfire.checkers.guarantees.promises import NS_PER_S
