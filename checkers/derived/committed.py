@@ -33,9 +33,9 @@ from typing import NamedTuple
 import numpy as np
 
 from staticfire.checkers.derived.process_ends import ended_ns
-from staticfire.checkers.derived.rebalances import leader_ends, leader_lost_ns, starts_ns
+from staticfire.checkers.derived.rebalances import leader_ended, leader_lost_ns, starts_ns
 from staticfire.checkers.engine.kernel import Context
-from staticfire.checkers.guarantees.excuse_table import ON_ITS_WAY_S, Since
+from staticfire.checkers.guarantees.excuse import ON_ITS_WAY_S, Since
 from staticfire.checkers.guarantees.excuses import FOREVER_NS, Window, began_ns, healed_ns
 from staticfire.checkers.guarantees.fault_effects import DISK, EMPTIES, ROLLS_BACK, WRITES_FAIL
 from staticfire.checkers.guarantees.promises import NS_PER_S
@@ -267,7 +267,9 @@ def _since(context: Context, broker: str, window: Window, node: str | None) -> S
     start_ns, end_ns = window.start_ns, window.end_ns
     match window.excuse.since:
         case Since.LEADER_ENDS:
-            return Span(start_ns, end_ns) if leader_ends(context, broker, window) else None
+            return (
+                Span(start_ns, end_ns) if leader_ended(context, broker, start_ns, end_ns) else None
+            )
         case Since.MEMBER_STARTS if node is not None:
             starts = starts_ns(context, frozenset({node}))
             first = min((at for at in starts if start_ns <= at <= end_ns), default=None)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from staticfire.checkers.engine.kernel import Context
-from staticfire.checkers.guarantees.excuse_table import Since
+from staticfire.checkers.guarantees.excuse import Since
 from staticfire.checkers.guarantees.excuses import FOREVER_NS, NS_PER_S, Window, began_ns, healed_ns
 from staticfire.checkers.guarantees.facts import FaultFacts, Timings
 from staticfire.checkers.guarantees.fault_effects import (
@@ -130,16 +130,10 @@ def stops_ns(context: Context, nodes: frozenset[str]) -> Iterator[int]:
             yield ended.time_ns
 
 
-def leader_ends(context: Context, broker: str, window: Window) -> bool:
-    """Whether the leader of a replica set ended, or came back, in a window."""
+def leader_ended(context: Context, broker: str, since_ns: int, until_ns: int) -> bool:
+    """Whether the leader of a replica set ended, or came back, between two times."""
     leader = frozenset(context.facts.replica_sets.get(broker, ())[:1])
-    return any(window.start_ns <= at <= window.end_ns for at in stops_ns(context, leader))
-
-
-def leader_ended_during(context: Context, broker: str, fault: FaultFacts) -> bool:
-    """Whether the leader of a replica set ended, or came back, before the fault was over."""
-    leader = frozenset(context.facts.replica_sets.get(broker, ())[:1])
-    return any(began_ns(fault) <= at <= healed_ns(fault) for at in stops_ns(context, leader))
+    return any(since_ns <= at <= until_ns for at in stops_ns(context, leader))
 
 
 def leader_lost_ns(context: Context, broker: str) -> int:

@@ -23,7 +23,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from staticfire.checkers.derived.rebalances import leader_ended_during
+from staticfire.checkers.derived.rebalances import leader_ended
 from staticfire.checkers.engine.kernel import (
     Context,
     Kernel,
@@ -32,8 +32,8 @@ from staticfire.checkers.engine.kernel import (
     queue_of,
     rows_by_id,
 )
-from staticfire.checkers.guarantees.excuse_table import Since
-from staticfire.checkers.guarantees.excuses import Window
+from staticfire.checkers.guarantees.excuse import Since
+from staticfire.checkers.guarantees.excuses import Window, began_ns, healed_ns
 from staticfire.checkers.guarantees.promises import Judgement, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally
 from staticfire.checkers.model.columns import Columns, Ints, MessageEvents
@@ -141,15 +141,22 @@ def _excuse(
     queue = queue_of(columns, delivered, row)
     if context.facts.mode != "hardened":
         anomaly = f"faithful {anomaly}"
-    broker = "" if queue is None else queue.stream
-    nodes = map(context.timeline.nodes.get, delivered.process[[row, other]].tolist())
-    since_ns, until_ns = int(delivered.invoke_ns[other]), int(delivered.invoke_ns[row])
-    for window in context.excuses.windows(anomaly, broker, nodes):
-        if window.start_ns <= until_ns and window.end_ns >= since_ns:
-            hides_the_end = window.excuse.since is Since.LEADER_ENDS
-            if not hides_the_end or leader_ended_during(context, broker, window.fault):
-                return window
-    return None
+    broker = None if queue is None else queue.stream
+
+    def counts(window: Window) -> bool:
+        """Whether the end of a leader, if the row waits for one, fell into the time of the fault."""
+        times = began_ns(window.fault), healed_ns(window.fault)
+        waits = window.excuse.since is Since.LEADER_ENDS
+        return not waits or leader_ended(context, broker or "", *times)
+
+    return context.excuses.find(
+        anomaly,
+        int(delivered.invoke_ns[other]),
+        int(delivered.invoke_ns[row]),
+        broker,
+        map(context.timeline.nodes.get, delivered.process[[row, other]].tolist()),
+        counts=counts,
+    )
 
 
 LISTENERS = Kernel(

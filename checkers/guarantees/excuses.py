@@ -6,14 +6,15 @@ names. A node that ended by itself counts as a fault of that node, for as long a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import chain, product
 from operator import itemgetter
 from typing import NamedTuple
 
-from staticfire.checkers.guarantees.excuse_table import EXCUSES, Excuse, Role
+from staticfire.checkers.guarantees.excuse import Excuse, Role
+from staticfire.checkers.guarantees.excuse_table import EXCUSES
 from staticfire.checkers.guarantees.facts import FaultFacts, RunFacts
 from staticfire.checkers.guarantees.fault_effects import (
     CUTS,
@@ -98,10 +99,16 @@ class Excuses:
         until_ns: int,
         broker: str | None = None,
         nodes: Iterable[str | None] = (),
+        *,
+        counts: Callable[[Window], bool] = lambda window: True,
     ) -> Window | None:
-        """The first window that has a moment in common with this time, both ends included; None: no excuse."""
-        windows = self.windows(anomaly, broker, nodes)
-        return next((w for w in windows if w.start_ns <= until_ns and w.end_ns >= since_ns), None)
+        """The first window that counts and shares a moment with this time, both ends included; None: no excuse."""
+        near = (
+            window
+            for window in self.windows(anomaly, broker, nodes)
+            if window.start_ns <= until_ns and window.end_ns >= since_ns
+        )
+        return next(filter(counts, near), None)
 
     def _rows_of(self, anomaly: str) -> tuple[tuple[Excuse, list[_Possible]], ...]:
         """The rows of an anomaly, each with what faults may do by it on the right nodes."""
@@ -137,7 +144,28 @@ class Excuses:
         far = frozenset().union(*(nodes_of(role) for role in row.across)) or near
         for window, effects, everywhere in possible:
             if everywhere or _strikes(window.fault, effects, near, far):
-                yield window
+                yield self._until_arrival(window, broker, nodes) if row.one_way else window
+
+    def _until_arrival(self, window: Window, broker: str | None, nodes: frozenset[str]) -> Window:
+        """Lengthen a window until a message of a leader to one of the nodes, or to any consumer, has arrived.
+
+        TCP doubles the time between two attempts. So the message arrives before a fault that held it up has been over
+        for as long as it was held up.
+        """
+        sent_ns, healed_at_ns = began_ns(window.fault), healed_ns(window.fault)
+        leaders = self._nodes(Role.LEADER if broker else Role.LEADERS, broker, nodes)
+        members = nodes or frozenset(self._facts.consumers)
+        held_up = (
+            healed_ns(fault)
+            for fault, effects in zip(self._faults, self._effects, strict=True)
+            if fault.bitten_ns is not None and began_ns(fault) <= healed_at_ns < healed_ns(fault)
+            for ends in ((leaders, members), (members, leaders))
+            if _strikes(fault, effects & _HOLDS_UP, *ends)
+        )
+        last_ns = max(held_up, default=None)
+        if last_ns is None:
+            return window
+        return window._replace(end_ns=window.end_ns - healed_at_ns + 2 * last_ns - sent_ns)
 
     def _of_all(
         self, row: Excuse, possible: list[_Possible], replicas: tuple[str, ...]
@@ -197,27 +225,11 @@ class Excuses:
             case Role.CLUSTER:
                 return frozenset()
 
-    def _arrived_ns(self, start_ns: int, end_ns: int) -> int:
-        """When a message that was sent between two times has arrived at the latest.
-
-        TCP doubles the time between two attempts, so the next one comes before a fault that was on has been over for as
-        long as it held the message up.
-        """
-        healed = (
-            healed_ns(fault)
-            for fault, effects in zip(self._faults, self._effects, strict=True)
-            if effects & _HOLDS_UP and fault.bitten_ns is not None
-            if began_ns(fault) <= end_ns and healed_ns(fault) > end_ns
-        )
-        last_ns = max(healed, default=end_ns)
-        return end_ns if last_ns == end_ns else last_ns + (last_ns - start_ns)
-
     def _window(self, row: Excuse, fault: FaultFacts, start_ns: int, end_ns: int) -> Window:
         timings = self._facts.timings
-        arrived_ns = self._arrived_ns(start_ns, end_ns) if row.one_way else end_ns
         return Window(
             start_ns=start_ns - int(row.before(timings) * NS_PER_S),
-            end_ns=arrived_ns + int(row.after(timings) * NS_PER_S),
+            end_ns=end_ns + int(row.after(timings) * NS_PER_S),
             fault=fault,
             excuse=row,
         )

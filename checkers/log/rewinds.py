@@ -112,7 +112,8 @@ def _reset(
     context: Context, own: Commits, before: int, row: int, broker: str, anomaly: str
 ) -> Window | None:
     times = int(own.time_ns[before]), int(own.time_ns[row])
-    return context.excuses.find(anomaly, *times, broker)
+    node = context.timeline.nodes.get(int(own.process[row]))
+    return context.excuses.find(anomaly, *times, broker, (node,))
 
 
 def _lost(context: Context, pair: tuple[str, LogKey], gain: Ownership, before: int) -> int | None:

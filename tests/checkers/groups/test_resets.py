@@ -160,6 +160,26 @@ def test_an_order_that_the_network_holds_up_is_carried_out_late(
     assert "commit_rewound" in story.verdict("offsets", faults=(operator(),)).counts
 
 
+@pytest.mark.parametrize(
+    ("kind", "target", "links"),
+    [
+        ("partition_one", NODE, ((NODE, "c7"),)),
+        ("partition_one", "n1", (("n1", f"c{OWNER}"),)),
+        ("pause", "n1", ()),
+        ("network_latency", "c7", ()),
+    ],
+)
+def test_what_is_not_between_leader_and_owner_holds_nothing_up(
+    kind: str, target: str, links: tuple[tuple[str, str], ...]
+) -> None:
+    story = consumed()
+    for time_s, offset in ((28.0, 3), (29.0, 0)):
+        value = {"group": GROUP, "topic": TOPIC, "offsets": [[BROKER, 0, offset]]}
+        story.op(time_s, "ok", "commit", value, process=OWNER, node=f"c{OWNER}")
+    elsewhere = replace(fault(kind, target, at_s=15, healed_s=42), links=links)
+    assert "commit_rewound" in story.verdict("offsets", faults=(operator(), elsewhere)).counts
+
+
 def test_faults_of_others_excuse_nothing() -> None:
     other = fault("kill", "c7", at_s=15, healed_s=22)
     assert counts(drained(consumed()), other) == {"reset_ignored"}
