@@ -17,7 +17,7 @@ import numpy as np
 
 from staticfire.checkers.derived.client_lifetimes import lives, load_end_ns, load_start_ns, sends_by
 from staticfire.checkers.derived.first_deliveries import first_consumed_ns
-from staticfire.checkers.engine.kernel import Context
+from staticfire.checkers.engine.kernel import Context, some_rows
 from staticfire.checkers.engine.screening import is_among
 from staticfire.checkers.guarantees.promises import NS_PER_S
 from staticfire.checkers.model.columns import (
@@ -33,7 +33,9 @@ from staticfire.checkers.model.columns import (
 
 def first_rows(columns: Columns, context: Context) -> Columns:
     """What other queues may need of these."""
-    return _chosen(columns, _failed_or_last(columns, context), _elsewhere(columns))
+    return some_rows(
+        columns, sends=_failed_or_last(columns, context), deliveries=_elsewhere(columns)
+    )
 
 
 def decisive_rows(columns: Columns, context: Context, gathered: Columns) -> Columns:
@@ -50,7 +52,7 @@ def decisive_rows(columns: Columns, context: Context, gathered: Columns) -> Colu
     wanted[list(_longest_waits(columns, context, gathered.deliveries, end_ns))] = True
     messages = np.unique(sends.message[wanted])
     reported = (delivered.outcome == Outcome.OK) & is_among(delivered.message, messages)
-    return _chosen(columns, wanted, reported | _elsewhere(columns))
+    return some_rows(columns, sends=wanted, deliveries=reported | _elsewhere(columns))
 
 
 def unacknowledged(sends: MessageEvents, context: Context) -> Mask:
@@ -66,19 +68,6 @@ def next_acked(sends: MessageEvents, gathered: MessageEvents, context: Context, 
     rows = sends_by(sends, context, (node,))
     acked = rows[sends.outcome[rows] == Outcome.OK]
     return _next_acked(sends, acked, _failed_ns(gathered, context, node))
-
-
-def only_sends(columns: Columns, sends: Mask) -> Columns:
-    return _chosen(columns, sends, np.zeros(len(columns.deliveries), np.bool_))
-
-
-def _chosen(columns: Columns, sends: Mask, deliveries: Mask) -> Columns:
-    return Columns(
-        names=columns.names,
-        sends=columns.sends.where(np.flatnonzero(sends)),
-        deliveries=columns.deliveries.where(np.flatnonzero(deliveries)),
-        commits=columns.commits.where(np.zeros(0, np.int64)),
-    )
 
 
 def _failed_or_last(columns: Columns, context: Context) -> Mask:

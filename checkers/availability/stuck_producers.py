@@ -38,10 +38,10 @@ from itertools import chain
 
 import numpy as np
 
-from staticfire.checkers.availability.gap_rows import next_acked, only_sends, unacknowledged
+from staticfire.checkers.availability.gap_rows import next_acked, unacknowledged
 from staticfire.checkers.derived.client_lifetimes import sends_by
 from staticfire.checkers.derived.rest import spans_at_rest
-from staticfire.checkers.engine.kernel import Checker, Context, finding_at
+from staticfire.checkers.engine.kernel import Checker, Context, finding_at, some_rows
 from staticfire.checkers.engine.observed import observed_verdict
 from staticfire.checkers.guarantees.promises import FOREVER_NS, NS_PER_S, judge
 from staticfire.checkers.guarantees.verdict import Finding, Verdict, seconds
@@ -223,7 +223,7 @@ def _unserved(sends: MessageEvents, context: Context) -> Mask:
 
 def first_rows(columns: Columns, context: Context) -> Columns:
     """The sends of producers that were not acknowledged, or took too long."""
-    return only_sends(columns, _that_matter(columns, context))
+    return some_rows(columns, sends=_that_matter(columns, context))
 
 
 def _that_matter(columns: Columns, context: Context) -> Mask:
@@ -235,7 +235,7 @@ def rows_again(columns: Columns, context: Context, gathered: Columns) -> Columns
     wanted = _that_matter(columns, context)
     for node in context.facts.producers:
         wanted[next_acked(columns.sends, gathered.sends, context, node)] = True
-    return only_sends(columns, wanted)
+    return some_rows(columns, sends=wanted)
 
 
 STUCK_PRODUCERS = Checker(

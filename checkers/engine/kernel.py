@@ -148,12 +148,7 @@ def every_row(columns: Columns, _context: Context) -> Columns:
 
 def no_rows(columns: Columns, _context: Context) -> Columns:
     """`Checker.rows` of a checker that reads only facts, timeline and observations."""
-    return Columns(
-        names=columns.names,
-        sends=columns.sends.where(slice(0)),
-        deliveries=columns.deliveries.where(slice(0)),
-        commits=columns.commits.where(np.zeros(0, np.int64)),
-    )
+    return some_rows(columns)
 
 
 def always(_context: Context) -> bool:
@@ -191,14 +186,18 @@ class ScreenedCounts:
     pending: int  # messages that a group has not come to yet
 
 
-def sends_only(columns: Columns, rows: Ints) -> Columns:
-    """Some of the sends, and no deliveries or commits."""
-    nothing = np.zeros(0, np.int64)
+def some_rows(
+    columns: Columns,
+    *,
+    sends: Mask | Ints | slice = slice(0),
+    deliveries: Mask | Ints | slice = slice(0),
+) -> Columns:
+    """Some of the sends and deliveries, none unless chosen, and no commits."""
     return Columns(
         names=columns.names,
-        sends=columns.sends.where(rows),
-        deliveries=columns.deliveries.where(nothing),
-        commits=columns.commits.where(nothing),
+        sends=columns.sends.where(sends),
+        deliveries=columns.deliveries.where(deliveries),
+        commits=columns.commits.where(np.zeros(0, np.int64)),
     )
 
 

@@ -40,7 +40,7 @@ from staticfire.checkers.derived.first_deliveries import first_deliveries
 from staticfire.checkers.derived.orphaned_followers import behind_spans
 from staticfire.checkers.derived.rebalances import rebalanced_ns
 from staticfire.checkers.derived.wall_clocks import brokers_stepped_ns, on_run_clock
-from staticfire.checkers.engine.kernel import Checker, Context, finding_at, queue_of
+from staticfire.checkers.engine.kernel import Checker, Context, finding_at, queue_of, some_rows
 from staticfire.checkers.engine.observed import observed_verdict
 from staticfire.checkers.engine.position_index import index_of
 from staticfire.checkers.engine.screening import is_among
@@ -137,7 +137,7 @@ def check_late_deliveries(columns: Columns, context: Context) -> Verdict:
 
 def late_rows(columns: Columns, context: Context) -> Columns:
     """Select late messages, and as few passing messages as give the same result as all of them."""
-    sends, deliveries = columns.sends, columns.deliveries
+    deliveries = columns.deliveries
     delayed, of_sends = _delayed(columns)
     kept_sends = [delayed]
     kept_deliveries = [
@@ -157,11 +157,10 @@ def late_rows(columns: Columns, context: Context) -> Columns:
             if any(_near(context, group, queue)):
                 found = covering(due_ns, given_ns, apart_ns)
                 kept_deliveries.append(rows[np.concatenate(list(found))])
-    return Columns(
-        names=columns.names,
-        sends=sends.where(np.unique(np.concatenate(kept_sends))),
-        deliveries=deliveries.where(np.unique(np.concatenate(kept_deliveries))),
-        commits=columns.commits.where(np.zeros(0, np.int64)),
+    return some_rows(
+        columns,
+        sends=np.unique(np.concatenate(kept_sends)),
+        deliveries=np.unique(np.concatenate(kept_deliveries)),
     )
 
 

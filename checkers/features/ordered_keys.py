@@ -32,7 +32,7 @@ from staticfire.checkers.engine.kernel import (
     finding_at,
     nothing_missing,
     rows_by_id,
-    sends_only,
+    some_rows,
 )
 from staticfire.checkers.engine.screening import is_among, with_deliveries
 from staticfire.checkers.guarantees.promises import NS_PER_S, Judgement, judge
@@ -118,7 +118,7 @@ def keyed_sends(columns: Columns, _context: Context) -> Columns:
     """Select acknowledged messages with a sharding key."""
     sends = columns.sends
     keyed = (sends.sharding_key != UNKNOWN) & (sends.outcome == Outcome.OK)
-    return sends_only(columns, np.flatnonzero(keyed))
+    return some_rows(columns, sends=np.flatnonzero(keyed))
 
 
 def keyed_deliveries(columns: Columns, context: Context, gathered: Columns) -> Columns:

@@ -25,7 +25,7 @@ import numpy as np
 
 from staticfire.checkers.derived.process_ends import ended_ns
 from staticfire.checkers.derived.rest import spans_at_rest
-from staticfire.checkers.engine.kernel import Checker, Context
+from staticfire.checkers.engine.kernel import Checker, Context, some_rows
 from staticfire.checkers.engine.screening import is_among
 from staticfire.checkers.guarantees.promises import FOREVER_NS, NS_PER_S, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally, Verdict
@@ -43,13 +43,7 @@ def answered_rows(columns: Columns, context: Context) -> Columns:
     given = is_among(columns.deliveries.message, _ids_of(columns, replies))
     replied = {of.key for of in (*context.timeline.replies, *context.timeline.answers)}
     sent = is_among(columns.sends.message, _ids_of(columns, replied))
-    nothing = np.zeros(0, np.int64)
-    return Columns(
-        names=columns.names,
-        sends=columns.sends.where(sent),
-        deliveries=columns.deliveries.where(given),
-        commits=columns.commits.where(nothing),
-    )
+    return some_rows(columns, sends=sent, deliveries=given)
 
 
 def _ids_of(columns: Columns, keys: set[str]) -> Ints:

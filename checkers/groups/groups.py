@@ -35,7 +35,7 @@ from staticfire.checkers.derived.rebalances import (
     leader_lost_ns,
     locked_ns,
 )
-from staticfire.checkers.engine.kernel import Checker, Context, sends_only
+from staticfire.checkers.engine.kernel import Checker, Context, some_rows
 from staticfire.checkers.guarantees.excuses import began_ns
 from staticfire.checkers.guarantees.fault_effects import STOPS
 from staticfire.checkers.guarantees.promises import FOREVER_NS, NS_PER_S, judge
@@ -174,7 +174,7 @@ def _length_ns(spans: Iterable[Span]) -> int:
 
 def first_acknowledged_rows(columns: Columns, _context: Context) -> Columns:
     """The first acknowledged send of each queue: all that is read here of messages."""
-    return sends_only(columns, _first_acks(columns))
+    return some_rows(columns, sends=_first_acks(columns))
 
 
 def _first_acks(columns: Columns) -> Ints:

@@ -18,7 +18,7 @@ from itertools import groupby
 
 import numpy as np
 
-from staticfire.checkers.engine.kernel import Checker, Context
+from staticfire.checkers.engine.kernel import Checker, Context, some_rows
 from staticfire.checkers.guarantees.promises import judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally, Verdict
 from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Outcome
@@ -47,11 +47,10 @@ def rows_where_wishes_differ(columns: Columns, context: Context) -> Columns:
     topics = {one.topic for one in reported if one.group in differ}
     sent = np.flatnonzero([topic in topics for topic in names.topics])
     given = np.flatnonzero([group in differ for group in names.groups])
-    return Columns(
-        names=names,
-        sends=columns.sends.where(np.isin(columns.sends.topic, sent)),
-        deliveries=columns.deliveries.where(np.isin(columns.deliveries.group, given)),
-        commits=columns.commits.where(np.zeros(0, np.int64)),
+    return some_rows(
+        columns,
+        sends=np.isin(columns.sends.topic, sent),
+        deliveries=np.isin(columns.deliveries.group, given),
     )
 
 

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from staticfire.checkers.engine.kernel import Checker, Context, finding_at, sends_only
+from staticfire.checkers.engine.kernel import Checker, Context, finding_at, some_rows
 from staticfire.checkers.engine.screening import is_among, with_deliveries
 from staticfire.checkers.guarantees.promises import NS_PER_S, Damage, Judgement, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally, Verdict
@@ -37,7 +37,7 @@ def batch_rows(columns: Columns, _context: Context) -> Columns:
     lower, upper = _torn_pairs(columns.sends, acked)
     ends = acked[:0] if columns.chunk is None else _ends_of_processes(columns.sends, acked)
     rows = np.concatenate((lower, upper, ends, _of_unknown_batches(columns.sends)))
-    return sends_only(columns, np.unique(rows))
+    return some_rows(columns, sends=np.unique(rows))
 
 
 def batch_deliveries(columns: Columns, context: Context, gathered: Columns) -> Columns:

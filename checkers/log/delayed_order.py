@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from staticfire.checkers.engine.kernel import Checker, Context, finding_at, rows_by_id, sends_only
+from staticfire.checkers.engine.kernel import Checker, Context, finding_at, rows_by_id, some_rows
 from staticfire.checkers.engine.screening import with_deliveries
 from staticfire.checkers.guarantees.verdict import Finding, Tally, Verdict
 from staticfire.checkers.log.order import overtaken_sends
@@ -30,7 +30,7 @@ def delayed_sends(columns: Columns, _context: Context) -> Columns:
     """Select acknowledged delayed messages."""
     sends = columns.sends
     delayed = (sends.due_ns != UNKNOWN) & (sends.outcome == Outcome.OK)
-    return sends_only(columns, np.flatnonzero(delayed))
+    return some_rows(columns, sends=np.flatnonzero(delayed))
 
 
 def delayed_deliveries(columns: Columns, context: Context, gathered: Columns) -> Columns:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from staticfire.checkers.engine.kernel import Checker, Context, finding_at, sends_only
+from staticfire.checkers.engine.kernel import Checker, Context, finding_at, some_rows
 from staticfire.checkers.guarantees.promises import judge
 from staticfire.checkers.guarantees.verdict import Tally, Verdict
 from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, is_constant
@@ -27,12 +27,12 @@ _ESTIMATED_BY = 4096  # one of so many ids shows how many there are
 
 def estimating_rows(columns: Columns, _context: Context) -> Columns:
     """Select the sends that show how many ids there are."""
-    return sends_only(columns, _sampled(columns, _ESTIMATED_BY))
+    return some_rows(columns, sends=_sampled(columns, _ESTIMATED_BY))
 
 
 def compared_rows(columns: Columns, _context: Context, estimating: Columns) -> Columns:
     """Select the sends that are compared; `estimating` are the `estimating_rows` of all queues."""
-    return sends_only(columns, _sampled(columns, _one_of(estimating)))
+    return some_rows(columns, sends=_sampled(columns, _one_of(estimating)))
 
 
 def check_shared_ids(columns: Columns, context: Context) -> Verdict:

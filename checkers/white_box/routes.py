@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from staticfire.checkers.engine.kernel import Checker, Context, no_rows, sends_only
+from staticfire.checkers.engine.kernel import Checker, Context, no_rows, some_rows
 from staticfire.checkers.engine.observed import NOT_OBSERVED, observed_verdict
 from staticfire.checkers.guarantees.excuses import began_ns
 from staticfire.checkers.guarantees.facts import RunFacts
@@ -191,7 +191,7 @@ def _first_acks(columns: Columns) -> Ints:
 
 def first_acknowledged_rows(columns: Columns, _context: Context) -> Columns:
     """Select the first acknowledgement of each process, the only rows of messages that this checker reads."""
-    return sends_only(columns, _first_acks(columns))
+    return some_rows(columns, sends=_first_acks(columns))
 
 
 def _needs_switch(facts: RunFacts, servers: set[str], at_ns: int) -> bool:

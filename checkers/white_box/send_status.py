@@ -42,7 +42,7 @@ import numpy as np
 
 from staticfire.checkers.derived.covers import covering, merged_spans
 from staticfire.checkers.derived.follower_lag import NOT_AVAILABLE, HeldSends, rows_left_behind
-from staticfire.checkers.engine.kernel import Checker, Context, Kernel, finding_at, sends_only
+from staticfire.checkers.engine.kernel import Checker, Context, Kernel, finding_at, some_rows
 from staticfire.checkers.engine.observed import NOT_OBSERVED, observed_verdict
 from staticfire.checkers.engine.screening import is_among
 from staticfire.checkers.guarantees.excuses import FOREVER_NS, NS_PER_S, Window, healed_ns
@@ -255,7 +255,7 @@ def weak_rows(columns: Columns, context: Context) -> Columns:
         for status in WAITS if context.excuses.has_faults else ():
             rows, starts_ns, ends_ns = _answered_within(columns, context, status, mine)
             kept.extend(rows[chosen] for chosen in covering(starts_ns, ends_ns, 1))
-    return sends_only(columns, np.unique(np.concatenate(kept)))
+    return some_rows(columns, sends=np.unique(np.concatenate(kept)))
 
 
 def _over_times(context: Context) -> Ints:

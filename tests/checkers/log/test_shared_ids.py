@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from staticfire.checkers.engine.kernel import Context, sends_only
+from staticfire.checkers.engine.kernel import Context, some_rows
 from staticfire.checkers.guarantees.promises import LossPromises
 from staticfire.checkers.guarantees.verdict import Verdict
 from staticfire.checkers.log import shared_ids
@@ -104,4 +104,4 @@ def test_a_large_history_is_sampled_the_same_whole_and_by_queue(
 
 def _together(columns: Columns, parts: list[Columns]) -> Columns:
     rows = np.concatenate([part.sends.op_index for part in parts])
-    return sends_only(columns, np.flatnonzero(np.isin(columns.sends.op_index, rows)))
+    return some_rows(columns, sends=np.flatnonzero(np.isin(columns.sends.op_index, rows)))
