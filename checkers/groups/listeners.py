@@ -6,10 +6,11 @@ given the queue up: two members were its owners, though their listeners did not 
 
 The lock that a member of such a group holds on the broker is there to prevent exactly this, so no rebalance excuses
 it, and no member that leaves, dies, is slow or fails. Nor does a partition: a member that cannot renew a lock
-believes in it for half as long as its broker keeps it, by monotonic clocks. A fault may by which the leader of the
-queue forgot its locks (excuse_table.py). In faithful mode more faults may: RocketMQ takes the ages from wall clocks,
-its members keep what they have cached when they lose a broker, and unlock at their end what their listeners are busy
-with. What is excused is informational. Which groups are orderly is one of the facts of a run.
+believes in it for half as long as its broker keeps it, by monotonic clocks. A fault by which the leader of the queue
+forgot its locks excuses it until the member must know of that (excuse_table.py). In faithful mode more faults may:
+RocketMQ takes the ages from wall clocks, its members keep what they have cached when they lose a broker, and unlock at
+their end what their listeners are busy with. What is excused is informational. Which groups are orderly is one of the
+facts of a run.
 
 Cannot see: a listener whose end was not written down: it counts as ended when it was called; `overlapping_owners` of
 members that do not report what they own; and a lock given twice while one of the two was given no messages.

@@ -28,7 +28,7 @@ class OffsetsReset(Fault):
         "an operator lets the groups begin again (`resetOffsetByTime`) while they consume; "
         "only `rebalance` has it by itself"
     )
-    proof = "masters that notified members"
+    proof = "masters that answered that they notified members"
 
     def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
         return FaultParams(targets=(), params={"topic": context.topic})

@@ -16,8 +16,8 @@ from staticfire.harness.workloads.request_reply import REQUEST_REPLY, TIMEOUT_S
 
 FSYNC_S = 3.0
 SEND_S = 3.0  # sendMsgTimeout
-OWN_RESET_S = 1.0  # our members go on at the new offsets at once
-OWN_LOCK_END_S = 2.0  # and look for ended connections once a second
+OWN_RESET_S = 1.0  # on real machines, for our members, which go on at the new offsets at once
+OWN_LOCK_END_S = 2.0  # our members look for ended connections every 0.75 s
 # Of version 4.9, in seconds.
 DEFAULTS = Timings(
     rebalance_s=20.0,  # rocketmq.client.rebalance.waitInterval
