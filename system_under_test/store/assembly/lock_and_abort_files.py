@@ -54,8 +54,10 @@ class RunningMark:
     def set(self) -> None:
         """Make `abort` durable, and with it the folders that were just made beside it."""
         file = self._storage.open(self._abort_path, create=True)
-        file.fsync()
-        file.close()
+        try:
+            file.fsync()
+        finally:
+            file.close()
         self._storage.fsync_dir(self._root)
         self._storage.fsync_dir(parent_folder(self._root))
 
