@@ -8,11 +8,13 @@ with one of which a power cut left a part, ends up with the index it would have 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 
 from staticfire.system_under_test.runtime.env import Log
 from staticfire.system_under_test.store.checkpoint import Checkpoint
 from staticfire.system_under_test.store.index.index_file import IndexFile, NewKey
+from staticfire.system_under_test.store.index.index_layout import IndexEntry
 from staticfire.system_under_test.store.index.message_index import MessageIndex
 from staticfire.system_under_test.store.index_keys import KeyHasher, record_hashes
 from staticfire.system_under_test.store.record_scan import ScannedRecord
@@ -22,6 +24,16 @@ Scan = Callable[[int, int, Callable[[ScannedRecord], None]], None]
 
 _NO_LIMIT = 1 << 63
 _KEYS_AT_ONCE = 1 << 12
+_RECORDS_TRIED = 1 << 12  # between two files; a log may have any number of records without a key
+_ENTRIES_TRIED = 256  # as many damaged ones at the end are taken for those of another log
+
+
+class _Looked(Exception):
+    """Ends a scan early."""
+
+    def __init__(self, has_key: bool) -> None:
+        super().__init__()
+        self.has_key = has_key
 
 
 class IndexRecovery:
@@ -64,11 +76,14 @@ class IndexRecovery:
         if index.files and not index.files[-1].is_full:
             index.files[-1].thaw()
         index.continue_at_last()
-        if not (is_whole and clean) or (index.files and index.files[-1].is_full):
-            self._cut(index.end_offset)  # the last message may lack a key
-        position = index.end_offset if index.files else first
         # Beyond `start` the log is only known to be whole after a clean end.
-        if first <= position < (_NO_LIMIT if clean else start) and not self._is_of_this_log():
+        limit = _NO_LIMIT if clean else start
+        is_own = first <= index.end_offset < limit and self._is_of_this_log()
+        may_lack_key = not (is_whole and clean) or (index.files and index.files[-1].is_full)
+        if may_lack_key and self._record_at(index.end_offset) is not None:
+            self._cut(index.end_offset)  # a damaged last message keeps the keys that it has
+        position = index.end_offset if index.files else first
+        if first <= position < limit and not (is_own or self._is_of_this_log()):
             self._log.warning("the index does not fit the log, rebuilding it", offset=position)
             index.drop_from(0)
             index.continue_at_last()
@@ -157,33 +172,55 @@ class IndexRecovery:
     def _is_gapless(self, first: int) -> bool:
         """Drop what follows a file that was removed from outside, and return False.
 
-        The record after the last one before it shows that: it has a key, and is not in the index.
+        A record between two files shows that: it has a key, and is not in the index.
         """
         index = self._index
         expected = first
         for number, file in enumerate(index.files):
             begin = file.header.begin_offset
-            if expected < begin:
-                record = self._record_at(expected)
-                if record is not None and record_hashes(self._hasher, record):
-                    self._log.warning("index files are missing, rebuilding them", offset=expected)
-                    index.drop_from(number)
-                    return False
+            if expected < begin and self._is_key_between(expected, begin):
+                self._log.warning("index files are missing, rebuilding them", offset=expected)
+                index.drop_from(number)
+                return False
             end = self._record_at(file.header.end_offset)
             expected = max(expected, file.header.end_offset + (end.size if end else 0))
         return True
 
+    def _is_key_between(self, start: int, end: int) -> bool:
+        """Whether one of the first records from `start`, up to `end`, has a key."""
+        left = _RECORDS_TRIED
+
+        def look(record: ScannedRecord) -> None:
+            nonlocal left
+            left -= 1
+            if record.physical_offset >= end or left < 0:
+                raise _Looked(False)
+            if record_hashes(self._hasher, record):
+                raise _Looked(True)
+
+        try:
+            self._scan(start, end, look)
+        except _Looked as looked:
+            return looked.has_key
+        return False
+
     def _is_of_this_log(self) -> bool:
-        """Whether the last message of the index lies where it says, under a key of its own.
+        """Whether the last message of the index that is not damaged lies where it says, under a key of its own.
 
         An index that was copied from another store may be as sound as any, and hides what this log holds.
         """
-        newest = self._index.newest
-        if newest is None:
+        if self._index.newest is None:
             return True
-        record = self._record_at(newest.header.end_offset)
-        last = newest.entry(newest.header.next_number - 1)
-        return record is not None and last.key_hash in record_hashes(self._hasher, record)
+        for entry in islice(self._newest_entries(), _ENTRIES_TRIED):
+            record = self._record_at(entry.physical_offset)
+            if record is not None:
+                return entry.key_hash in record_hashes(self._hasher, record)
+        return False
+
+    def _newest_entries(self) -> Iterator[IndexEntry]:
+        for file in self._index.newest_first():
+            for number in range(file.header.next_number - 1, 0, -1):
+                yield file.entry(number)
 
     def _time_of(self, physical_offset: int) -> int:
         record = self._record_at(physical_offset)

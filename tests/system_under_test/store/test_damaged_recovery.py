@@ -35,8 +35,8 @@ def body(number: int) -> bytes:
 class Damaged(StoreOnDisk):
     """Twelve messages in two log files, all flushed and visible; `starts` says where they lie."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, index_numbers: int = 20) -> None:
+        super().__init__(index_numbers=index_numbers)
         self.open()
         self.starts: list[int] = []
         for number in range(COUNT):
@@ -87,6 +87,22 @@ def kill(world: StoreOnDisk) -> None:
 def cut_power(world: StoreOnDisk) -> None:
     world.flush_queues()
     world.cut_power()
+
+
+@pytest.mark.parametrize("entries", [COUNT + 1, COUNT, 1])
+def test_the_index_keeps_the_last_message_while_it_is_damaged(entries: int) -> None:
+    """Only a record that is sound can be indexed again: an index that was thrown away would never get its key back."""
+    world = Damaged(index_numbers=entries + 1)
+    record = world.store.look_up(world.starts[-1])
+    assert record is not None
+    stop(world)
+    world.rot(COUNT - 1, MAGIC_AT)
+    world.open()
+    assert world.store.mend_record(world.starts[-1], record)
+    world.put_visible(make_message(b"next", KEYS="next"))
+    stop(world)
+    world.open()
+    assert world.found(f"k{COUNT - 1}") == [body(COUNT - 1)]
 
 
 @pytest.fixture

@@ -87,13 +87,22 @@ def test_an_unclean_end(world: StoreOnDisk, power: bool, queues_flushed: bool) -
 
 
 @pytest.mark.parametrize("lost", range(4))
-def test_a_file_that_somebody_removed(world: StoreOnDisk, lost: int) -> None:
+def test_a_removed_file(world: StoreOnDisk, lost: int) -> None:
     put_keyed(world, 0, 16)
     world.store.close()
     name = sorted(world.files(INDEX_FOLDER))[lost]
     world.disk.unlink(f"{INDEX_FOLDER}/{name}")
     world.open()
     check_found(world, 16)
+
+
+def test_a_removed_file_before_which_no_message_has_a_key(world: StoreOnDisk) -> None:
+    world.put_visible(make_message(b"without a key"))
+    put_keyed(world, 0, 30)
+    world.store.close()
+    world.disk.unlink(f"{INDEX_FOLDER}/{min(world.files(INDEX_FOLDER))}")
+    world.open()
+    check_found(world, 30)
 
 
 @pytest.mark.parametrize("position", [0, 36, 44, 80, 200])
@@ -229,7 +238,7 @@ def timed() -> StoreOnDisk:
 
 def test_other_keys_of_the_same_hash(timed: StoreOnDisk) -> None:
     offsets = find(timed, JAVA_SEARCH, "Aa", 0, 9000)
-    assert len(offsets) == 4, "whoever asked must look"
+    assert len(offsets) == 4, "the caller must compare keys"
     assert find(timed, EXACT_SEARCH, "Aa", 0, 9000) == offsets[0::2]
     assert find(timed, JAVA_SEARCH, "Aa", 0, 9000, most=1) == offsets[3:], "the wrong one"
     assert find(timed, EXACT_SEARCH, "Aa", 0, 9000, most=1) == offsets[2:3]
