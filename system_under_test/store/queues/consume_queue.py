@@ -113,6 +113,18 @@ class ConsumeQueue:
             self.min_offset = self.files.first_offset // ENTRY_SIZE
         self.max_offset = self.next_offset = offset
 
+    def fill_before(self, offset: int) -> None:
+        """Give the empty places right before `offset` fillers: the process may have died before they were durable.
+
+        Raises OSError.
+        """
+        start, first = offset, self.files.first_offset // ENTRY_SIZE
+        while start > first and self.files.files and self.probe(start - 1) is None:
+            start -= 1
+        if start < offset and self.files.files:
+            self.files.write(start * ENTRY_SIZE, _FILLER * (offset - start))
+            self._mark_dirty(start * ENTRY_SIZE)
+
     def correct_min(self, log_min_offset: int) -> None:
         """Let the queue begin at its first entry whose record has not been deleted (RocketMQ, correctMinOffset)."""
         if log_min_offset:

@@ -243,6 +243,8 @@ class Recovery:
             self._log.warning("the commit log is gone: what queues held is lost", queues=orphans)
         for queue in self._all_queues(walk):
             self._recover_queue(queue, walk, clean=clean)
+        if walk.start == self._commit_log.min_offset > 0:
+            self._fill_queues(walk)
         return RecoveryReport(
             clean=clean,
             start_file=walk.start,
@@ -377,6 +379,11 @@ class Recovery:
                 )
             self._queues.get_or_create(name, queue_id)
         return list(self._queues)
+
+    def _fill_queues(self, walk: _Walk) -> None:
+        """Let the queues have no empty place before their entries: the records of these places are deleted."""
+        for (topic, queue_id), tail in walk.tails.items():
+            self._queues.get_or_create(topic.decode(), queue_id).fill_before(tail.start)
 
     def _recover_queue(self, queue: ConsumeQueue, walk: _Walk, *, clean: bool) -> None:
         queue.files.complete_last()  # before it is written to, and before another file follows it

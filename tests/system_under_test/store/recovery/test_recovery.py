@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from staticfire.system_under_test.protocol.message import encode_record
 from staticfire.system_under_test.store.assembly.message_store import MessageStore
 from staticfire.system_under_test.store.errors import StoreError
 from staticfire.system_under_test.store.queues.consume_queue import ENTRY, ENTRY_SIZE
 from tests.system_under_test.store.store_on_disk import (
     LOG_FOLDER,
     QUEUE_FOLDER,
+    START_MS,
     SilentLog,
     StoreOnDisk,
     make_message,
@@ -198,7 +200,7 @@ def test_a_stale_checkpoint_never_outruns_a_shorter_log(world: StoreOnDisk) -> N
     assert world.bodies() == numbered(kept + 60)
 
 
-class ToldLog(SilentLog):
+class RecordingLog(SilentLog):
     def __init__(self) -> None:
         self.warnings: list[tuple[str, dict[str, object]]] = []
 
@@ -206,7 +208,7 @@ class ToldLog(SilentLog):
         self.warnings.append((event, fields))
 
 
-def test_a_log_that_somebody_has_removed_is_told() -> None:
+def test_a_removed_log_is_reported() -> None:
     """The queues begin anew, as RocketMQ's do; but what they held was acknowledged once."""
     world = StoreOnDisk()
     world.open()
@@ -214,8 +216,31 @@ def test_a_log_that_somebody_has_removed_is_told() -> None:
     world.store.close()
     for name in world.disk.listdir("/store/commitlog"):
         world.disk.unlink(f"/store/commitlog/{name}")
-    log = ToldLog()
+    log = RecordingLog()
     world.store = MessageStore(world.disk, world.clock, log, world.config)
     assert world.store.open().end_offset == 0
     assert ("the commit log is gone: what queues held is lost", {"queues": 2}) in log.warnings
     assert world.store.queue_bounds("TopicTest", 0) == (0, 0)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_queue_that_begins_in_the_middle_survives_a_cut_before_its_first_flush(seed: int) -> None:
+    """The places before its first entry were empty, and a later start took the first of them for the queue's end."""
+    world = StoreOnDisk(seed)
+    world.open()
+    first = make_message()
+    first.queue_offset, first.physical_offset, first.store_timestamp_ms = 8, 1024, START_MS
+    world.store.append_raw(1024, bytes(encode_record(first)))
+    world.flush()
+    world.store.dispatch()
+    assert world.store.queue_bounds("TopicTest", 0) == (8, 9)
+    for folder in ("TopicTest/0", "TopicTest", ""):  # the kernel writes names before data
+        world.disk.fsync_dir(f"{QUEUE_FOLDER}/{folder}".rstrip("/"))
+    world.cut_power()
+    world.open()
+    world.put_visible(*[make_message(bytes(400), queue_id=1) for _ in range(10)])
+    world.store.close()
+    report = world.open()
+    assert report.start_file > 1024
+    assert world.store.queue_bounds("TopicTest", 0) == (8, 9)
+    assert world.bodies() == [b"body"]
