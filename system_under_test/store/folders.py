@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Sequence
+
 from staticfire.system_under_test.runtime.env import Storage
+
+# Of a folder that this process may not read, or whose file system syncs no folders, such as a read-only one (fsync(2)).
+_NOT_SYNCED = {errno.EACCES, errno.EINVAL, errno.EROFS}
 
 
 def parent_folder(path: str) -> str:
@@ -21,3 +27,22 @@ def make_durable_folder(storage: Storage, path: str) -> None:
         storage.makedirs(path)
         for folder in reversed(missing):
             storage.fsync_dir(parent_folder(folder))
+
+
+def sync_parents(storage: Storage, paths: Sequence[str]) -> None:
+    """Make the entries of these folders and of all their parents durable.
+
+    An earlier process may have made them, and died before it synced them. A parent that this process cannot sync at all
+    is left out. Raises OSError if a sync fails.
+    """
+    parents = set()
+    for path in paths:
+        while path != "/":
+            path = parent_folder(path)
+            parents.add(path)
+    for parent in sorted(parents):
+        try:
+            storage.fsync_dir(parent)
+        except OSError as error:
+            if error.errno not in _NOT_SYNCED:
+                raise

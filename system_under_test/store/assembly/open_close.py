@@ -7,7 +7,7 @@ from collections.abc import Callable
 from staticfire.system_under_test.store.assembly.flush_planner import Flushing
 from staticfire.system_under_test.store.assembly.store_parts import StoreParts
 from staticfire.system_under_test.store.errors import StoreError
-from staticfire.system_under_test.store.folders import make_durable_folder
+from staticfire.system_under_test.store.folders import make_durable_folder, sync_parents
 from staticfire.system_under_test.store.recovery.recovery import Recovery, RecoveryReport
 
 
@@ -45,6 +45,8 @@ def _open(parts: StoreParts) -> RecoveryReport:
     whole = parts.policy.wants_whole_files
     parts.commit_log.files.load(clean=clean, whole=whole)
     parts.commit_log.files.sync_names()
+    if not parts.commit_log.files.files:
+        sync_parents(storage, (parts.config.root, *parts.log_folders.writable))
     parts.queues.load(clean=clean, whole=whole)
     if parts.config.index_enabled:
         parts.index.load()

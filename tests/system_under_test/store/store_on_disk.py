@@ -27,7 +27,7 @@ START_MS = 1_700_000_000_000
 
 
 class ScriptedClock:
-    """Stands still until told."""
+    """Stands still until the test moves it."""
 
     def __init__(self) -> None:
         self.now_ms = START_MS
@@ -72,6 +72,7 @@ class StoreOnDisk:
         self,
         seed: object = 0,
         *,
+        root: str = ROOT,
         log_file_size: int = 1024,
         queue_file_size: int = 100,
         index_slots: int = 10,
@@ -88,7 +89,7 @@ class StoreOnDisk:
         )
         self.clock = ScriptedClock()
         self.config = StoreConfig(
-            root=ROOT,
+            root=root,
             commit_log_file_size=log_file_size,
             consume_queue_file_size=queue_file_size,
             buffered=sync_flush,

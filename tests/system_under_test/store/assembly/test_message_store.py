@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+from typing import Any
 
 import pytest
 
+from staticfire.harness.simulation.disk.disk import SimDisk
 from staticfire.system_under_test.protocol.message import decode_record
 from staticfire.system_under_test.store.appending.config import StoreConfig
 from staticfire.system_under_test.store.errors import StoreError, StoreLocked
@@ -257,3 +259,64 @@ def test_look_up(world: StoreOnDisk) -> None:
     assert decode_record(record).body == b"second"
     for offset in (-1, second.physical_offset + 1, second.end_offset, 1 << 40):
         assert world.store.look_up(offset) is None
+
+
+def test_a_start_that_fails_leaves_no_file_open() -> None:
+    world = StoreOnDisk()
+    world.open()
+    world.store.close()
+    world.disk.fail_fsync()  # the first one is that of `abort`
+    with pytest.raises(StoreError):
+        world.open()
+    assert world.disk.open_paths() == []
+    world.open()
+
+
+DEEP = "/srv/queues/store"
+
+
+@pytest.mark.parametrize("seed", [5, 9, 11])  # power cuts that take entries which are not synced
+def test_a_start_syncs_folders_that_a_dead_first_start_has_made(seed: int) -> None:
+    world = StoreOnDisk(seed, root=DEEP)
+    world.disk.makedirs(DEEP)  # and the first start dies
+    world.open()
+    put = world.put()
+    world.flush()
+    world.cut_power()
+    assert world.open().end_offset == put.end_offset
+
+
+@pytest.mark.parametrize("error", [errno.EACCES, errno.EINVAL, errno.EROFS])
+def test_a_parent_folder_in_which_the_store_makes_nothing_needs_no_sync(
+    error: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = StoreOnDisk(root=DEEP)
+    world.disk.makedirs(DEEP)
+    monkeypatch.setattr(world, "disk", RefusesSync(world.disk, error))
+    world.open()
+
+
+def test_a_start_fails_if_a_parent_folder_does_not_reach_the_disk(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = StoreOnDisk(root=DEEP)
+    world.disk.makedirs(DEEP)
+    monkeypatch.setattr(world, "disk", RefusesSync(world.disk, errno.EIO))
+    with pytest.raises(StoreError, match="cannot be opened"):
+        world.open()
+
+
+class RefusesSync:
+    """A storage that cannot sync the top folder."""
+
+    def __init__(self, disk: SimDisk, error: int) -> None:
+        self._disk = disk
+        self._error = error
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._disk, name)
+
+    def fsync_dir(self, path: str) -> None:
+        if path == "/":
+            raise OSError(self._error, "refused", path)
+        self._disk.fsync_dir(path)

@@ -112,7 +112,7 @@ def test_metadata_may_be_lost_with_the_power_in_faithful_mode(
 @pytest.mark.parametrize(
     ("mode", "accepted", "visible"), [(Mode.HARDENED, 5, 5), (Mode.FAITHFUL, 6, 5)]
 )
-def test_a_full_disk_refuses_sends_or_makes_a_broker_that_nobody_hears(
+def test_a_full_disk_refuses_sends_or_hides_acknowledged_messages(
     mode: Mode, accepted: int, visible: int
 ) -> None:
     """A queue file has five entries, so that the sixth needs space. After the disk has room again, the faithful
@@ -181,8 +181,8 @@ def damaged_log(mode: Mode, *, is_slave: bool = False) -> StoreInMode:
 
 
 @pytest.mark.parametrize(("mode", "visible"), [(Mode.HARDENED, 5), (Mode.FAITHFUL, 1)])
-def test_a_damaged_record_takes_along_those_behind_it_or_nobody(mode: Mode, visible: int) -> None:
-    """R14: the messages behind it are whole, durable and acknowledged, and nobody ever gets them."""
+def test_a_damaged_record_hides_those_behind_it_or_only_itself(mode: Mode, visible: int) -> None:
+    """R14: the messages behind it are whole, durable and acknowledged, but no consumer ever gets them."""
     world = damaged_log(mode)
     world.store.dispatch()
     assert world.store.queue_bounds("TopicTest", 0) == (0, visible)
