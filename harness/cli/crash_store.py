@@ -51,7 +51,8 @@ def crash_store(cycles: int, seed: int, jobs: int, defect: str, policies: str) -
       staticfire crash-store --cycles 1000 --defect recovery-ignores-crc
       staticfire crash-store --cycles 200 --policies store.cut_log
 
-    A cycle has four crashes on average.
+    A cycle has four crashes on average. Between two starts of a closed store, files that the log can replace may
+    be lost, and records damaged.
 
     Exit status: 0 valid, 1 invalid, 254 bad arguments, 255 harness error.
     """

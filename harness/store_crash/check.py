@@ -1,33 +1,45 @@
-"""Compares the files and the answers of a recovered store with the model of a storage crash cycle."""
+"""Compares the files of a recovered store with the model of a storage crash cycle."""
 
 from __future__ import annotations
 
 import struct
 
 from staticfire.harness.simulation.disk.disk import SimDisk
+from staticfire.harness.store_crash.answers import QueueFile
+from staticfire.harness.store_crash.index_files import IndexShape, check_index
 from staticfire.harness.store_crash.model import LogModel, PromiseBroken, QueueKey
 from staticfire.harness.store_crash.plan import LOG_FOLDERS, QUEUES, ROOT
 from staticfire.system_under_test.store.assembly.message_store import MessageStore
-from staticfire.system_under_test.store.index.key_search import KeyFound, KeyQuery
-from staticfire.system_under_test.store.reading.reading import GetStatus
 
 _LOG_FOLDERS = tuple(f"{folder}/" for folder in LOG_FOLDERS)
 _QUEUE_FOLDER = f"{ROOT}/consumequeue/"
 _INDEX_FOLDER = f"{ROOT}/index/"
-_INDEX_HEADER = struct.Struct(">qqqqii")  # times, offsets, slots used, number of the next entry
-_END_OF_TIME_MS = (1 << 63) - 1
+ENTRY_SIZE = 20  # of a consume queue
+_FILLER = struct.pack(
+    ">qiq", 0, 0x7FFFFFFF, 0
+)  # before the first entry of a queue that begins later
 
 
 class StoreComparison:
     """Compares a store with the model. It reads the store's files, since the store's own view is no evidence."""
 
-    def __init__(self, disk: SimDisk, model: LogModel, log_file_size: int) -> None:
+    def __init__(
+        self,
+        disk: SimDisk,
+        model: LogModel,
+        *,
+        log_file_size: int,
+        queue_file_size: int,
+        index_shape: IndexShape,
+    ) -> None:
         self._disk = disk
         self._model = model
         self._log_file_size = log_file_size
+        self._queue_file_size = queue_file_size
+        self._index_shape = index_shape
 
     def check(self, store: MessageStore) -> None:
-        """Check that the log holds what was put, and that queues and answers agree with it. Raises PromiseBroken."""
+        """Check that the log holds what was put, and that the queues agree with it. Raises PromiseBroken."""
         end = store.end_offset
         if store.flushed_offset != end:
             raise PromiseBroken(f"recovered to {end}, but flushed only {store.flushed_offset}")
@@ -35,28 +47,17 @@ class StoreComparison:
         self._check_nothing_beyond(end)
         for queue in QUEUES:
             self._check_queue_file(queue)
-            self._check_queue_answers(queue, store)
-        self._check_keys(store)
+        self.check_checkpoint()
 
     def check_index_files(self) -> None:
-        """Check the headers of the index files that a clean close has left: RocketMQ searches a file by its times.
-
-        After the clock was set back the last time may be that of an earlier message. Of deleted messages only
-        the order of the times matters.
-        """
-        stored_ms = {put.physical_offset: put.stored_ms for put in self._model.kept}
-        latest_ms = max((put.stored_ms for put in self._model.puts), default=0)
-        for path, content in self._disk.snapshot().items():
-            if not path.startswith(_INDEX_FOLDER):
-                continue
-            begin_ms, end_ms, begin, end, _, next_number = _INDEX_HEADER.unpack_from(content)
-            if next_number <= 1:
-                continue
-            first_ms, last_ms = stored_ms.get(begin, begin_ms), stored_ms.get(end, begin_ms)
-            if begin_ms != first_ms or not last_ms <= end_ms <= max(latest_ms, begin_ms):
-                raise PromiseBroken(
-                    f"{path} is of {begin_ms} to {end_ms}; its messages are of {first_ms} to {last_ms}"
-                )
+        """Check that the index files of a clean close are those that the log makes. Raises IndexWrong."""
+        files = sorted(self._disk.snapshot().items())
+        check_index(
+            [(path, content) for path, content in files if path.startswith(_INDEX_FOLDER)],
+            self._model.index_keys,
+            self._model.min_offset,
+            self._index_shape,
+        )
 
     def files(self) -> dict[str, bytes]:
         """Log and queue files, without those that hold nothing: they may be made and dropped at will."""
@@ -65,6 +66,19 @@ class StoreComparison:
             for path, content in self._disk.snapshot().items()
             if path.startswith((*_LOG_FOLDERS, _QUEUE_FOLDER)) and content.strip(b"\0")
         }
+
+    def changed_since(self, before: dict[str, bytes]) -> list[str]:
+        """The paths of the files of `files` that differ, but those of queues with an entry that may lack its tag."""
+        now = self.files()
+        tagless = {put.queue for put in self._model.puts if put.may_lack_tags}
+        folders = tuple(
+            f"{_QUEUE_FOLDER}{topic}/{queue_id}/" for topic, queue_id in sorted(tagless)
+        )
+        return [
+            path
+            for path in sorted(before.keys() | now.keys())
+            if before.get(path) != now.get(path) and not path.startswith(folders)
+        ]
 
     def read_log(self, offset: int, size: int) -> bytes:
         """Up to `size` bytes of the commit-log file that holds `offset`; b"" if there is none."""
@@ -86,55 +100,60 @@ class StoreComparison:
         folder = f"{_QUEUE_FOLDER}{queue[0]}/{queue[1]}"
         names = sorted(self._disk.listdir(folder)) if self._disk.exists(folder) else []
         content = b"".join(self._disk.read_cached(f"{folder}/{name}") for name in names)
-        expected = self._model.entries(queue)[int(names[0]) if names else 0 :]
+        begin = int(names[0]) if names else 0
+        expected = self._expected_entries(queue, begin, content)
         if content[: len(expected)] != expected:
             raise PromiseBroken(f"consume queue {queue} does not agree with the log")
         if content[len(expected) :].strip(b"\0"):
             raise PromiseBroken(f"consume queue {queue} has stale entries beyond its end")
 
-    def _check_queue_answers(self, queue: QueueKey, store: MessageStore) -> None:
-        expected = self._model.records(queue)
-        first, end = self._model.first(queue), self._model.count(queue)
-        bounds = store.queue_bounds(*queue)
-        if bounds != (first, end):
-            raise PromiseBroken(f"consume queue {queue} is {bounds}, not {(first, end)}")
-        found: list[bytes] = []
-        while len(found) < len(expected):
-            offset = first + len(found)
-            answer = store.get(*queue, offset, 32, None)
-            if answer.status is not GetStatus.FOUND or answer.next_offset <= offset:
-                raise PromiseBroken(f"{queue} offset {offset} answers {answer.status}")
-            found += answer.records
-        if found != expected:
-            raise PromiseBroken(f"{queue} does not give back what was put")
+    def _expected_entries(self, queue: QueueKey, begin: int, content: bytes) -> bytes:
+        """The entries from byte `begin` of the queue on; those of deleted messages may be fillers in its files.
 
-    def _check_keys(self, store: MessageStore) -> None:
-        """Every message is found by each of its keys, once, and nothing else is."""
-        expected: dict[tuple[str, str], list[bytes]] = {}
-        for put in self._model.kept:
-            for key in put.keys:
-                expected.setdefault((put.queue[0], key), []).append(put.raw)
-        for (topic, key), records in expected.items():
-            found = store.find_by_key(KeyQuery(topic, key, len(records) + 1, 0, _END_OF_TIME_MS))
-            if found.records != records:
-                raise PromiseBroken(
-                    f"key {key} of {topic} leads to {len(found.records)} messages, not the {len(records)} put"
-                )
-            self._check_end_of_index(found)
-
-    def _check_end_of_index(self, found: KeyFound) -> None:
-        """An answer says up to which message the index reaches, and when that was stored.
-
-        The clock may have been set back since: then it says a time of an earlier message.
+        The entry of a message that was damaged when all entries of its queue were lost may have no tag.
         """
-        last = next(put for put in reversed(self._model.kept) if put.keys)
-        if found.last_update_offset != last.physical_offset:
+        expected = bytearray(self._model.entries(queue)[begin:])
+        gone = self._model.first(queue) * ENTRY_SIZE - begin
+        for at in range(0, gone, ENTRY_SIZE):
+            if content[at : at + ENTRY_SIZE] == _FILLER:
+                expected[at : at + ENTRY_SIZE] = _FILLER
+        for put in self._model.puts:
+            if not put.may_lack_tags or put.queue != queue:
+                continue
+            at = put.queue_offset * ENTRY_SIZE - begin
+            tagless = struct.pack(">qiq", put.physical_offset, put.size, 0)
+            if at >= 0 and content[at : at + ENTRY_SIZE] == tagless:
+                expected[at : at + ENTRY_SIZE] = tagless
+        return bytes(expected)
+
+    def check_checkpoint(self) -> None:
+        """Check that no time of the checkpoint is later than that of the last record that must survive.
+
+        An earlier one costs the next start some time. A later one lets it believe what is not there.
+        """
+        times_ms = struct.unpack(">qqq", self._disk.read_cached(f"{ROOT}/checkpoint", 0, 24))
+        vouched_ms = self._model.vouched_ms
+        if max(times_ms) > vouched_ms:
             raise PromiseBroken(
-                f"the index reaches up to {found.last_update_offset}, not {last.physical_offset}"
+                f"the checkpoint has the times {times_ms}; the last record that must survive is of {vouched_ms}"
             )
-        latest_ms = max(put.stored_ms for put in self._model.puts)
-        if not last.stored_ms <= found.last_update_ms <= latest_ms:
-            raise PromiseBroken(
-                f"the index reaches up to a message of {found.last_update_ms};"
-                f" it was stored at {last.stored_ms}, and none after {latest_ms}"
-            )
+
+    def queue_files(self, queue: QueueKey) -> list[QueueFile]:
+        """The files of a consume queue, with their times."""
+        folder = f"{_QUEUE_FOLDER}{queue[0]}/{queue[1]}"
+        names = sorted(self._disk.listdir(folder))
+        size = self._queue_file_size // ENTRY_SIZE
+        return [
+            QueueFile(int(name) // ENTRY_SIZE, size, self._disk.modified_ms(f"{folder}/{name}"))
+            for name in names
+        ]
+
+    def position_in_file(self, offset: int) -> int:
+        """Return the position of `offset` in its file of the log."""
+        return offset % self._log_file_size
+
+    def log_path(self, offset: int) -> str:
+        """The file of the log that holds `offset`."""
+        base = offset - offset % self._log_file_size
+        paths = [f"{folder}{base:020d}" for folder in _LOG_FOLDERS]
+        return next(path for path in paths if self._disk.has(path))

@@ -3,21 +3,25 @@
 A cycle is a series of lives. A life opens the store, and puts, flushes and dispatches at seeded moments. It ends by a
 power cut inside a disk operation (also inside recovery or a clean close), by a power cut between two operations, by the
 death of the process (the page cache survives), or by a clean close. After each end the files and the answers of the
-recovered store must agree with the model, and a second recovery must change nothing.
+recovered store must agree with the model, and a second recovery must change nothing. Before the second one the store
+may be closed, and files that the log can replace may be lost, or records damaged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from random import Random
 
 from staticfire.harness.simulation.disk.disk import DiskOptions, PowerCut, SimDisk
+from staticfire.harness.store_crash.answers import AnswerComparison
 from staticfire.harness.store_crash.check import StoreComparison
+from staticfire.harness.store_crash.harm import Harm, StoreHarm
+from staticfire.harness.store_crash.index_files import IndexShape
+from staticfire.harness.store_crash.messages import MessageDraw
 from staticfire.harness.store_crash.model import LogModel, PromiseBroken
 from staticfire.harness.store_crash.plan import (
-    BODY_SIZE_MAX,
     DEATHS,
-    FILLING,
     LOG_FILES_MIN,
     LOG_FOLDERS,
     PUTS_MIN,
@@ -33,14 +37,24 @@ from staticfire.system_under_test.protocol.message import Message
 from staticfire.system_under_test.runtime.env import Storage
 from staticfire.system_under_test.store.appending.config import StoreConfig
 from staticfire.system_under_test.store.assembly.message_store import MessageStore
-from staticfire.system_under_test.store.assembly.store_policy import HARDENED_STORE, StorePolicy
+from staticfire.system_under_test.store.assembly.store_policy import (
+    HARDENED_STORE,
+    StorePolicy,
+    make_rereading_dispatcher,
+)
 from staticfire.system_under_test.store.errors import StoreError
 from staticfire.system_under_test.store.flush import FlushTask, QueueFlushTask
-from staticfire.system_under_test.store.results import PutStatus
+from staticfire.system_under_test.store.index.key_search import JAVA_SEARCH
+from staticfire.system_under_test.store.reading.time_search import nearest_in_file
+from staticfire.system_under_test.store.recovery.recovery import RecoveryReport
+from staticfire.system_under_test.store.results import PutResult, PutStatus
 from staticfire.system_under_test.store.retention_config import RetentionConfig
 from staticfire.system_under_test.store.transient_pool import PoolConfig
 
 WrapStorage = Callable[[Storage], Storage]
+INCOMPLETE_QUEUES = "consume queues are incomplete, rebuilding all"
+NOT_OF_THIS_LOG = "the index does not fit the log, rebuilding it"
+STABLE_EVERY = 4  # of the keys, one is tried again after the second recovery
 
 
 class Cycle:
@@ -49,10 +63,11 @@ class Cycle:
     def __init__(
         self, seed: int, *, wrap: WrapStorage | None = None, policy: StorePolicy = HARDENED_STORE
     ) -> None:
-        self._policy = policy
         self.random = Random(f"storage crash {seed}")
         self.plan = CyclePlan.draw(self.random)
+        self._policy = _with_rocketmq_reads(policy) if self.plan.rocketmq_reads else policy
         self.counts = CycleCounts(cycles=1)
+        self._log = SilentLog()
         self._clock = CycleClock()
         self._disk = SimDisk(
             random=Random(f"storage crash disk {seed}"),
@@ -65,9 +80,21 @@ class Cycle:
         )
         self._storage: Storage = wrap(self._disk) if wrap else self._disk
         self._model = LogModel(self.plan.log_file_size)
-        self._comparison = StoreComparison(self._disk, self._model, self.plan.log_file_size)
+        self._comparison = StoreComparison(
+            self._disk,
+            self._model,
+            log_file_size=self.plan.log_file_size,
+            queue_file_size=self.plan.queue_file_size,
+            index_shape=IndexShape(self.plan.index_slots, self.plan.index_numbers),
+        )
+        self._answers = AnswerComparison(
+            self._model, self._draw, rocketmq_reads=self.plan.rocketmq_reads
+        )
+        self._harm = StoreHarm(
+            self._disk, self._model, self._comparison, self.plan.log_file_size, self._draw
+        )
+        self._messages = MessageDraw(self.plan, self._clock, self._draw)
         self._store = self._new_store()
-        self._message_number = 0
 
     def run(self) -> CycleCounts:
         """Raises PromiseBroken, or whatever the store raises when nothing but crashes happened to it."""
@@ -92,7 +119,7 @@ class Cycle:
         if death is Death.DISK_ERROR:
             self._work_until_disk_error()
             return
-        if death is Death.CUT_IN_OPERATION:
+        if death in (Death.CUT_IN_OPERATION, Death.DEATH_IN_OPERATION):
             self._disk.cut_at(1 + self._draw(40))
         try:
             for _ in range(5 + self._draw(25)):
@@ -100,8 +127,10 @@ class Cycle:
             if death is Death.CLEAN_CLOSE or self._draw(4) == 0:
                 self._close()
         except PowerCut:
-            assert death is Death.CUT_IN_OPERATION
-        if death is Death.PROCESS_DEATH:
+            assert death in (Death.CUT_IN_OPERATION, Death.DEATH_IN_OPERATION)
+        if death in (Death.PROCESS_DEATH, Death.DEATH_IN_OPERATION):
+            self._disk.heal()  # a cut that did not strike, or a full disk
+            self._disk.power_on()
             self._end_process()
         else:
             self._cut_power()
@@ -132,16 +161,16 @@ class Cycle:
 
     def _check_store_has_stopped(self) -> None:
         """Check that the store stays closed after a disk error: only a new start may find out what is on the disk."""
-        result = self._store.put(self._draw_message())
+        result = self._store.put(self._messages.plain())
         if result.status is PutStatus.PUT_OK:
             raise PromiseBroken("a put was accepted after a failed write or sync")
         if self._draw(2) == 0:
             self._store.close()  # must not count as a clean exit
 
     def _work_undisturbed(self) -> None:
-        target = PUTS_MIN if self._message_number == 0 else self._draw(10)
-        done_before = self._message_number
-        while self._message_number - done_before < target or not self._has_enough():
+        target = PUTS_MIN if self._messages.count == 0 else self._draw(10)
+        done_before = self._messages.count
+        while self._messages.count - done_before < target or not self._has_enough():
             self._work_step()
 
     def _has_enough(self) -> bool:
@@ -211,19 +240,54 @@ class Cycle:
             raise PromiseBroken("put was refused, though there is space")
 
     def _try_put(self) -> bool:
-        """Put one message; False if it was refused for want of space. Raises OSError when the disk failed."""
-        message = self._draw_message()
-        self._model.begin_put(message)
-        result = self._store.put(message)
-        if result.status is PutStatus.PUT_OK:
-            self._model.accept_put(message, result)
-            self.counts.puts += 1
+        """Put one message or a batch; False if it was refused for want of space. Raises OSError if the disk failed."""
+        choice = self._draw(30)
+        if choice == 0:
+            self._put_too_large()
+        if choice < 3:
+            messages = self._messages.batch()
+            return self._accept(messages, self._put_all(messages))
+        forged_at = None
+        if choice == 3:
+            message, forged_at = self._messages.forged(self._model.end_offset)
+        elif choice < 6:
+            message = self._messages.filling_file(self._model.end_offset)
+        else:
+            message = self._messages.plain()
+        self._model.begin_put([message])
+        return self._accept([message], [self._store.put(message)], forged_at)
+
+    def _put_all(self, messages: Sequence[Message]) -> Sequence[PutResult]:
+        self._model.begin_put(messages)
+        return self._store.put_batch(messages)
+
+    def _accept(
+        self,
+        messages: Sequence[Message],
+        results: Sequence[PutResult],
+        forged_at: int | None = None,
+    ) -> bool:
+        if results[0].status is PutStatus.PUT_OK:
+            for message, result in zip(messages, results, strict=True):
+                put = self._model.accept_put(message, result)
+                if forged_at is not None and put.physical_offset < forged_at < put.end_offset:
+                    put.forged_at = forged_at
+            self._model.end_put()
+            self.counts.puts += len(messages)
             return True
         if self._store.failure is not None:
-            raise OSError(result.reason)  # an unknown part of the record is written
-        self._model.refuse_put()
+            raise OSError(results[0].reason)  # an unknown part of the record is written
+        self._model.end_put()
         self.counts.refused_puts += 1
         return False
+
+    def _put_too_large(self) -> None:
+        result = self._store.put(self._messages.too_large())
+        if result.status is PutStatus.PUT_OK:
+            raise PromiseBroken(
+                f"a record of {result.size_bytes} bytes was accepted; files have {self.plan.log_file_size}"
+            )
+        self.counts.too_large_puts += 1
 
     def _put_on_full_disk(self) -> None:
         self._disk.fill(free_bytes=self._draw(20_000))
@@ -261,6 +325,7 @@ class Cycle:
         self._run_flush(task)
         self._interfere()
         self._store.finish_queue_flush(task)
+        self._comparison.check_checkpoint()
 
     def _interfere(self) -> None:
         choice = self._draw(40)
@@ -276,7 +341,11 @@ class Cycle:
         puts = self._model.kept
         if not puts:
             return
-        offset = puts[-1 - self._draw(min(len(puts), 8))].physical_offset
+        has_deleted = self._model.min_offset > 0  # then the first file stays, whatever is cut
+        number = (
+            0 if self._draw(2 if has_deleted else 12) == 0 else -1 - self._draw(min(len(puts), 8))
+        )
+        offset = puts[number].physical_offset
         self._model.begin_truncate(offset)
         try:
             self._store.truncate(offset)
@@ -285,6 +354,7 @@ class Cycle:
                 raise
             raise OSError(str(error)) from error  # the write of what was buffered failed
         self._model.finish_truncate(offset)
+        self._comparison.check_checkpoint()
         self.counts.truncations += 1
 
     def _delete_old(self) -> None:
@@ -310,67 +380,108 @@ class Cycle:
             self._store.fail_flush(task, error)
             raise
 
-    def _draw_message(self) -> Message:
-        number = self._message_number
-        self._message_number += 1
-        topic, queue_id = QUEUES[number % 3 if number < 6 else self._draw(3)]
-        size = self.plan.body_size or self._draw(BODY_SIZE_MAX)
-        start = self._draw(BODY_SIZE_MAX)
-        body = bytes(size) if self._draw(20) == 0 else FILLING[start : start + size]
-        return Message(
-            topic=topic,
-            queue_id=queue_id,
-            body=body,
-            properties=self._draw_properties(number),
-            born_timestamp_ms=self._clock.wall_ms(),
-            born_host=("10.0.0.9", 40_000),
-            store_host=("10.0.0.1", 10_911),
-        )
-
-    def _draw_properties(self, number: int) -> dict[str, str]:
-        """Most messages have both kinds of keys, some words come again, and one in ten has none."""
-        properties = {"TAGS": "even" if number % 2 == 0 else "uneven"}
-        if self._draw(10):
-            properties["UNIQ_KEY"] = f"C0A80001{number:08X}"
-            properties["KEYS"] = f"k{number:05d} word{number % 4}"
-        return properties
-
     # --- recovery -------------------------------------------------------------------------------------------------
 
     def _recover(self) -> None:
         """Open the store, in half of the cases with a power cut on the way, and compare."""
-        if self._draw(2) == 0:
+        choice = self._draw(8)
+        if choice < 4:
             self._disk.cut_at(1 + self._draw(30))
             try:
                 self._open()
             except PowerCut:
                 self.counts.cuts_in_recovery += 1
             self._cut_power()
-        self._open()
-        self._store.dispatch()
-        self._comparison.check(self._store)
+        elif choice == 4:
+            self._open_on_failing_disk()
+        report = self._open()
+        self._check_report(report, Harm())
+        self._compare()
 
-    def _open(self) -> None:
+    def _open(self) -> RecoveryReport:
         """Recovery promises what it has found: not even the power cut right after it may take that."""
         self._store = self._new_store()
-        self._store.open()
+        self._log.warnings.clear()
+        report = self._store.open()
         self.counts.recoveries += 1
         self.counts.puts_lost += self._model.settle(
             self._store.min_offset, self._store.end_offset, self._comparison.read_log
         )
+        return report
+
+    def _open_on_failing_disk(self) -> None:
+        """Let a write or sync of the start fail: if it fails, nothing stays open, and the next start succeeds."""
+        if self._draw(2) == 0:
+            self._disk.fail_write()
+        else:
+            self._disk.fail_fsync()
+        self._model.lose_cache()  # a failed sync may drop it
+        try:
+            self._open()
+        except StoreError:
+            self.counts.failed_starts += 1
+            if paths := self._disk.open_paths():
+                raise PromiseBroken(f"a start that failed keeps {paths[0]} open") from None
+        self._disk.heal()
+        self._disk.release_locks()
+
+    def _compare(self, every: int = 1) -> None:
+        self._store.dispatch()
+        self._comparison.check(self._store)
+        for queue in QUEUES:
+            self._answers.check_queue(queue, self._store)
+        self._answers.check_keys(self._store, every)
+        self._answers.check_look_ups(self._store)
+        self._answers.check_times(self._store, self._comparison.queue_files)
 
     def _check_recovery_is_stable(self) -> None:
-        """Recover twice = recover once."""
+        """Recover twice = recover once, whether the process has died or the store was closed, and whatever it lacks."""
         first = self._comparison.files()
-        self._disk.release_locks()
+        harm = Harm()
+        choice = self._draw(8)
+        if choice < 4:
+            self._disk.release_locks()
+        else:
+            self._close()
+            if choice == 5:
+                harm = self._harm.lose_files()
+            elif choice == 6:
+                harm = self._harm.damage_records()
+            elif choice == 7:
+                harm = self._harm.damage_without_entry()
+            self.counts.files_lost += len(harm.lost)
+            self.counts.records_damaged += len(harm.damaged)
         self._store = self._new_store()
         report = self._store.open()
         self._store.dispatch()
-        self._comparison.check(self._store)
+        self._check_report(report, harm)
         if report.cut_bytes:
             raise PromiseBroken(f"a second recovery cut {report.cut_bytes} bytes")
-        if self._comparison.files() != first:
-            raise PromiseBroken("a second recovery changed the files")
+        self._harm.mend(self._store, harm)
+        self._compare(every=STABLE_EVERY)
+        changed = self._comparison.changed_since(first)
+        if changed and not harm.lost:
+            raise PromiseBroken(f"a second recovery changed {changed[0]}")
+        if harm.lost:  # what was made again must be what was there
+            self._close()
+            self._store = self._new_store()
+            self._store.open()
+
+    def _check_report(self, report: RecoveryReport, harm: Harm) -> None:
+        """Check that a start reports the harm that was done, and no other."""
+        if not {*report.damaged} <= harm.damaged.keys():
+            raise PromiseBroken(
+                f"records at {report.damaged} count as damaged; {[*harm.damaged]} are"
+            )
+        warnings, self._log.warnings = self._log.warnings, []
+        if not self._model.kept:  # a log that was being cut to nothing may be missed
+            return
+        if self._model.min_offset:  # a queue whose first file was deleted may look incomplete
+            warnings = [text for text in warnings if text != INCOMPLETE_QUEUES]
+        if warnings and not harm.lost:
+            raise PromiseBroken(f"a start warns without a reason: {warnings[0]}")
+        if NOT_OF_THIS_LOG in warnings:
+            raise PromiseBroken(f"a start warns of its own index: {NOT_OF_THIS_LOG}")
 
     # --- inside ---------------------------------------------------------------------------------------------------
 
@@ -385,12 +496,23 @@ class Cycle:
             index_numbers=self.plan.index_numbers,
             buffered=self.plan.sync_flush,
             pool=PoolConfig(buffers=2, commit_pages=2) if self.plan.pool else None,
-            message_size_max=BODY_SIZE_MAX,
+            message_size_max=self.plan.log_file_size,
+            is_slave=self.plan.is_slave,
         )
-        return MessageStore(self._storage, self._clock, SilentLog(), config, policy=self._policy)
+        return MessageStore(self._storage, self._clock, self._log, config, policy=self._policy)
 
     def _charge(self, cost_ns: int) -> None:
         self._clock.now_ns += cost_ns
 
     def _draw(self, bound: int) -> int:
         return int(self.random.random() * bound)
+
+
+def _with_rocketmq_reads(policy: StorePolicy) -> StorePolicy:
+    """The policy with RocketMQ's dispatch, key search and time search: all promises hold with them as well."""
+    return replace(
+        policy,
+        dispatcher=make_rereading_dispatcher,
+        key_search=JAVA_SEARCH,
+        time_search=nearest_in_file,
+    )

@@ -7,17 +7,17 @@ recovers to a wrong state is caught even where its own view is consistent.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from staticfire.harness.store_crash.raw_record import IndexKey, RawRecord, parse_record
 from staticfire.system_under_test.protocol.message import (
     MAGIC_BLANK,
+    MAGIC_MESSAGE,
     Message,
     decode_record,
     encode_record,
     patch_record,
-    tags_code,
 )
-from staticfire.system_under_test.store.queues.consume_queue import ENTRY
 from staticfire.system_under_test.store.results import PutResult
 
 QueueKey = tuple[str, int]
@@ -34,15 +34,18 @@ class PutRecord:
     """One accepted put, and the exact position and bytes of its record."""
 
     __slots__ = (
-        "_entry",
         "_message",
+        "_parsed",
         "_raw",
         "end_offset",
+        "forged_at",
+        "may_lack_tags",
         "physical_offset",
         "queue",
         "queue_offset",
         "size",
         "stored_ms",
+        "was_damaged",
     )
 
     def __init__(
@@ -55,7 +58,7 @@ class PutRecord:
         stored_ms: int,
     ) -> None:
         self._message = message
-        self._entry = b""
+        self._parsed: RawRecord | None = None
         self._raw = b""
         self.queue: QueueKey = (message.topic, message.queue_id)
         self.physical_offset = physical_offset
@@ -63,6 +66,9 @@ class PutRecord:
         self.end_offset = physical_offset + size
         self.queue_offset = queue_offset
         self.stored_ms = stored_ms
+        self.forged_at: int | None = None  # where its body holds the image of a record
+        self.was_damaged = False  # then a start may not know when it was stored
+        self.may_lack_tags = False  # it was damaged, and no entry of its queue was left
 
     @property
     def raw(self) -> bytes:
@@ -85,12 +91,11 @@ class PutRecord:
         return [key for name in ("UNIQ_KEY", "KEYS") for key in properties.get(name, "").split()]
 
     @property
-    def entry(self) -> bytes:
-        """Its entry in the consume queue."""
-        if not self._entry:
-            code = tags_code(self._message.properties.get("TAGS"))
-            self._entry = ENTRY.pack(self.physical_offset, self.size, code)
-        return self._entry
+    def parsed(self) -> RawRecord:
+        """Return the fields of its bytes."""
+        if self._parsed is None:
+            self._parsed = parse_record(self.raw, self.physical_offset)
+        return self._parsed
 
 
 class LogModel:
@@ -98,13 +103,14 @@ class LogModel:
 
     def __init__(self, file_size: int) -> None:
         self._file_size = file_size
-        self._interrupted: Message | None = None
+        self._interrupted: Sequence[Message] = ()
         self._counts: dict[QueueKey, int] = {}
         self.puts: list[PutRecord] = []
         self.promised_end = 0
         self.min_offset = 0  # what lies before it has been deleted on purpose
         self._deleted_end = 0  # up to where deletion is durable
         self._cached_end = 0
+        self._cut_from: int | None = None  # where a truncation begins that is under way
 
     @property
     def end_offset(self) -> int:
@@ -123,13 +129,15 @@ class LogModel:
         """Note that deleted records must never come back."""
         self._deleted_end = self.min_offset
 
-    def begin_put(self, message: Message) -> None:
-        self._interrupted = message
+    def begin_put(self, messages: Sequence[Message]) -> None:
+        """A message, or those of a batch, are about to be put."""
+        self._interrupted = messages
 
-    def refuse_put(self) -> None:
-        self._interrupted = None
+    def end_put(self) -> None:
+        """Note that it was accepted or refused as a whole."""
+        self._interrupted = ()
 
-    def accept_put(self, message: Message, result: PutResult) -> None:
+    def accept_put(self, message: Message, result: PutResult) -> PutRecord:
         """Raises PromiseBroken when the offsets of the answer do not follow those before."""
         put = PutRecord(
             message,
@@ -148,10 +156,11 @@ class LogModel:
                 f"put got physical offset {put.physical_offset}; the log ends at {self.end_offset}"
             )
         last = self.puts[-1] if self.puts else put
-        if last.physical_offset >= self.min_offset and put.stored_ms < last.stored_ms:
+        is_known = last.physical_offset >= self.min_offset and not last.was_damaged
+        if is_known and put.stored_ms < last.stored_ms:
             raise PromiseBroken(f"store time went back from {last.stored_ms} to {put.stored_ms} ms")
         self._append(put)
-        self._interrupted = None
+        return put
 
     def promise(self, end_offset: int) -> None:
         """Note that everything before `end_offset` must survive from now on."""
@@ -159,7 +168,7 @@ class LogModel:
 
     def promise_cached(self, end_offset: int) -> None:
         """Everything before `end_offset` is in the page cache: it must survive until the power fails."""
-        self._cached_end = end_offset
+        self._cached_end = end_offset if self._cut_from is None else min(end_offset, self._cut_from)
 
     def lose_cache(self) -> None:
         self._cached_end = 0
@@ -167,9 +176,11 @@ class LogModel:
     def begin_truncate(self, offset: int) -> None:
         """Note that records beyond `offset` may go or stay while the truncation is under way."""
         self.promised_end = min(self.promised_end, offset)
+        self._cut_from = offset
 
     def finish_truncate(self, offset: int) -> None:
         """Note that records beyond `offset` must never come back, and that those before are durable."""
+        self._cut_from = None
         self._drop_beyond(offset)
         self.promise(offset)
 
@@ -182,7 +193,18 @@ class LogModel:
 
     def entries(self, queue: QueueKey) -> bytes:
         """The consume queue as it must be once everything is dispatched, had none of its files been deleted."""
-        return b"".join(put.entry for put in self.puts if put.queue == queue)
+        return b"".join(put.parsed.queue_entry for put in self.puts if put.queue == queue)
+
+    @property
+    def vouched_ms(self) -> int:
+        """The latest store time that a checkpoint may hold: that of a record that must survive."""
+        times = (put.stored_ms for put in self.puts if put.end_offset <= self.promised_end)
+        return max(times, default=0)
+
+    @property
+    def index_keys(self) -> list[IndexKey]:
+        """The keys of all messages, deleted ones included, in the order of the index."""
+        return [key for put in self.puts for key in put.parsed.index_keys]
 
     def records(self, queue: QueueKey) -> list[bytes]:
         return [put.raw for put in self.kept if put.queue == queue]
@@ -205,7 +227,8 @@ class LogModel:
         self._drop_beyond(recovered_end)
         if recovered_end not in (self.end_offset, self._next_file(self.end_offset)):
             raise PromiseBroken(f"recovered end {recovered_end} is no end of a record")
-        self._interrupted = None
+        self._interrupted = ()
+        self._cut_from = None
         self.promised_end = recovered_end
         self._cached_end = 0  # recovery has made durable what it found
         return before - len(self.puts)
@@ -230,17 +253,14 @@ class LogModel:
         return next_position
 
     def _settle_beyond(self, recovered_end: int, read: ReadLog) -> None:
-        """More came back than was acknowledged: at most a blank, and the put that was under way."""
-        message = self._interrupted
-        if message is None:
-            return
-        for start in (self.end_offset, self._next_file(self.end_offset)):
+        """More came back than was acknowledged: at most a blank, and messages of the put that was under way."""
+        for message in self._interrupted:
+            end = self.end_offset
+            starts = (end, self._next_file(end))
+            start = next((start for start in starts if _is_record(read(start, 8))), recovered_end)
             if start >= recovered_end:
                 return
-            raw = read(start, recovered_end - start)
-            if len(raw) < 8 or struct.unpack_from(">i", raw, 4)[0] == MAGIC_BLANK:
-                continue
-            found = decode_record(raw)
+            found = decode_record(read(start, recovered_end - start))
             self._append(
                 PutRecord(
                     message,
@@ -250,7 +270,6 @@ class LogModel:
                     stored_ms=found.store_timestamp_ms,
                 )
             )
-            return
 
     def _drop_beyond(self, end_offset: int) -> None:
         while self.puts and self.puts[-1].end_offset > end_offset:
@@ -262,3 +281,7 @@ class LogModel:
 
     def _next_file(self, offset: int) -> int:
         return -(-offset // self._file_size) * self._file_size
+
+
+def _is_record(head: bytes) -> bool:
+    return len(head) == 8 and struct.unpack(">i", head[4:])[0] == MAGIC_MESSAGE

@@ -21,6 +21,7 @@ class Death(Enum):
     CUT_IN_OPERATION = auto()
     POWER_CUT = auto()  # between two operations
     PROCESS_DEATH = auto()  # the page cache survives
+    DEATH_IN_OPERATION = auto()  # the same, inside a disk operation
     CLEAN_CLOSE = auto()  # and then a power cut
     DISK_ERROR = auto()  # a write or sync fails, so the process ends itself
 
@@ -45,6 +46,10 @@ class CycleCounts:
     clean_closes: int = 0
     disk_errors: int = 0
     refused_puts: int = 0
+    too_large_puts: int = 0
+    failed_starts: int = 0  # a write or sync of the recovery failed
+    files_lost: int = 0  # of queues, index and checkpoint, while the store was closed
+    records_damaged: int = 0  # while the store was closed
     recoveries: int = 0
     puts_lost: int = 0  # never promised
     bytes_lost: int = 0
@@ -71,6 +76,10 @@ class CyclePlan:
     lives: int
     pool: bool  # puts stay in the memory of the process until a commit
     log_folders: int  # among which the files of the log are spread
+    rocketmq_reads: (
+        bool  # dispatch, key search and time search of RocketMQ, which have defined answers, too
+    )
+    is_slave: bool
 
     @staticmethod
     def draw(random: Random) -> CyclePlan:
@@ -78,7 +87,7 @@ class CyclePlan:
         small = body_size is not None and body_size <= 200
         return CyclePlan(
             sync_flush=random.random() < 0.5,
-            log_file_size=random.choice((1024, 2048) if small else (4096, 6000, 8192)),
+            log_file_size=random.choice((640, 1024, 2048) if small else (4096, 6000, 8192)),
             queue_file_size=20 * random.choice((3, 7, 30, 300)),
             index_slots=random.choice((1, 5, 50)),
             index_numbers=random.choice((4, 12, 40, 1000)),
@@ -88,6 +97,8 @@ class CyclePlan:
             lives=random.choice((2, 2, 3)),
             pool=random.random() < 0.3,
             log_folders=random.choice((1, 1, 2, 3)),
+            rocketmq_reads=random.random() < 0.2,
+            is_slave=random.random() < 0.5,
         )
 
 
@@ -106,9 +117,14 @@ class CycleClock:
 
 
 class SilentLog:
-    """Discards the store's log."""
+    """Keeps the warnings of the store's log, and discards everything else."""
+
+    def __init__(self) -> None:
+        self.warnings: list[str] = []
 
     def debug(self, event: str, /, **values: object) -> None: ...
     def info(self, event: str, /, **values: object) -> None: ...
-    def warning(self, event: str, /, **values: object) -> None: ...
+    def warning(self, event: str, /, **values: object) -> None:
+        self.warnings.append(event)
+
     def error(self, event: str, /, **values: object) -> None: ...

@@ -6,6 +6,7 @@ The whole of it: `staticfire crash-store --cycles 25000 --jobs 2` (a cycle is fo
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import pytest
 
@@ -19,9 +20,22 @@ from staticfire.harness.store_crash.cycles import (
 )
 from staticfire.harness.store_crash.plan import CycleCounts
 from staticfire.system_under_test.runtime.env import DiskUsage, File, Storage
+from staticfire.system_under_test.store import record_scan
+from staticfire.system_under_test.store.appending import appending
+from staticfire.system_under_test.store.assembly.lock_and_abort_files import RunningMark
 from staticfire.system_under_test.store.assembly.message_store import MessageStore
+from staticfire.system_under_test.store.checkpoint import Checkpoint
 from staticfire.system_under_test.store.index.index_file import IndexFile
+from staticfire.system_under_test.store.index.index_recovery import IndexRecovery
 from staticfire.system_under_test.store.index.key_search import KeyFound, KeyQuery
+from staticfire.system_under_test.store.index_keys import KeyHasher
+from staticfire.system_under_test.store.log.commit_log import CommitLog
+from staticfire.system_under_test.store.reading import reading
+from staticfire.system_under_test.store.reading.queue_view import QueueView
+from staticfire.system_under_test.store.record_scan import ScannedRecord
+from staticfire.system_under_test.store.recovery.damaged_records import DamagedRecords
+
+CYCLES = 100
 
 
 def test_every_promise_is_kept() -> None:
@@ -35,6 +49,8 @@ def test_every_promise_is_kept() -> None:
     assert (
         min(counts.deletions, counts.cuts_in_recovery, counts.disk_errors, counts.refused_puts) > 10
     )
+    assert min(counts.too_large_puts, counts.failed_starts) > 10
+    assert min(counts.files_lost, counts.records_damaged) > 10
     assert min(counts.puts_lost, counts.bytes_lost, counts.sectors_torn, counts.entries_lost) > 50
 
 
@@ -64,7 +80,7 @@ class LazyFile:
 
 
 class LazyStorage:
-    """Passes everything on but the syncs it was told to forget."""
+    """Passes everything on except the syncs of `forgets`."""
 
     def __init__(self, storage: Storage, *, forgets: str) -> None:
         self._storage = storage
@@ -100,7 +116,7 @@ def test_index_files_without_times_are_found(monkeypatch: pytest.MonkeyPatch) ->
     """RocketMQ passes over a file whose times are not those that a query asks for."""
     monkeypatch.setattr(IndexFile, "_set_times", lambda *_: None)
 
-    failures = run_cycles(0, 60).failures
+    failures = run_cycles(0, CYCLES).failures
 
     assert any(" to 0; its messages are of " in failure.text for failure in failures), failures
 
@@ -175,3 +191,98 @@ def test_an_error_of_the_store_is_one_line_with_its_place(monkeypatch: pytest.Mo
 def test_bad_arguments_exit_254(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert status_of(["crash-store", *arguments]) == 254
     assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+# --- the checks of a recovered store ----------------------------------------------------------------------------------
+
+Wrong = Callable[[pytest.MonkeyPatch], None]
+
+
+def lost_key(patch: pytest.MonkeyPatch) -> None:
+    """The first word of each message has no entry in the index."""
+    hashes = KeyHasher.hashes
+    patch.setattr(KeyHasher, "hashes", lambda *given: hashes(*given)[:1])
+
+
+def repeated_keys(patch: pytest.MonkeyPatch) -> None:
+    """A start indexes the last message again if the walk begins again."""
+    add = IndexRecovery.add
+
+    def add_last_again(recovery: IndexRecovery, record: ScannedRecord) -> None:
+        add(recovery, record)
+        recovery._next_offset = min(recovery._next_offset, record.physical_offset)
+
+    patch.setattr(IndexRecovery, "add", add_last_again)
+
+
+def late_checkpoint(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Checkpoint, "lower_to", lambda *_: None)
+
+
+def wide_file(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(appending, "BLANK_HEADER_SIZE", 0)
+
+
+def open_files(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(RunningMark, "unlock", lambda _: None)
+
+
+def wrong_time(patch: pytest.MonkeyPatch) -> None:
+    search = QueueView.search_by_time
+
+    def search_later(view: QueueView, topic: str, queue_id: int, timestamp_ms: int) -> int:
+        return search(view, topic, queue_id, timestamp_ms + 60_000)
+
+    patch.setattr(QueueView, "search_by_time", search_later)
+
+
+def any_look_up(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(CommitLog, "knows_starts_at", lambda *_: True)
+
+
+def unchecked_records(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(reading, "is_sound", lambda *_: True)
+
+
+def blocking_damage(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(MessageStore, "give_up", lambda *_: None)
+
+
+def useless_copy(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(MessageStore, "mend_record", lambda *_: True)
+
+
+def forgetful_recovery(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(DamagedRecords, "_with_known_fields", lambda *_: None)
+
+
+def false_alarm(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(IndexRecovery, "_is_of_this_log", lambda _: False)
+
+
+def lost_image_of_v6(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(record_scan, "_body_of", lambda *_: None)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        (lost_key, "leads to 0 messages, not the"),
+        (repeated_keys, "the index has .* entries, and not the"),
+        (late_checkpoint, "the last record that must survive is of"),
+        (wide_file, "bytes was accepted; files have"),
+        (open_files, "a start that failed keeps .* open"),
+        (wrong_time, "ms begins at"),
+        (any_look_up, "passes for a record"),
+        (unchecked_records, "gives a damaged record"),
+        (blocking_damage, "was given up, and"),
+        (useless_copy, "answers GetStatus.RECORD_DAMAGED"),
+        (forgetful_recovery, "does not agree with the log"),
+        (false_alarm, "a start warns"),
+        (lost_image_of_v6, "answers GetStatus.RECORD_DAMAGED"),
+    ],
+)
+def test_a_wrong_store_is_found(wrong: Wrong, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong(monkeypatch)
+    failures = run_cycles(0, CYCLES).failures
+    assert any(re.search(text, failure.text) for failure in failures), failures[:3]

@@ -63,7 +63,7 @@ class DiskDevice:
         self.is_powered = True
         self.is_destroyed = False
         self.on_power_cut = on_power_cut
-        self.calls = CallsInFlight(caller or _nobody)
+        self.calls = CallsInFlight(caller or _no_caller)
         self.watchers: list[DiskWatcher] = []
         self._allocated_bytes = 0
         self._filler_bytes = 0
@@ -276,5 +276,5 @@ class DiskDevice:
         )
 
 
-def _nobody() -> None:
+def _no_caller() -> None:
     """Return None: without a `caller`, no call belongs to an executor job."""

@@ -1,0 +1,174 @@
+"""Compares the answers of a recovered store with the model of a storage crash cycle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import NamedTuple
+
+from staticfire.harness.store_crash.model import LogModel, PromiseBroken, PutRecord, QueueKey
+from staticfire.harness.store_crash.plan import QUEUES
+from staticfire.harness.store_crash.raw_record import key_hash
+from staticfire.system_under_test.store.assembly.message_store import MessageStore
+from staticfire.system_under_test.store.index.key_search import KeyFound, KeyQuery
+from staticfire.system_under_test.store.reading.reading import GetStatus
+
+END_OF_TIME_MS = (1 << 63) - 1
+LOOK_UPS = 3  # of records, after each recovery
+_BATCH = 32  # of messages of a pull
+
+
+class QueueFile(NamedTuple):
+    """A file of a consume queue: number of its first entry, entries, and when the file system says it was written."""
+
+    first: int
+    entries: int
+    modified_ms: int
+
+
+class AnswerComparison:
+    """Compares answers with the model.
+
+    `rocketmq_reads`: key search and time search are those of RocketMQ. They miss messages, but which ones is defined.
+    """
+
+    def __init__(
+        self, model: LogModel, draw: Callable[[int], int], *, rocketmq_reads: bool
+    ) -> None:
+        self._model = model
+        self._draw = draw
+        self._rocketmq_reads = rocketmq_reads
+
+    def check_queue(self, queue: QueueKey, store: MessageStore) -> None:
+        """Check the bounds of a queue, and that pulls give back what was put."""
+        expected = self._model.records(queue)
+        first, end = self._model.first(queue), self._model.count(queue)
+        bounds = store.queue_bounds(*queue)
+        if bounds != (first, end):
+            raise PromiseBroken(f"consume queue {queue} is {bounds}, not {(first, end)}")
+        found: list[bytes] = []
+        while len(found) < len(expected):
+            offset = first + len(found)
+            answer = store.get(*queue, offset, _BATCH, None)
+            if answer.status is not GetStatus.FOUND or answer.next_offset <= offset:
+                raise PromiseBroken(f"{queue} offset {offset} answers {answer.status}")
+            found += answer.records
+        if found != expected:
+            raise PromiseBroken(f"{queue} does not give back what was put")
+
+    # --- by key ---------------------------------------------------------------------------------------------------
+
+    def check_keys(self, store: MessageStore, every: int = 1) -> None:
+        """Every message is found by each of its keys, once, and nothing else is.
+
+        `every`: only that part of the keys is tried.
+        """
+        by_key: dict[tuple[str, str], list[PutRecord]] = {}
+        by_hash: dict[int, list[PutRecord]] = {}  # a message may have two keys of one hash
+        for put in self._model.kept:
+            for key in put.keys:
+                by_key.setdefault((put.queue[0], key), []).append(put)
+                by_hash.setdefault(key_hash(put.queue[0], key), []).append(put)
+        start = self._draw(every)
+        for topic, key in list(by_key)[start::every]:
+            puts, candidates = by_key[topic, key], by_hash[key_hash(topic, key)]
+            if self._rocketmq_reads:
+                limit = 1 + self._draw(len(candidates))
+                newest = {put.physical_offset: put for put in candidates[-limit:]}
+                expected = [put.raw for put in newest.values()]
+                query = KeyQuery(topic, key, limit, 0, END_OF_TIME_MS)
+            else:
+                limit = len(puts) + 1 if self._draw(2) else 1 + self._draw(len(puts))
+                expected = [put.raw for put in puts[-limit:]]
+                query = KeyQuery(topic, key, limit, puts[0].stored_ms, puts[-1].stored_ms)
+            found = store.find_by_key(query)
+            if found.records != expected:
+                raise PromiseBroken(
+                    f"key {key} of {topic} leads to {len(found.records)} messages, not the {len(expected)} put"
+                )
+            self._check_end_of_index(found)
+
+    def _check_end_of_index(self, found: KeyFound) -> None:
+        """An answer says up to which message the index reaches, and when that was stored.
+
+        The clock may have been set back since: then it says a time of an earlier message.
+        """
+        last = next(put for put in reversed(self._model.kept) if put.keys)
+        if found.last_update_offset != last.physical_offset:
+            raise PromiseBroken(
+                f"the index reaches up to {found.last_update_offset}, not {last.physical_offset}"
+            )
+        latest_ms = max(put.stored_ms for put in self._model.puts)
+        if not last.stored_ms <= found.last_update_ms <= latest_ms:
+            raise PromiseBroken(
+                f"the index reaches up to a message of {found.last_update_ms};"
+                f" it was stored at {last.stored_ms}, and none after {latest_ms}"
+            )
+
+    # --- by offset ------------------------------------------------------------------------------------------------
+
+    def check_look_ups(self, store: MessageStore) -> None:
+        """A record is found by its physical offset, and an image of one in a body is not."""
+        kept = self._model.kept
+        for put in [put for put in kept if put.forged_at is not None]:
+            assert put.forged_at is not None
+            if store.look_up(put.forged_at) is not None:
+                raise PromiseBroken(f"the body at {put.physical_offset} passes for a record")
+        for _ in range(LOOK_UPS if kept else 0):
+            put = kept[self._draw(len(kept))]
+            if store.look_up(put.physical_offset) != put.raw:
+                raise PromiseBroken(f"no look-up finds the record at {put.physical_offset}")
+
+    # --- by time --------------------------------------------------------------------------------------------------
+
+    def check_times(
+        self, store: MessageStore, files: Callable[[QueueKey], list[QueueFile]]
+    ) -> None:
+        """Search one queue by the time of a message, by those around it, and by one before and after all."""
+        queue = QUEUES[self._draw(len(QUEUES))]
+        times_ms = [put.stored_ms for put in self._model.kept if put.queue == queue]
+        if not times_ms:
+            return
+        number = self._draw(len(times_ms))
+        around = times_ms[max(0, number - 1) : number + 2]
+        between = [(one + other) // 2 for one, other in pairwise(around)]
+        tried = {times_ms[0] - 1, *around, *between, times_ms[-1], times_ms[-1] + 1}
+        for time_ms in sorted(tried):
+            found = store.queue_view.search_by_time(*queue, time_ms)
+            allowed = self._at_time(queue, times_ms, time_ms, files)
+            if found not in allowed:
+                raise PromiseBroken(
+                    f"{queue} at {time_ms} ms begins at {found}; right is {sorted(allowed)}"
+                )
+
+    def _at_time(
+        self,
+        queue: QueueKey,
+        times_ms: list[int],
+        time_ms: int,
+        files: Callable[[QueueKey], list[QueueFile]],
+    ) -> set[int]:
+        """The right answers of a search, of which RocketMQ's may have several."""
+        first = self._model.first(queue)
+        numbers = range(first, first + len(times_ms))
+        if not self._rocketmq_reads:
+            later = sum(each < time_ms for each in times_ms)  # the first that is not earlier
+            if later in (0, len(times_ms)):
+                return {first + max(0, later - 1)}
+            is_later = time_ms - times_ms[later - 1] > times_ms[later] - time_ms
+            return {first + (later if is_later or times_ms[later] == time_ms else later - 1)}
+        found = files(queue)
+        chosen = next((file for file in found if file.modified_ms >= time_ms), found[-1])
+        inside = [n for n in numbers if chosen.first <= n < chosen.first + chosen.entries]
+        if not inside:
+            return {max(0, chosen.first - 1)}
+        stored = {number: times_ms[number - first] for number in inside}
+        exact = {number for number in inside if stored[number] == time_ms}
+        before = [number for number in inside if stored[number] < time_ms]
+        after = [number for number in inside if stored[number] > time_ms]
+        if exact:
+            return exact
+        if not before or not after:
+            return {before[-1] if before else after[0]}
+        is_after = time_ms - stored[before[-1]] > stored[after[0]] - time_ms
+        return {after[0] if is_after else before[-1]}
