@@ -111,6 +111,9 @@ class RouteTable:
         ] = {}  # cluster -> broker names, as an ordered set
         self._live: dict[str, LiveBroker] = {}  # broker address
         self._filter_servers: dict[str, tuple[str, ...]] = {}  # broker address
+        # Broker that said goodbye, by its address -> the older one of the connections on which it was registered and
+        # said it, and when that was.
+        self._departed: dict[str, tuple[int, int]] = {}
 
     # Registration
 
@@ -146,16 +149,21 @@ class RouteTable:
             connection_key=connection_key,
             ha_address=registration.ha_address,
         )
+        self._departed.pop(identity.address, None)
         self._filter_servers.pop(identity.address, None)
         if registration.filter_servers:
             self._filter_servers[identity.address] = registration.filter_servers
         return self._master_of(identity)
 
     def _is_old_news(self, address: str, connection_key: int, now_ns: int) -> bool:
-        live = self._live.get(address)
-        if live is None or now_ns - live.connected_ns > ABANDONED_NS:
+        live, departed = self._live.get(address), self._departed.get(address)
+        if live is not None:
+            last_key, since_ns = live.connection_key, live.connected_ns
+        elif departed is not None:
+            last_key, since_ns = departed
+        else:
             return False
-        return self._is_outdated(live.connection_key, connection_key)
+        return now_ns - since_ns <= ABANDONED_NS and self._is_outdated(last_key, connection_key)
 
     def _check(self, registration: Registration) -> None:
         """Raises ValueError."""
@@ -238,6 +246,12 @@ class RouteTable:
         """Forget a broker that says goodbye."""
         if self._is_old_news(identity.address, connection_key, now_ns):
             return
+        live = self._live.get(identity.address)
+        if live is not None and live.connection_key is not None:
+            self._departed.pop(identity.address, None)
+            self._departed[identity.address] = min(live.connection_key, connection_key), now_ns
+            if len(self._departed) > BROKERS_MAX:
+                del self._departed[next(iter(self._departed))]  # the oldest
         self._forget_live(identity.address)
         broker = self._brokers.get(identity.broker_name)
         if broker is None:
@@ -248,6 +262,11 @@ class RouteTable:
 
     def expire(self, *, now_ns: int) -> list[int]:
         """Forget brokers not heard for EXPIRY_NS; return the keys of their connections, to be closed."""
+        self._departed = {
+            address: goodbye
+            for address, goodbye in self._departed.items()
+            if now_ns - goodbye[1] <= ABANDONED_NS
+        }
         late = [
             address for address, live in self._live.items() if now_ns - live.updated_ns > EXPIRY_NS
         ]

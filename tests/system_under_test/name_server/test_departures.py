@@ -51,7 +51,7 @@ def test_a_silent_broker_goes_after_120_to_130_seconds(node: Node) -> None:
     assert node.route_code() == ResponseCode.TOPIC_NOT_EXIST
 
 
-def test_after_a_pause_nobody_goes_for_one_registration_period(node: Node) -> None:
+def test_after_a_pause_no_broker_is_removed_for_one_registration_period(node: Node) -> None:
     node.register("T", key=7)
     node.run(1)
     node.clock.now_ns += 182 * SECOND_NS  # SIGSTOP; the broker closed its connection meanwhile
@@ -63,7 +63,7 @@ def test_after_a_pause_nobody_goes_for_one_registration_period(node: Node) -> No
     assert node.route_code() == ResponseCode.TOPIC_NOT_EXIST
 
 
-def test_after_a_pause_everybody_is_gone_in_faithful_mode() -> None:
+def test_after_a_pause_every_broker_is_gone_in_faithful_mode() -> None:
     node = Node(mode=Mode.FAITHFUL)
     node.register("T", key=7)
     node.clock.now_ns += 182 * SECOND_NS
@@ -72,7 +72,9 @@ def test_after_a_pause_everybody_is_gone_in_faithful_mode() -> None:
 
 
 @pytest.mark.parametrize(("mode", "code"), [(Mode.HARDENED, 0), (Mode.FAITHFUL, 17)])
-def test_a_wall_clock_that_steps_expires_everybody_in_faithful_mode(mode: Mode, code: int) -> None:
+def test_a_wall_clock_that_steps_expires_every_broker_in_faithful_mode(
+    mode: Mode, code: int
+) -> None:
     node = Node(mode=mode)
     node.register("T")
     node.clock.wall_step_ms = 3_600_000
@@ -80,7 +82,7 @@ def test_a_wall_clock_that_steps_expires_everybody_in_faithful_mode(mode: Mode, 
     assert node.route_code() == code
 
 
-def test_after_a_pause_whoever_registers_again_stays(node: Node) -> None:
+def test_after_a_pause_a_broker_that_registers_again_stays(node: Node) -> None:
     node.register("T", key=7)
     node.clock.now_ns += 182 * SECOND_NS
     node.server.connection_closed(connection(7))

@@ -264,7 +264,7 @@ def test_a_pair_that_cannot_be_saved_does_not_exist(node: Node) -> None:
 def test_order_configuration(enabled: bool) -> None:
     node = Node(order_message_enable=enabled)
     put(node, "ORDER_TOPIC_CONFIG", "T", "a:4")
-    # Brokers are always told, clients only if it is enabled.
+    # Brokers always get the order configuration, clients only if it is enabled.
     assert parsed(node.register("T")) == {"table": {"T": "a:4"}}
     route = parsed(node.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "T"}))
     assert route.get("orderTopicConf") == ("a:4" if enabled else None)
@@ -320,16 +320,16 @@ def test_options_are_changed_durably(node: Node) -> None:
     assert b"orderMessageEnable=true" in saved
 
 
-def test_every_key_of_rocketmqs_name_server_is_told(node: Node) -> None:
+def test_every_key_of_rocketmqs_name_server_is_reported(node: Node) -> None:
     """As 4.9.8 tells them, but rocketmqHome, the folder of its distribution, which no name server here has."""
-    told = parse_properties(node.ask(RequestCode.GET_NAMESRV_CONFIG).body.decode())
+    reported = parse_properties(node.ask(RequestCode.GET_NAMESRV_CONFIG).body.decode())
     keys = """clusterTest configBlackList configStorePath kvConfigPath listenPort orderMessageEnable productEnvName
         serverAsyncSemaphoreValue serverCallbackExecutorThreads serverChannelMaxIdleTimeSeconds
         serverOnewaySemaphoreValue serverPooledByteBufAllocatorEnable serverSelectorThreads serverSocketBacklog
         serverSocketRcvBufSize serverSocketSndBufSize serverWorkerThreads useEpollNativeSelector
         writeBufferHighWaterMark writeBufferLowWaterMark"""
-    assert set(keys.split()) <= set(told)
-    assert told["configBlackList"] == "configBlackList;configStorePath;kvConfigPath"
+    assert set(keys.split()) <= set(reported)
+    assert reported["configBlackList"] == "configBlackList;configStorePath;kvConfigPath"
     answer = node.ask(RequestCode.UPDATE_NAMESRV_CONFIG, body=b"serverWorkerThreads=16")
     assert answer.code == 0
     assert b"serverWorkerThreads=8\n" in node.ask(RequestCode.GET_NAMESRV_CONFIG).body
@@ -510,7 +510,7 @@ def test_a_large_registration_with_a_bad_topic_changes_nothing(
     errors: list[object] = []  # a connection makes code 1 of them
 
     async def main() -> None:
-        handler = lambda _loop, told: errors.append(told["exception"])  # noqa: E731
+        handler = lambda _loop, reported: errors.append(reported["exception"])  # noqa: E731
         asyncio.get_running_loop().set_exception_handler(handler)
         request = RemotingCommand.request(RequestCode.REGISTER_BROKER, ext, body)
         assert node.server.handle(peer.connection, request) is None

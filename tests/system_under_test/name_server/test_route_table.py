@@ -139,7 +139,7 @@ def test_a_master_that_lacks_what_it_had_registered_itself_changes_nothing(
     assert registry.queues("U") == {"a": (4, 6)}
 
 
-def test_a_slave_does_not_change_what_its_master_has_told(registry: Registry) -> None:
+def test_a_slave_does_not_change_what_its_master_registered(registry: Registry) -> None:
     registry.register("c/a/0@A", "T", queues=8)
     registry.register("c/a/1@A1", "T", queues=8, key=2)
     registry.unregister("c/a/0@A")
@@ -151,7 +151,7 @@ def test_queues_that_the_master_got_unheard_are_read_from_its_slave(registry: Re
     registry.register("c/a/0@A", "T", queues=4)
     registry.register(
         "c/a/1@A1", "T", queues=8, version=2, key=2
-    )  # the master did so, and told others
+    )  # the master did so, too, at other name servers
     assert registry.queues("T") == {"a": (4, 6)}
     registry.unregister("c/a/0@A")
     registry.register("c/a/1@A1", "T", queues=8, version=2, key=2)
@@ -219,7 +219,7 @@ def test_the_cluster_of_a_known_broker_name_stays(registry: Registry) -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "who", "told"),
+    ("before", "who", "reported"),
     [
         (["c/a/0@A"], "c/a/1@A1", MasterAddresses(address="A", ha_address="ha-A")),
         (["c/a/0@A"], "c/a/0@A", NOT_LIVE),  # a master has no master
@@ -227,12 +227,12 @@ def test_the_cluster_of_a_known_broker_name_stays(registry: Registry) -> None:
         (["c/a/2@A2"], "c/a/1@A1", NOT_LIVE),  # only slaves
     ],
 )
-def test_a_slave_is_told_its_master(
-    registry: Registry, before: list[str], who: str, told: MasterAddresses
+def test_a_slave_gets_the_address_of_its_master(
+    registry: Registry, before: list[str], who: str, reported: MasterAddresses
 ) -> None:
     for key, broker in enumerate(before):
         registry.register(broker, "T", key=key)
-    assert registry.register(who, key=9) == told
+    assert registry.register(who, key=9) == reported
 
 
 def test_filter_servers_are_replaced_with_each_registration(registry: Registry) -> None:
@@ -284,6 +284,54 @@ def test_in_faithful_mode_an_older_registration_may_be_the_last_word(registry: R
     assert registry.queues("T") == {"a": (2, 6)}
     registry.unregister("c/a/0@A", key=1)
     assert registry.brokers("T") is None
+
+
+@pytest.mark.parametrize(
+    ("key", "passed_s", "is_back"),
+    [
+        (1, 0, False),  # its process had sent it before it said goodbye
+        (1, 30, False),
+        (1, 30.1, True),
+        (2, 0, True),
+        (3, 0, True),  # it started again
+    ],
+)
+def test_a_goodbye_outlives_what_is_read_late_from_an_older_connection(
+    registry: Registry, key: int, passed_s: float, is_back: bool
+) -> None:
+    registry.register("c/a/0@A", "T", key=2)
+    registry.unregister("c/a/0@A", key=4)
+    registry.now_s += passed_s
+    registry.table.expire(now_ns=registry.now_ns)
+    registry.register("c/a/0@A", "T", key=key)
+    assert registry.brokers("T") == ({"a": {0: "A"}} if is_back else None)
+
+
+def test_in_faithful_mode_an_older_connection_brings_a_broker_back(registry: Registry) -> None:
+    registry.table = RouteTable(is_outdated=NAME_SERVER_POLICIES[Mode.FAITHFUL].is_outdated)
+    registry.register("c/a/0@A", "T", key=2)
+    registry.unregister("c/a/0@A", key=2)
+    registry.register("c/a/0@A", "T", key=1)
+    assert registry.brokers("T") == {"a": {0: "A"}}
+
+
+def test_the_oldest_of_too_many_goodbyes_is_forgotten(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(route_table, "BROKERS_MAX", 3)
+    for number in range(4):
+        registry.register(f"c/a/0@A{number}", "T", key=2)
+        registry.unregister(f"c/a/0@A{number}", key=2)
+    registry.register("c/a/0@A1", "T", key=1)
+    assert registry.brokers("T") is None
+    registry.register("c/a/0@A0", "T", key=1)
+    assert registry.brokers("T") == {"a": {0: "A0"}}
+
+
+def test_a_goodbye_of_an_unknown_broker_is_not_kept(registry: Registry) -> None:
+    registry.unregister("c/a/0@A", key=2)
+    registry.register("c/a/0@A", "T", key=1)
+    assert registry.brokers("T") == {"a": {0: "A"}}
 
 
 def test_a_broker_that_goes_on_speaking_on_its_connection_is_heard(registry: Registry) -> None:

@@ -62,6 +62,8 @@ class Model:
     members: set[tuple[str, str]] = field(default_factory=set)  # (cluster, name)
     queues: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
     heard: dict[str, Heard] = field(default_factory=dict)  # by address
+    # address -> the oldest connection in use, and the time, of its last goodbye
+    goodbyes: dict[str, tuple[int, int]] = field(default_factory=dict)
     of_slaves: set[tuple[str, str]] = field(
         default_factory=set
     )  # (topic, name) in the master's absence
@@ -84,13 +86,16 @@ class Model:
             self._take_topics(who, topics)
         since_ns = known.since_ns if known is not None and known.key == key else now_ns
         self.heard[who.address] = Heard(now_ns, version, key, since_ns)
+        self.goodbyes.pop(who.address, None)
         return self.master_of(who)
 
     def is_outdated(self, who: BrokerIdentity, key: int, now_ns: int) -> bool:
         known = self.heard.get(who.address)
-        if self.faithful or known is None or now_ns - known.since_ns > ABANDONED_NS:
-            return False
-        return (known.key or 0) > key
+        if known is not None:
+            last_key, since_ns = known.key or 0, known.since_ns
+        else:
+            last_key, since_ns = self.goodbyes.get(who.address, (0, 0))
+        return not self.faithful and now_ns - since_ns <= ABANDONED_NS and last_key > key
 
     def master_of(self, who: BrokerIdentity) -> str | None:
         master = self.ids.get((who.broker_name, 0))
@@ -115,7 +120,9 @@ class Model:
     def unregister(self, who: BrokerIdentity, key: int, now_ns: int) -> None:
         if self.is_outdated(who, key, now_ns):
             return
-        self.heard.pop(who.address, None)
+        known = self.heard.pop(who.address, None)
+        if known is not None and known.key is not None:
+            self.goodbyes[who.address] = min(known.key, key), now_ns
         place = (who.broker_name, who.broker_id)
         if self.faithful or self.ids.get(place) == who.address:
             self.ids.pop(place, None)
@@ -171,8 +178,8 @@ class RouteTableMachine(RuleBasedStateMachine):
             topics=configs,
             data_version=DataVersion(timestamp=1, counter=version),
         )
-        told = self.table.register(registration, now_ns=self.now_ns, connection_key=key)
-        assert told.address == self.model.register(who, topics, version, key, self.now_ns)
+        reported = self.table.register(registration, now_ns=self.now_ns, connection_key=key)
+        assert reported.address == self.model.register(who, topics, version, key, self.now_ns)
 
     @rule(who=identities, key=st.sampled_from(KEYS))
     def unregister(self, who: BrokerIdentity, key: int) -> None:

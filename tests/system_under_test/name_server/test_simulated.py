@@ -105,7 +105,7 @@ async def frozen_while_the_broker_dies(registry: Registry) -> None:
     await asyncio.sleep(82.0)
     registry.name_server.resume()
     codes = await registry.codes(60.0)
-    # Not judged before everybody had time to come back, but gone soon after.
+    # Not removed before every broker had time to register again, but soon after.
     assert (set(codes[:390]), set(codes[-50:])) == ({0}, {17})
 
 
