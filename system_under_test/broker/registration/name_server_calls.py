@@ -24,7 +24,7 @@ from staticfire.system_under_test.protocol.headers import (
     RegisterBrokerResponse,
     UnregisterBrokerHeader,
 )
-from staticfire.system_under_test.remoting import RemotingClient, RemotingError
+from staticfire.system_under_test.remoting import Connection, RemotingClient, RemotingError
 from staticfire.system_under_test.runtime.env import Log
 
 CRC_MASK = 0x7FFFFFFF  # RocketMQ, UtilAll.crc32
@@ -105,6 +105,10 @@ class NameServerCalls:
         self._config = config
         self._client = client
         self._log = log
+
+    def connection(self, name_server: str) -> Connection | None:
+        """The open connection to the name server, if there is one."""
+        return self._client.connection(name_server)
 
     async def register(self, name_server: str, table: TopicConfigTable) -> Registered:
         """Register these topics and wait for the answer. Raises RemotingError, Refused or ValueError."""

@@ -13,7 +13,7 @@ from staticfire.system_under_test.broker.registration.name_server_calls import (
 )
 from staticfire.system_under_test.broker.registration.registrar import Registrar
 from staticfire.system_under_test.protocol.bodies import TopicConfigTable
-from staticfire.system_under_test.remoting import RemotingClient
+from staticfire.system_under_test.remoting import Connection, RemotingClient
 from staticfire.system_under_test.runtime.env import Log
 
 # After a failure, and as long as a slave does not know its master; RocketMQ waits for the next round of 30 s. The first
@@ -44,6 +44,8 @@ class Registration(Registrar):
         self._is_running = False
         self._untried: dict[str, None] = {}
         self._known: dict[str, int] = {}  # the latest change that each name server has received
+        # On which each name server last registered us: it forgets a broker when this connection ends.
+        self._connections: dict[str, Connection | None] = {}
         self._lacks_master = config.is_slave and config.ha_master_address is None
 
     def start(self) -> None:
@@ -60,6 +62,7 @@ class Registration(Registrar):
             self._changed.pop(name_server)
             self._ordered.pop(name_server, None)
             self._known.pop(name_server)
+            self._connections.pop(name_server, None)
             self._has_tried(name_server)
         loop = asyncio.get_running_loop()
         for name_server in wanted:
@@ -122,11 +125,15 @@ class Registration(Registrar):
         if answer is None:
             self._ordered.pop(name_server, None)
             return False
+        self._connections[name_server] = self._calls.connection(name_server)
         self._learn(name_server, answer)
         return True
 
     async def _is_needed(self, name_server: str, table: TopicConfigTable) -> bool:
         if self._config.force_register or self._lacks_master:
+            return True
+        connection = self._calls.connection(name_server)
+        if connection is None or connection is not self._connections.get(name_server):
             return True
         return await self._calls.is_changed(name_server, table.data_version)
 

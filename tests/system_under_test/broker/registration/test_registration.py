@@ -123,7 +123,7 @@ def now_s() -> float:
     return asyncio.get_running_loop().time()
 
 
-def test_hung_name_server_delays_nobody() -> None:
+def test_hung_name_server_does_not_delay_the_others() -> None:
     async def story(cluster: Cluster, remoting: RemotingClient) -> None:
         hung, lively = cluster.name_servers
         for host in (hung, lively):
@@ -267,6 +267,28 @@ def test_name_server_that_starts_later_is_found_within_seconds() -> None:
 
 
 @pytest.mark.parametrize("mode", Mode)
+def test_a_broker_stays_known_when_its_former_connection_ends_late(mode: Mode) -> None:
+    """A name server forgets a broker with the connection on which it registered. A query is no registration."""
+
+    async def story(cluster: Cluster, remoting: RemotingClient) -> None:
+        name_server = cluster.name_servers[0]
+        cluster.start_name_server(name_server)
+        await asyncio.sleep(0.1)
+        cluster.start_broker(mode=mode, force_register=False)
+        await asyncio.sleep(2)
+        await create_topic(remoting, "New")
+        cluster.world.network.drop("broker", name_server.name)
+        kill(cluster.broker)
+        await asyncio.sleep(8)  # TCP repeats the end of the connection some seconds later
+        cluster.world.network.heal()
+        cluster.start_broker(mode=mode, force_register=False)
+        await asyncio.sleep(10)
+        assert await route_code(remoting, name_server, "TBW102") == 0
+
+    Cluster().run(story)
+
+
+@pytest.mark.parametrize("mode", Mode)
 def test_a_broker_that_cannot_listen_does_not_unregister_the_one_that_does(mode: Mode) -> None:
     """4.9.8 does: its process ends through the shutdown hook."""
 
@@ -338,7 +360,7 @@ def test_ways_to_register(mode: Mode, options: dict[str, Any]) -> None:
         assert (await route(remoting, first, "New"))["writeQueueNums"] == 2
         kill(second)
         cluster.start_name_server(second)
-        await asyncio.sleep(75)  # two periods: what a name server forgot is told again
+        await asyncio.sleep(75)  # two periods: brokers register again what the name server forgot
         assert (await route(remoting, second, "New"))["writeQueueNums"] == 2
         await asyncio.sleep(200)  # asking alone keeps a broker alive
         assert await route_code(remoting, first, "TBW102") == 0
