@@ -19,6 +19,7 @@ from staticfire.harness.shrink.reducer import (
     without_chunks,
 )
 from staticfire.harness.shrink.small import small
+from staticfire.harness.shrink.thinning import thinned
 from staticfire.harness.shrink.timing import earlier, earlier_end, rounded, shorter_pauses
 from staticfire.harness.shrink.trials import SEEDS, Trial
 from staticfire.harness.shrink.witness import anchored, closer, explicit, with_plan
@@ -150,6 +151,7 @@ PASSES: Mapping[str, Pass[Trial]] = {
     "witness": _of_trial(closer),
     "small": Variants(lambda trial: _singly(small(trial))),
     "as data": _of_trial(_as_data),
+    "thinned": _of_trial(thinned),
     "faults": Deletion(_faults, _with_faults),
     "end": _of_trial(earlier_end),
     "ops": Deletion(_ops, _with_ops),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -12,7 +13,7 @@ from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.campaign.ops import PlannedOp
 from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.shrink.candidates import PASSES
-from staticfire.harness.shrink.reducer import Deletion, Variants
+from staticfire.harness.shrink.reducer import Deletion, Reducer, Variants
 from staticfire.harness.shrink.timing import last_event_s
 from staticfire.harness.shrink.trials import Moments, Trial, Witness
 
@@ -156,6 +157,54 @@ def test_a_cut_inside_an_operation_may_come_inside_the_flush_of_the_witness(tria
     forms = [one.plan[0] for one in of("anchors", early)]
     assert [one.params for one in forms] == [{"sync": 1}, {"operation": 1}]
     assert {one.after for one in forms} == {Anchor(event="append", node=BROKER, key="p1-99")}
+
+
+def test_thinned_ops_are_spread_evenly_and_those_of_the_witness_stay(trial: Trial) -> None:
+    assert trial.witness is not None
+    witness = replace(trial.witness, key="p1-3")  # the eleventh op
+    tried = of("thinned", replace(trial, witness=witness))
+    every_fourth = tuple(op for n, op in enumerate(trial.ops) if n % 4 == 0 or n == 10)
+    assert every_fourth in [one.ops for one in tried]
+    assert all(one.plan == trial.campaign.plan for one in tried)
+    assert tried == of("thinned", replace(trial, witness=witness))
+
+
+def test_ops_are_thinned_for_each_producer_and_each_queue(trial: Trial) -> None:
+    """Ops of two producers take turns, and so do two keys: every second op is of one of them alone."""
+    ops = tuple(op(f"producer-{1 + n % 2}", n / 2, f"k-{n}") for n in range(40))
+    keyed = tuple(
+        replace(op, value={**op.value, "sharding_key": f"s-{n // 2 % 2}"})
+        for n, op in enumerate(ops)
+    )
+    campaign = replace(trial.campaign, ops=keyed)
+    halves = of("thinned", replace(trial, campaign=campaign, ops=keyed, witness=None))[-3:]
+    numbers = [[int(key[2:]) for op in one.ops or () for key in op.keys] for one in halves]
+    assert numbers[0] == [n for n in range(40) if n % 2 == 0]
+    assert numbers[1] == [n for n in range(40) if n % 4 < 2]
+    assert numbers[2] == [n for n in range(40) if n % 2 == 0]
+
+
+def test_few_ops_are_not_thinned(trial: Trial) -> None:
+    assert of("thinned", replace(trial, ops=trial.ops[:10])) == []
+
+
+def test_traffic_that_must_go_on_becomes_thin_in_few_tries(trial: Trial) -> None:
+    """The failure needs an op in every ten seconds of 30, which no removal of a third of the run leaves."""
+    tried = 0
+
+    def try_all(candidates: Sequence[Trial]) -> tuple[int, Trial] | None:
+        nonlocal tried
+        tried += len(candidates)
+        for index, one in enumerate(candidates):
+            ops = one.campaign.ops or ()
+            if {int(op.at_s // 10) for op in ops} >= {0, 1, 2}:
+                return index, replace(one, ops=ops)
+        return None
+
+    passes = {"thinned": PASSES["thinned"]}
+    reducer = Reducer(passes, try_all, lambda _name, _step: None, lambda one: repr(one.campaign), 1)
+    assert len(reducer.reduce(trial).ops) == 10
+    assert tried == 1
 
 
 def test_faults_keep_their_times_when_others_go(trial: Trial) -> None:

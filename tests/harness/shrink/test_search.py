@@ -1,4 +1,4 @@
-"""The search says why candidates could not be run, and when a process that tried one was killed."""
+"""The search for simpler campaigns: reasons why candidates could not run, and killed processes."""
 
 from __future__ import annotations
 
