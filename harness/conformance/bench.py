@@ -214,9 +214,9 @@ class Bench:
 
     # --- topics -------------------------------------------------------------------------------------
 
-    async def topic(self, *, queues: int = 4, perm: int = READ | WRITE) -> str:
-        """Make a topic on the master that cases use. Raises TargetUnfit."""
-        name, master = self.fresh_name(), await self.master()
+    async def topic(self, name: str = "", *, queues: int = 4, perm: int = READ | WRITE) -> str:
+        """Make a topic on the master that cases use, by default with a new name. Raises TargetUnfit."""
+        name, master = name or self.fresh_name(), await self.master()
         await self.make_topic(await self.connect(master.address), name, queues=queues, perm=perm)
         if self.target.may_administrate:
             self._topics.append((master.address, name))

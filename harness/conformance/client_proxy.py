@@ -6,6 +6,7 @@ Addresses in answers are rewritten to those of the relays. The client's requests
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Sequence
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
@@ -42,6 +43,7 @@ class ClientProxy:
         self.log = log
         self.instead: list[Instead] = []  # answers requests in place of the target
         self.alter: list[Alter] = []  # changes answers of the target: request, answer
+        self.requests: Counter[tuple[str, int]] = Counter()  # by the target's address and code
         self.is_shut = False  # no traffic passes
         self.name_servers: tuple[str, ...] = ()
         self.view = _View(host)
@@ -52,9 +54,9 @@ class ClientProxy:
     async def open(self, name_servers: Sequence[str], brokers: Sequence[str]) -> None:
         """Listen for the client in place of these servers."""
         for address in brokers:
-            await self._listen(address, lambda view: BrokerRewriter(view, _nobody()))
+            await self._listen(address, lambda view: BrokerRewriter(view, _anonymous()))
         for address in name_servers:
-            await self._listen(address, lambda view: NameServerRewriter(view, _nobody()))
+            await self._listen(address, lambda view: NameServerRewriter(view, _anonymous()))
         self.name_servers = tuple(self.view.addresses[address] for address in name_servers)
 
     async def _listen(self, address: str, make: Callable[[_View], Rewriter]) -> None:
@@ -166,6 +168,7 @@ class _ClientEnd(asyncio.Protocol):
         if command.code not in QUIET or command.is_response:
             self._proxy.log.received(f"{self._proxy.client} to {self._address}", command)
         if not command.is_response:
+            self._proxy.requests[self._address, command.code] += 1
             for answer in self._proxy.instead:
                 found = answer(command)
                 if found is not None:
@@ -238,7 +241,7 @@ class _TargetEnd(asyncio.Protocol):
         self._client_end.target_lost()
 
 
-def _nobody() -> ClientIdentity:
+def _anonymous() -> ClientIdentity:
     return ClientIdentity(lambda: None)
 
 

@@ -4,7 +4,7 @@
 
 Even seeds change what goes over the wire; odd ones change one operator, constant or condition in one function of the
 system under test. A mutant that met nothing to change is none: an answer that never came, a place that no case reached,
-a comparison that came out as before every time. Some of the others change nothing that anybody can see, such as when a
+a comparison that came out as before every time. Some of the others change nothing that a client can see, such as when a
 cache is emptied; they count as not detected.
 """
 
@@ -44,7 +44,7 @@ PACKAGES = (
     store,
     remoting,
 )
-# What cases ask: a mutation of what nobody asks shows nothing.
+# Requests of the cases: a mutation of any other request shows nothing.
 WIRE_CODES = tuple(
     code
     for code in RequestCode
@@ -118,8 +118,8 @@ def used_codes() -> list[RequestCode]:
     """The requests that the cases send, by their sources."""
     package = importlib.import_module("staticfire.harness.conformance.cases")
     sources = [
-        inspect.getsource(importlib.import_module(f"{package.__name__}.{module.name}"))
-        for module in pkgutil.iter_modules(package.__path__)
+        inspect.getsource(importlib.import_module(module.name))
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
     ]
     text = "\n".join(sources)
     return [code for code in WIRE_CODES if f"RequestCode.{code.name}" in text]
@@ -235,7 +235,7 @@ def _mutated(function: FunctionType, random: Random) -> tuple[CodeType, str] | N
     code = _code_of(compiled, function.__name__)
     if code is None or code.co_freevars != function.__code__.co_freevars:
         return None
-    return code, f"line {getattr(planting.place, 'lineno', 0)}: {planting.told}"
+    return code, f"line {getattr(planting.place, 'lineno', 0)}: {planting.reported}"
 
 
 def _code_of(compiled: CodeType, name: str) -> CodeType | None:
@@ -305,7 +305,7 @@ class _Planting(ast.NodeTransformer):
 
     def __init__(self, place: ast.AST) -> None:
         self.place = place
-        self.told = ""
+        self.reported = ""
 
     def visit(self, node: ast.AST) -> Any:
         return self._replaced(node) if node is self.place else self.generic_visit(node)
@@ -314,19 +314,19 @@ class _Planting(ast.NodeTransformer):
         match node:
             case ast.Compare():
                 kind = type(node.ops[0]).__name__
-                self.told = f"{kind} to {_OPPOSITE[kind]}"
+                self.reported = f"{kind} to {_OPPOSITE[kind]}"
                 return _call(kind, node.left, node.comparators[0])
             case ast.BinOp():
-                self.told = "plus or minus exchanged"
+                self.reported = "plus or minus exchanged"
                 return _call(type(node.op).__name__, node.left, node.right)
             case ast.Constant(value=int(value)):
-                self.told = f"{value} to {value + 1}"
+                self.reported = f"{value} to {value + 1}"
                 return _call("constant", node)
             case ast.If():
-                self.told = "a condition negated"
+                self.reported = "a condition negated"
                 node.test = _call("condition", node.test)
             case ast.BoolOp():
-                self.told = "and or or exchanged"
+                self.reported = "and or or exchanged"
                 node.op = ast.Or() if isinstance(node.op, ast.And) else ast.And()
                 reached = _call("condition", ast.Constant(value=False))
                 return ast.BoolOp(op=ast.And(), values=[reached, node])

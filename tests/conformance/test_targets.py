@@ -172,13 +172,13 @@ def test_a_target_that_goes_away_in_the_middle(
 ) -> None:
     clauses = [contract()[f"RMQ-REM-{number:02}"] for number in (1, 2, 3, 4, 5, 6)]
     site = Vanishing(end, at="RMQ-REM-03")
-    told: list[CaseResult] = []
+    reported: list[CaseResult] = []
 
-    result = run_suite(site, clauses, on_result=told.append)
+    result = run_suite(site, clauses, on_result=reported.append)
 
     outcomes = [one.outcome for one in result.results]
     assert outcomes == [Outcome.PASSED] * 2 + [Outcome.FAILED] + [Outcome.NOT_RUN] * 3
-    assert [one.clause.id for one in told] == [clause.id for clause in clauses]
+    assert [one.clause.id for one in reported] == [clause.id for clause in clauses]
     assert result.stopped.startswith("the target is gone since RMQ-REM-03: ")
     assert words in result.stopped
     assert {one.reason for one in result.results[3:]} == {result.stopped}
@@ -189,11 +189,11 @@ def test_a_target_that_goes_away_in_the_middle(
 def test_a_target_that_goes_away_at_once_proves_nothing() -> None:
     class Absent(Vanishing):
         def run(self, cases: Sequence[Case], on_result: OnResult) -> None:
-            raise SiteFailed("nobody is there")
+            raise SiteFailed("no server is there")
 
     result = run_suite(Absent(_each_node("kill"), at=""), list(contract().values()))
 
-    assert result.stopped == "nobody is there"
+    assert result.stopped == "no server is there"
     assert {one.outcome for one in result.results} == {Outcome.NOT_RUN}
     assert (result.ran, result.floor, result.is_below_floor) == (0, FLOOR, True)
 

@@ -24,6 +24,7 @@ from staticfire.system_under_test.protocol.message import (
 
 SYSTEM_PREFIX = "rmq_sys_"
 _CAPACITY = re.compile(r"Total : ([0-9.]+) [KMGTP]iB, Free : ([0-9.]+) ?[KMGTP]?i?B\.?")
+INT_MAX = (1 << 31) - 1
 UNIT = 1024  # of sizes: the next unit begins there
 SHORT_WAITS = (  # options that RocketMQ takes with any time, 1 ms among them
     "waitTimeMillsInSendQueue",
@@ -118,18 +119,32 @@ async def options(bench: Bench) -> None:
         1 <= total <= UNIT and free <= UNIT,
         f"commitLogDirCapacity is {room!r:.100}; expected units of which there are 1 to {UNIT}",
     )
+    await _lock_of_nothing(broker)
     for option in SHORT_WAITS:
-        await _shortest(broker, option)
+        await _extreme(broker, option, 1)
+    await _extreme(broker, "diskMaxUsedSpaceRatio", INT_MAX)
 
 
-async def _shortest(broker: Wire, name: str) -> None:
-    """Require that an option for a time can be 1 ms; a broker that has no such option is left alone."""
+async def _lock_of_nothing(broker: Wire) -> None:
+    """Require that a broker soon has no message in hand; another client may send at the same moment."""
+    for _ in range(20):
+        facts = json_object(await broker.ask(RequestCode.GET_BROKER_RUNTIME_INFO))
+        locked_ms = facts.get("table", {}).get("pageCacheLockTimeMills")
+        if locked_ms == "0":
+            break
+        await asyncio.sleep(0.1)
+    require_equal("pageCacheLockTimeMills", locked_ms, "0")
+
+
+async def _extreme(broker: Wire, name: str, value: int) -> None:
+    """Require that an option can have this value; a broker that has no such option is left alone."""
     before = await option_of(broker, name)
     if before is None:
         return
     try:
-        changed = await broker.ask(RequestCode.UPDATE_BROKER_CONFIG, body=f"{name}=1\n".encode())
-        require_equal(f"the code for {name}=1 ({changed.remark})", changed.code, 0)
+        body = f"{name}={value}\n".encode()
+        changed = await broker.ask(RequestCode.UPDATE_BROKER_CONFIG, body=body)
+        require_equal(f"the code for {name}={value} ({changed.remark})", changed.code, 0)
     finally:
         await broker.obtain(RequestCode.UPDATE_BROKER_CONFIG, body=f"{name}={before}\n".encode())
     require_equal(f"{name} when it was changed back", await option_of(broker, name), before)

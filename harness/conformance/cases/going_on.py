@@ -25,6 +25,7 @@ from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCod
 WAIT_MS = 1000
 WAITING = 2 | 4  # system flags: may wait, subscription included
 DELAY_LEVEL, DELAY_S = 2, 5.0
+LONGER = "-2"  # makes a name that begins with another one
 
 
 async def _require_next(bench: Bench, broker: Wire, topic: str, offset: int, body: bytes) -> None:
@@ -51,10 +52,14 @@ async def after_a_refusal(bench: Bench) -> None:
 
 @case("RMQ-ADM-08")
 async def a_topic_made_again(bench: Bench) -> None:
-    topic, broker = await bench.topic(queues=1), await bench.broker()
+    topic, broker, group = await bench.topic(queues=1), await bench.broker(), bench.fresh_name("g")
+    longer = await bench.topic(f"{topic}{LONGER}", queues=1)
     for index in range(3):
         await bench.store(broker, topic, b"former %d" % index)
+    await bench.store(broker, longer, b"stays")
     await bench.read_all(broker.address, topic, wanted=3)
+    await bench.read_all(broker.address, longer, wanted=1)
+    await commit(broker, longer, group, 1)
     await broker.obtain(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic})
     for index in range(len(bench.target.name_servers)):
         name_server = await bench.name_server(index)
@@ -76,17 +81,22 @@ async def a_topic_made_again(bench: Bench) -> None:
     below = await bench.pull(again, topic, offset=0)
     served = [message.body for message in below.messages if message.body != b"new"]
     require_equal("what it serves of the former topic", served, [])
+    kept = await bench.read_all(broker.address, longer, wanted=1)
+    require_equal("what a topic with a longer name holds", kept, [b"stays"])
+    require_equal("the offset of a group there", await committed(again, longer, group), 1)
 
 
 @case("RMQ-OFF-10")
 async def a_group_made_again(bench: Bench) -> None:
     topic, broker, group = await bench.topic(queues=1), await bench.broker(), bench.fresh_name("g")
     config = json.dumps({"groupName": group, "retryQueueNums": 1, "consumeEnable": True}).encode()
+    longer = f"{group}{LONGER}"
     for clean in (False, True):
         await broker.obtain(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=config)
         await bench.store(broker, topic, b"one")
         await bench.read_all(broker.address, topic, wanted=1)
         await commit(broker, topic, group, 1)
+        await commit(broker, topic, longer, 1)
         fields = {"groupName": group, "removeOffset": clean}
         await broker.obtain(RequestCode.DELETE_SUBSCRIPTIONGROUP, fields)
         await broker.obtain(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=config)
@@ -97,6 +107,10 @@ async def a_group_made_again(bench: Bench) -> None:
             )
         else:
             require_equal("the offset of a group that was removed without it", found, 1)
+        kept = await committed(broker, topic, longer)
+        require_equal("the offset of a group with a longer name", kept, 1)
+    fields = {"groupName": longer, "removeOffset": True}
+    await broker.obtain(RequestCode.DELETE_SUBSCRIPTIONGROUP, fields)
 
 
 @case("RMQ-TXN-12", limit_s=60)

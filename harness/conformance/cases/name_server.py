@@ -20,6 +20,7 @@ from staticfire.system_under_test.protocol.command import RemotingCommand
 
 EXPIRY_S, SCAN_S = 120, 15
 REGISTER_S = 30
+OLD_VERSION, NEW_VERSION = 300, 409  # 4.5.0 or so, and 4.9.8
 
 
 class FakeBroker:
@@ -310,3 +311,25 @@ async def _knows(bench: Bench, address: str) -> object:
         return await bench.known_brokers(await bench.connect(address))
     except (CannotConnect, NoAnswer, TargetUnfit):
         return None
+
+
+@case("RMQ-NS-12")
+async def json_of_routes(bench: Bench) -> None:
+    topic = bench.fresh_name()
+    broker = await registered(bench, {topic: {}})
+    quoted, bare = b'"0":"', b'0:"'
+    for version, fields, expected in (
+        (NEW_VERSION, {}, quoted),
+        (OLD_VERSION, {"acceptStandardJsonOnly": True}, quoted),
+        (OLD_VERSION, {}, bare),
+    ):
+        answer = await broker.wire.ask(
+            RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic, **fields}, version=version
+        )
+        require_equal("the code for a route", answer.code, 0)
+        asked = f"version {version}{' with acceptStandardJsonOnly' if fields else ''}"
+        ids = answer.body.partition(b'"brokerAddrs":{')[2]
+        require(
+            ids.startswith(expected),
+            f"the route for {asked} has the addresses {ids!r:.60}; expected {expected!r}",
+        )

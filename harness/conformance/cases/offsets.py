@@ -150,11 +150,11 @@ async def reset(bench: Bench) -> None:
     table = json_object(answer).get("offsetTable", {})
     require_equal("the offsets in the answer", by_queue({"offsetTable": table}), {0: 0, 1: 0})
     pushed = await consumer.wire.next_request(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, wait_s=5)
-    require(pushed is not None, "the consumer was not told")
+    require(pushed is not None, "the consumer was not notified")
     assert pushed is not None
-    require_equal("the group that is told", pushed.ext_fields.get("group"), group)
-    require_equal("the topic that is told", pushed.ext_fields.get("topic"), topic)
-    require_equal("the offsets that are told", by_queue(json_in(pushed.body)), {0: 0, 1: 0})
+    require_equal("the group in the notification", pushed.ext_fields.get("group"), group)
+    require_equal("the topic in the notification", pushed.ext_fields.get("topic"), topic)
+    require_equal("the offsets in the notification", by_queue(json_in(pushed.body)), {0: 0, 1: 0})
 
 
 async def _reset_forwards(bench: Bench, broker: Wire, topic: str, group: str) -> None:
@@ -182,6 +182,9 @@ async def cloning(bench: Bench) -> None:
     require_equal("the code", answer.code, 0)
     require_equal("the clone's offset", await committed(broker, topic, target, queue=2), 7)
     require_equal("the source's offset", await committed(broker, topic, source, queue=2), 7)
+    await commit(broker, topic, target, 9, queue=2)
+    kept = await committed(broker, topic, source, queue=2)
+    require_equal("the source's offset after a commit of the clone", kept, 7)
     elsewhere = await committed(broker, other_topic, target, queue=1)
     require(elsewhere in (0, None), f"the clone's offset in a topic not asked for is {elsewhere}")
 

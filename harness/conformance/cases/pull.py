@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 from staticfire.harness.conformance.answers import number
 from staticfire.harness.conformance.bench import Bench
@@ -12,7 +13,8 @@ from staticfire.harness.conformance.request_fields import READ, WRITE, pull_fiel
 from staticfire.harness.conformance.wire import Wire
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 
-COMMIT, SUBSCRIPTION = 1, 4  # system flags of a pull
+COMMIT, SUSPEND, SUBSCRIPTION = 1, 2, 4  # system flags of a pull
+HOLD_MS, AT_ONCE_S = 8000, 2.0
 MEMORY_MAX = 256 << 10
 COUNT_MAX = 32
 
@@ -50,6 +52,13 @@ async def out_of_range(bench: Bench) -> None:
     pulled = await bench.pull(broker, topic, offset=1000)
     require_equal("the code", pulled.code, ResponseCode.PULL_OFFSET_MOVED)
     require_equal("the next offset", pulled.next_offset, 3)
+    began_s = asyncio.get_running_loop().time()
+    waiting: dict[str, Any] = {"sysFlag": SUSPEND | SUBSCRIPTION, "suspendTimeoutMillis": HOLD_MS}
+    moved = await bench.pull(broker, topic, offset=1000, **waiting)
+    took_s = asyncio.get_running_loop().time() - began_s
+    answer = moved.code, moved.next_offset
+    require_equal("the answer to one that may wait", answer, (ResponseCode.PULL_OFFSET_MOVED, 3))
+    require(took_s < AT_ONCE_S, f"a pull beyond the end that may wait took {took_s:.1f} s")
 
 
 @case("RMQ-PUL-04")

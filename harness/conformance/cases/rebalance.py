@@ -46,19 +46,21 @@ async def heartbeats(bench: Bench) -> None:
 
 
 @case("RMQ-RBL-02")
-async def members_are_told(bench: Bench) -> None:
+async def members_are_notified(bench: Bench) -> None:
     topic, broker = await bench.topic(), await bench.broker()
     group = bench.fresh_name("g")
     first = await register_consumer(bench, broker.address, group, topic)
     await first.next_request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, wait_s=1)
     second = await register_consumer(bench, broker.address, group, topic)
     joined = await first.next_request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, wait_s=NOTIFY_S)
-    require(joined is not None, f"a member was not told of another within {NOTIFY_S:g} s")
+    require(joined is not None, f"a member was not notified of another within {NOTIFY_S:g} s")
     assert joined is not None
-    require_equal("the group that is told", joined.ext_fields.get("consumerGroup"), group)
+    require_equal("the group in the notification", joined.ext_fields.get("consumerGroup"), group)
     second.wire.close()
     left = await first.next_request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, wait_s=NOTIFY_S)
-    require(left is not None, f"a member was not told within {NOTIFY_S:g} s that another has gone")
+    require(
+        left is not None, f"a member was not notified within {NOTIFY_S:g} s that another has gone"
+    )
 
 
 @case("RMQ-RBL-03", limit_s=200, is_slow=True)

@@ -16,6 +16,7 @@ from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.message import Message
 
 SOON_S = 4.0
+RETRY_QUEUES, DEAD = 8, 6  # by chance all of them are in one queue once in 32,768 times
 
 
 class FailingConsumer:
@@ -74,14 +75,26 @@ class FailingConsumer:
         return pulled.messages[0] if pulled is not None and pulled.messages else None
 
 
-async def failing_consumer(bench: Bench, body: bytes = b"hard to take") -> FailingConsumer:
-    """Make a group and one message for it."""
+async def failing_consumer(
+    bench: Bench, body: bytes = b"hard to take", retry_queues: int = 0
+) -> FailingConsumer:
+    """Make a group and one message for it; an administrator makes the group if it is to have several retry queues."""
     topic, master = await bench.topic(queues=1), await bench.master()
     group = bench.fresh_name("g")
+    if retry_queues:
+        config = {
+            "groupName": group,
+            "retryQueueNums": retry_queues,
+            "retryMaxTimes": 16,
+            "consumeEnable": True,
+        }
+        made = json.dumps(config).encode()
+        wire = await bench.broker()
+        await wire.obtain(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=made)
     member = await register_consumer(bench, master.address, group, topic)
     await bench.store(member.wire, topic, body, properties={"TAGS": "tag", "KEYS": "key"})
-    for made in (f"%RETRY%{group}", f"%DLQ%{group}"):
-        bench.remove_later(made, master.address)
+    for inner in (f"%RETRY%{group}", f"%DLQ%{group}"):
+        bench.remove_later(inner, master.address)
     return FailingConsumer(bench, member.wire, group, topic)
 
 
@@ -153,6 +166,18 @@ async def reading_dead_letters(bench: Bench) -> None:
     require_equal("what another group reads", [m.body for m in pulled.messages], [b"hard to take"])
     found = await found_by_key(consumer.wire, consumer.dead_letters, "key")
     require_equal("what the key finds", found, [b"hard to take"])
+
+
+@case("RMQ-RTY-11")
+async def dead_letters_of_several_retry_queues(bench: Bench) -> None:
+    consumer = await failing_consumer(bench, retry_queues=RETRY_QUEUES)
+    message = await consumer.first()
+    for _ in range(DEAD):
+        sent_back = await consumer.send_back(message.physical_offset, level=-1)
+        require_equal("the code", sent_back.code, 0)
+    address = (await bench.master()).address
+    found = await bench.read_all(address, consumer.dead_letters, wanted=DEAD, within_s=SOON_S)
+    require_equal("how many dead letters queue 0 has", len(found), DEAD)
 
 
 @case("RMQ-RTY-05")

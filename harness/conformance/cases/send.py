@@ -71,7 +71,12 @@ async def fidelity(bench: Bench) -> None:
     topic, broker = await bench.topic(), await bench.broker()
     body = bytes(range(256)) * 5
     await bench.store(
-        broker, topic, body, properties=PROPERTIES, flag=77, bornTimestamp=1_600_000_123_456
+        broker,
+        topic,
+        body,
+        properties={**PROPERTIES, "WAIT": "true"},
+        flag=77,
+        bornTimestamp=1_600_000_123_456,
     )
     message = (await bench.pull(broker, topic)).messages[0]
     require_equal("the body", message.body, body)
@@ -79,6 +84,7 @@ async def fidelity(bench: Bench) -> None:
     require_equal("the born time", message.born_timestamp_ms, 1_600_000_123_456)
     kept = {name: message.properties.get(name) for name in PROPERTIES}
     require_equal("the properties", kept, PROPERTIES)
+    require("WAIT" not in message.properties, "the property WAIT is kept")
     require_equal("the topic", message.topic, topic)
     require_equal("the checksum", message.body_crc, zlib.crc32(body) & 0x7FFFFFFF)
     require_equal("the born host", message.born_host, broker.local_address)

@@ -19,6 +19,7 @@ PREPARED = 4  # sysFlag
 COMMIT, ROLLBACK = 8, 12
 SOON_S = 2.0
 CHECK_PERIOD_S = 60.0
+HALVES = 4  # open at a time, and checked in one round
 GIVE_UP_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
 
 
@@ -282,3 +283,19 @@ async def a_topic_is_removed(bench: Bench) -> None:
     require_equal("the code for the removal", removed.code, 0)
     asked = await _asked(half.producer)
     require_equal("the message that is asked for", asked.ext_fields.get("msgId"), half.identity)
+
+
+@case("RMQ-TXN-16", limit_s=180, is_slow=True)
+async def in_turn(bench: Bench) -> None:
+    half = await prepare(bench)
+    other = await register_producer(bench, half.producer.wire.address, half.producer.group)
+    for _ in range(HALVES - 1):
+        await prepare_another(bench, half.topic, half.producer, b"half")
+    loop = asyncio.get_running_loop()
+    until_s, asked = loop.time() + 2 * CHECK_PERIOD_S + 15, [0, 0]
+    while sum(asked) < HALVES and loop.time() < until_s:
+        for index, producer in enumerate((half.producer, other)):
+            if await producer.next_request(RequestCode.CHECK_TRANSACTION_STATE, wait_s=0.5):
+                asked[index] += 1
+    require(sum(asked) >= HALVES, f"{sum(asked)} questions about {HALVES} open transactions")
+    require(min(asked) > 0, f"the two producers were asked {asked[0]} and {asked[1]} times")

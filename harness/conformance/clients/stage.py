@@ -22,17 +22,30 @@ class Stage:
         """Start a producer. Raises NotTriable, ClientUnusable."""
         return await self._start("producer", {"topic": topic, "group": "conformance", **fields})
 
-    async def consumer(self, topic: str, group: str, **fields: object) -> Client:
-        """Start a member of a group. Raises NotTriable, ClientUnusable."""
-        return await self._start("consumer", {"topic": topic, "group": group, **fields})
+    async def consumer(
+        self,
+        topic: str,
+        group: str,
+        *,
+        prepare: Callable[[Client], None] = lambda client: None,
+        **fields: object,
+    ) -> Client:
+        """Start a member of a group; `prepare` is called before. Raises NotTriable, ClientUnusable."""
+        return await self._start("consumer", {"topic": topic, "group": group, **fields}, prepare)
 
-    async def _start(self, role: str, fields: dict[str, object]) -> Client:
+    async def _start(
+        self,
+        role: str,
+        fields: dict[str, object],
+        prepare: Callable[[Client], None] = lambda client: None,
+    ) -> Client:
         target = self._bench.target
         assert target.clients is not None, "the suite runs no such case where there is no client"
         name = self._bench.fresh_name(role)
         proxy = ClientProxy(name, target.listen_host, self._bench.log)
         client = Client(name, f"{target.listen_host}@{name}", proxy)
         self.clients.append(client)
+        prepare(client)
         brokers = [broker.address for broker in await self._bench.brokers()]
         await proxy.open(target.name_servers, brokers)
         configuration = {

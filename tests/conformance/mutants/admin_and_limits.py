@@ -222,7 +222,7 @@ def huge_numbers_are_not_answered(request: RemotingCommand, answer: Answer) -> A
 
 
 @system("RMQ-LIM-10")
-def everybody_waits_for_the_slowest(patch: pytest.MonkeyPatch) -> None:
+def every_client_waits_for_the_slowest(patch: pytest.MonkeyPatch) -> None:
     pause, handle = Connection.pause_writing, SendProcessor.handle
     unread: list[Connection] = []
 

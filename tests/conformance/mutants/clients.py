@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 
+from staticfire.system_under_test.client.consumer import queue_consumer
 from staticfire.system_under_test.client.consumer.consume_figures import ConsumeFigures
 from staticfire.system_under_test.client.consumer.process_queue import ProcessQueue
 from staticfire.system_under_test.client.consumer.push.concurrent_consumption import (
@@ -19,13 +21,17 @@ from staticfire.system_under_test.client.consumer.rebalance.lock_table import Lo
 from staticfire.system_under_test.client.consumer.rebalance.queue_locking import QueueLocking
 from staticfire.system_under_test.client.consumer.rebalance.rebalancing import Rebalancing
 from staticfire.system_under_test.client.consumer.subscription import Subscription
-from staticfire.system_under_test.client.producer import producer, transactions
+from staticfire.system_under_test.client.producer import producer, sender, transactions
 from staticfire.system_under_test.client.producer.ordered_queues import OrderedQueues, index_of_key
 from staticfire.system_under_test.client.producer.send_back import SendBack
-from staticfire.system_under_test.client.producer.tracing import Tracing
+from staticfire.system_under_test.client.producer.tracing import TraceBuffer, Tracing
+from staticfire.system_under_test.client.routing.client_instance import ClientInstance
 from staticfire.system_under_test.client.routing.routes import BrokerRoute, Route
 from staticfire.system_under_test.protocol import unique_id
 from staticfire.system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.protocol.bodies_clients import ProcessQueueInfo
+from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.headers import EndTransactionHeader
 from staticfire.system_under_test.protocol.unique_id import month_of
 from tests.conformance.mutants.mutant import system
 
@@ -55,7 +61,7 @@ def keys_are_spread_in_the_order_of_the_route(patch: pytest.MonkeyPatch) -> None
 
 
 @system("RMQ-ORD-07")
-def nobody_asks_for_locks(patch: pytest.MonkeyPatch) -> None:
+def clients_never_ask_for_locks(patch: pytest.MonkeyPatch) -> None:
     async def granted(_: QueueLocking, queues: Sequence[MessageQueue]) -> list[MessageQueue]:
         return list(queues)
 
@@ -108,7 +114,7 @@ def what_is_dropped_holds_the_offset_up(patch: pytest.MonkeyPatch) -> None:
 
 
 @system("RMQ-RBL-04")
-def the_last_queue_is_nobodys(patch: pytest.MonkeyPatch) -> None:
+def the_last_queue_has_no_owner(patch: pytest.MonkeyPatch) -> None:
     def without(
         queues: Sequence[MessageQueue], client_ids: Sequence[str], client_id: str
     ) -> list[MessageQueue]:
@@ -203,3 +209,46 @@ def answers_look_like_ends_of_its_own(patch: pytest.MonkeyPatch) -> None:
 def the_trace_knows_no_questions(patch: pytest.MonkeyPatch) -> None:
     ended = Tracing.ended
     patch.setattr(Tracing, "ended", lambda self, end: ended(self, replace(end, from_check=False)))
+
+
+@system("RMQ-TXN-15")
+def rollbacks_are_sent_as_unknown(patch: pytest.MonkeyPatch) -> None:
+    end_command = transactions.end_command
+
+    def vague(header: EndTransactionHeader) -> RemotingCommand:
+        state = header.commit_or_rollback
+        return end_command(replace(header, commit_or_rollback=0 if state == 12 else state))
+
+    patch.setattr(transactions, "end_command", vague)
+
+
+@system("RMQ-SND-15")
+def of_several_records_the_first_is_traced(patch: pytest.MonkeyPatch) -> None:
+    take = TraceBuffer.take
+
+    def first(self: TraceBuffer) -> tuple[str, list[str]] | None:
+        taken = take(self)
+        return None if taken is None else (taken[0].partition("\x02")[0] + "\x02", taken[1])
+
+    patch.setattr(TraceBuffer, "take", first)
+
+
+@system("RMQ-SND-16")
+def a_send_has_one_attempt(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(sender, "is_worth_retrying", lambda _: False)
+
+
+@system("RMQ-RTY-10")
+def listeners_may_take_for_ever(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ProcessQueue, "begun_before", lambda *_: [])
+
+
+@system("RMQ-PUL-11")
+def consumers_pull_from_the_master(patch: pytest.MonkeyPatch) -> None:
+    replica = ClientInstance.replica
+    patch.setattr(ClientInstance, "replica", lambda self, name, *_: replica(self, name))
+
+
+@system("RMQ-ADM-15")
+def queues_are_droped_until_their_offset_is_known(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(queue_consumer, "ProcessQueueInfo", partial(ProcessQueueInfo, dropped=True))

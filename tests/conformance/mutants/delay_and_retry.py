@@ -8,8 +8,10 @@ import pytest
 
 from staticfire.system_under_test.broker.delivery.delay_offsets import DelayOffsetsFile
 from staticfire.system_under_test.broker.delivery.delayed_delivery import DelayedDelivery
+from staticfire.system_under_test.broker.metadata.topic_redirection import TopicRedirection
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.message import Message
 from tests.conformance.mutants.mutant import answers, requests, system
 
 Answer = RemotingCommand
@@ -139,6 +141,18 @@ def sending_back_always_works(_: RemotingCommand, answer: Answer) -> Answer:
 def there_is_always_a_retry_queue(request: RemotingCommand) -> RemotingCommand:
     request.body = request.body.replace(b'"retryQueueNums": 0', b'"retryQueueNums": 1')
     return request
+
+
+@system("RMQ-RTY-11")
+def dead_letters_keep_their_queue(patch: pytest.MonkeyPatch) -> None:
+    redirect = TopicRedirection.dead_letter
+
+    def keep_queue(self: TopicRedirection, message: Message, group: str) -> None:
+        queue_id = message.queue_id
+        redirect(self, message, group)
+        message.queue_id = queue_id
+
+    patch.setattr(TopicRedirection, "dead_letter", keep_queue)
 
 
 @system("RMQ-DLY-06")

@@ -97,7 +97,7 @@ def only_one_member_is_listed(_: RemotingCommand, answer: Answer) -> Answer:
 
 
 @system("RMQ-RBL-02")
-def nobody_is_told(patch: pytest.MonkeyPatch) -> None:
+def members_are_not_notified(patch: pytest.MonkeyPatch) -> None:
     received = Wire._received
 
     def deaf(self: Wire, command: RemotingCommand) -> None:

@@ -120,3 +120,15 @@ def what_was_done_is_called_an_error(
 ) -> RemotingCommand:
     answer.code = ResponseCode.SYSTEM_ERROR
     return answer
+
+
+@answers("RMQ-NS-12", RequestCode.GET_ROUTEINFO_BY_TOPIC)
+def routes_are_always_standard(_: RemotingCommand, answer: RemotingCommand) -> RemotingCommand:
+    answer.body = answer.body.replace(b"{0:", b'{"0":')
+    return answer
+
+
+@answers("RMQ-NS-12", RequestCode.GET_ROUTEINFO_BY_TOPIC)
+def routes_are_never_standard(_: RemotingCommand, answer: RemotingCommand) -> RemotingCommand:
+    answer.body = answer.body.replace(b'{"0":', b"{0:")
+    return answer

@@ -54,7 +54,7 @@ def any_time_is_the_beginning(_: RemotingCommand, answer: Answer) -> Answer:
 
 
 @answers("RMQ-OFF-06", RequestCode.INVOKE_BROKER_TO_RESET_OFFSET)
-def nobody_need_be_online(_: RemotingCommand, answer: Answer) -> Answer:
+def no_member_need_be_online(_: RemotingCommand, answer: Answer) -> Answer:
     answer.code = ResponseCode.SUCCESS
     return answer
 
@@ -108,14 +108,14 @@ def locks_last_twice_as_long(patch: pytest.MonkeyPatch) -> None:
 
 
 @system("RMQ-ORD-04")
-def anybody_may_unlock(patch: pytest.MonkeyPatch) -> None:
+def any_client_may_unlock(patch: pytest.MonkeyPatch) -> None:
     unlock = QueueLocks.unlock
 
-    def of_anybody(self: QueueLocks, group: str, queues: Any, _client: str) -> None:
+    def of_any_client(self: QueueLocks, group: str, queues: Any, _client: str) -> None:
         for client in ("one", "two"):
             unlock(self, group, queues, client)
 
-    patch.setattr(QueueLocks, "unlock", of_anybody)
+    patch.setattr(QueueLocks, "unlock", of_any_client)
 
 
 @requests("RMQ-ORD-05", RequestCode.LOCK_BATCH_MQ)
@@ -133,7 +133,7 @@ def all_topics_are_cloned(request: RemotingCommand) -> RemotingCommand:
 
 
 @requests("RMQ-OFF-06", RequestCode.INVOKE_BROKER_TO_RESET_OFFSET)
-def consumers_are_told_as_c_clients_are(request: RemotingCommand) -> RemotingCommand:
+def consumers_are_notified_as_c_clients_are(request: RemotingCommand) -> RemotingCommand:
     request.language = LanguageCode.CPP
     return request
 

@@ -94,12 +94,12 @@ def other_bytes_by_id(_: RemotingCommand, answer: Answer) -> Answer:
 
 
 @system("RMQ-LPL-01")
-def arrivals_wake_nobody(patch: pytest.MonkeyPatch) -> None:
+def arrivals_wake_no_pull(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(PullProcessor, "messages_arrived", lambda self, messages: None)
 
 
 @requests("RMQ-LPL-02", RequestCode.PULL_MESSAGE)
-def nobody_waits(request: RemotingCommand) -> RemotingCommand:
+def no_pull_waits(request: RemotingCommand) -> RemotingCommand:
     request.ext_fields["sysFlag"] = "4"
     return request
 
@@ -140,3 +140,8 @@ def stopped_brokers_keep_their_connections(patch: pytest.MonkeyPatch) -> None:
 @system("RMQ-PUL-05")
 def filters_look_at_a_few(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(QueueReader, "_count_to_examine", lambda _self, count, *, filters: min(count, 32))
+
+
+@system("RMQ-PUL-03")
+def what_lies_beyond_the_end_is_waited_for(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PullProcessor, "_may_hold", lambda *_: True)

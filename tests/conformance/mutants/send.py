@@ -11,6 +11,7 @@ from staticfire.system_under_test.broker.metadata import topics
 from staticfire.system_under_test.broker.sending.pending_sends import PendingSends
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.protocol.message import decode_records, encode_record
 from tests.conformance.mutants.mutant import answers, requests, system
 
 Answer = RemotingCommand
@@ -115,3 +116,12 @@ def always_ok(_: RemotingCommand, answer: Answer) -> Answer:
 @requests("RMQ-SND-12", RequestCode.SEND_MESSAGE)
 def one_way_sends_dropped(request: RemotingCommand) -> RemotingCommand | None:
     return None if request.body == b"7" else request
+
+
+@answers("RMQ-SND-03", RequestCode.PULL_MESSAGE)
+def the_wait_of_a_producer_is_kept(_: RemotingCommand, answer: Answer) -> Answer:
+    if answer.body:
+        [message] = decode_records(answer.body)
+        message.properties["WAIT"] = "true"
+        answer.body = bytes(encode_record(message))
+    return answer

@@ -83,7 +83,7 @@ def nothing_is_removed(patch: pytest.MonkeyPatch) -> None:
         return None
 
     patch.setattr(Cleaning, "run", rest)
-    patch.setattr("staticfire.harness.conformance.cases.store_life.DELETE_S", 20.0)
+    patch.setattr("staticfire.harness.conformance.cases.durability.store_life.DELETE_S", 20.0)
 
 
 @answers("RMQ-STO-09", RequestCode.GET_MIN_OFFSET)

@@ -9,9 +9,11 @@ import pytest
 from staticfire.harness.conformance.wire import Wire
 from staticfire.system_under_test.broker.config import BrokerConfig
 from staticfire.system_under_test.broker.delivery.half_messages import HalfMessages
+from staticfire.system_under_test.broker.delivery.transaction_check import TransactionCheck
 from staticfire.system_under_test.broker.metadata.topics import Topics
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.remoting.connection import Connection
 from tests.conformance.mutants.mutant import answers, requests, system
 
 Answer = RemotingCommand
@@ -40,7 +42,7 @@ def rollbacks_are_commits(request: RemotingCommand) -> RemotingCommand:
 
 
 @system("RMQ-TXN-04")
-def nobody_is_asked(patch: pytest.MonkeyPatch) -> None:
+def no_producer_is_asked(patch: pytest.MonkeyPatch) -> None:
     _options(patch, transaction_check_interval_s=100_000.0)
 
 
@@ -117,3 +119,11 @@ def half_messages_go_with_any_topic(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(Topics, "delete", noting)
     patch.setattr(HalfMessages, "is_over", forgetting)
+
+
+@system("RMQ-TXN-16")
+def the_first_producer_is_asked(patch: pytest.MonkeyPatch) -> None:
+    def first(self: TransactionCheck, group: str) -> Connection | None:
+        return next((member.connection for member in self._clients.producers(group)), None)
+
+    patch.setattr(TransactionCheck, "_choose_producer", first)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from itertools import count, pairwise
+from typing import Any
 
 from staticfire.harness.clients.payload import make_body
+from staticfire.harness.conformance.asking import ask_until
 from staticfire.harness.conformance.bench import Bench
 from staticfire.harness.conformance.case import case, require, require_equal
+from staticfire.harness.conformance.cases.client.sends import alter_routes, refuse
 from staticfire.harness.conformance.cases.offsets import committed
 from staticfire.harness.conformance.client import Call, Client
-from staticfire.harness.conformance.client_proxy import refusal
 from staticfire.harness.conformance.clients.stage import Stage
 from staticfire.harness.conformance.failures import NotTriable
 from staticfire.harness.conformance.wire import Wire
-from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.codes import RequestCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 
 COMMIT_S = 25.0  # until an offset is with the broker: clients commit every 5 s
@@ -27,6 +29,7 @@ CALL_S = 0.5  # of an orderly listener
 BACKLOG = 220  # calls a queue: more than a lock lasts, so a client that goes on without one is seen
 OVERLAP_S = 0.1  # two pipes are read one after the other
 SIZE = 20
+TIMEOUT_S, EXPIRY_S = 60.0, 15.0  # clients look once in a period
 
 
 async def put(
@@ -62,23 +65,14 @@ async def equal_hashes(bench: Bench) -> None:
 
 def refuses_send_backs(client: Client) -> list[RemotingCommand]:
     """Refuse send-backs from now on; return the list that collects the refused requests."""
-    refused: list[RemotingCommand] = []
 
-    def answer(request: RemotingCommand) -> RemotingCommand | None:
+    def is_send_back(request: RemotingCommand) -> bool:
         topic = request.ext_fields.get("topic") or request.ext_fields.get("b") or ""
-        if request.code != RequestCode.CONSUMER_SEND_MSG_BACK and not topic.startswith("%RETRY%"):
-            return None
-        if request.code not in (
-            RequestCode.CONSUMER_SEND_MSG_BACK,
-            RequestCode.SEND_MESSAGE,
-            RequestCode.SEND_MESSAGE_V2,
-        ):
-            return None
-        refused.append(request)
-        return refusal(request, ResponseCode.SYSTEM_ERROR, "the suite refuses send-backs for now")
+        is_copy = request.code in (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2)
+        is_copy = is_copy and topic.startswith("%RETRY%")
+        return is_copy or request.code == RequestCode.CONSUMER_SEND_MSG_BACK
 
-    client.proxy.instead.append(answer)
-    return refused
+    return refuse(client, is_send_back, "send-backs")
 
 
 @case("RMQ-RTY-08", limit_s=180)
@@ -110,6 +104,78 @@ async def send_backs_that_fail(bench: Bench) -> None:
     await stage.until(lambda: set(keys) <= stage.consumed(), within_s=AGAIN_S)
     missing = sorted(set(keys) - stage.consumed())
     require(not missing, f"{missing} did not come again after their send-backs had failed")
+
+
+@case("RMQ-RTY-10", limit_s=240, is_slow=True)
+async def a_listener_that_takes_too_long(bench: Bench) -> None:
+    topic, broker = await bench.topic(queues=1), await bench.broker()
+    await bench.await_route(topic)
+    group, stage = bench.fresh_name("g"), Stage(bench)
+    consumer = await stage.consumer(
+        topic, group, consume_timeout_s=TIMEOUT_S, delay_s=4 * TIMEOUT_S
+    )
+    backs: list[RemotingCommand] = []
+
+    def note(request: RemotingCommand) -> None:
+        if request.code == RequestCode.CONSUMER_SEND_MSG_BACK:
+            backs.append(request)
+
+    consumer.proxy.instead.append(note)
+    await put(bench, broker, topic, "slow")
+    await stage.until(lambda: bool(consumer.calls), within_s=COMMIT_S)
+    require(consumer.calls, "the message was not given to the listener")
+    began_s, loop = consumer.calls[0].began_s, asyncio.get_running_loop()
+    await stage.until(lambda: bool(backs), within_s=2 * TIMEOUT_S + EXPIRY_S)
+    require(backs, f"a message whose listener takes {4 * TIMEOUT_S:g} s was not sent back")
+    after_s = loop.time() - began_s
+    require(after_s >= TIMEOUT_S - 1, f"it was sent back after {after_s:.0f} s of {TIMEOUT_S:g} s")
+    fields = backs[0].ext_fields
+    message = (await bench.pull(broker, topic)).messages[0]
+    sent = fields.get("group"), fields.get("offset"), fields.get("delayLevel")
+    require_equal(
+        "group, offset and level of the send-back", sent, (group, str(message.physical_offset), "3")
+    )
+    offset = await ask_until(
+        lambda: committed(broker, topic, group), lambda offset: offset == 1, within_s=COMMIT_S
+    )
+    require_equal("the group's offset", offset, 1)
+
+
+@case("RMQ-PUL-11", limit_s=90)
+async def where_a_consumer_pulls(bench: Bench) -> None:
+    topic, master = await bench.topic(queues=1), await bench.master()
+    broker, slave = await bench.broker(), await bench.slave_of(master)
+    await bench.await_route(topic)
+    await bench.until_slave_knows(slave, topic)
+
+    def renumber(route: dict[str, Any]) -> None:
+        for one in route["brokerDatas"]:
+            addresses = one["brokerAddrs"]
+            one["brokerAddrs"] = {number and number + 1: at for number, at in addresses.items()}
+
+    def suggest(request: RemotingCommand, answer: RemotingCommand) -> None:
+        if request.code == RequestCode.PULL_MESSAGE and "suggestWhichBrokerId" in answer.ext_fields:
+            answer.ext_fields["suggestWhichBrokerId"] = str(slave.id)
+
+    def prepare(client: Client) -> None:
+        alter_routes(client, renumber)
+        client.proxy.alter.append(suggest)
+
+    stage = Stage(bench)
+    consumer = await stage.consumer(topic, bench.fresh_name("g"), prepare=prepare)
+    await put(bench, broker, topic, "first")
+    await stage.until(lambda: "first" in stage.consumed(), within_s=COMMIT_S)
+    require("first" in stage.consumed(), "a message was not consumed")
+    at_slave = slave.address, RequestCode.PULL_MESSAGE
+    await stage.until(lambda: consumer.proxy.requests[at_slave] > 0, within_s=COMMIT_S)
+    require(
+        consumer.proxy.requests[at_slave],
+        f"no pull reached the slave with id {slave.id + 1} although answers suggest {slave.id},"
+        " which the route does not have",
+    )
+    await put(bench, broker, topic, "second")
+    await stage.until(lambda: "second" in stage.consumed(), within_s=COMMIT_S)
+    require("second" in stage.consumed(), "a message was not consumed from the slave")
 
 
 class Feeder:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from itertools import pairwise
+from typing import Any
 
 from staticfire.harness.conformance.bench import Bench
 from staticfire.harness.conformance.case import case, require, require_equal
@@ -87,7 +88,7 @@ async def shares(
     topic, group = await bench.topic(queues=queues), bench.fresh_name("g")
     await bench.await_route(topic)
     feeder = Feeder(bench, broker, topic, queues)
-    notified = {} if strategy == "AVG" else {"strategy": strategy}
+    notified: dict[str, Any] = {} if strategy == "AVG" else {"strategy": strategy}
     group_members = [await stage.consumer(topic, group, **notified) for _ in range(MEMBERS)]
     await asyncio.sleep(2)
     owners = await require_owned(

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from staticfire.harness.conformance.answers import json_object
-from staticfire.harness.conformance.bench import Bench
+from staticfire.harness.conformance.asking import ask_until
+from staticfire.harness.conformance.bench import ROUTE_S, Bench
 from staticfire.harness.conformance.case import case, require, require_equal
 from staticfire.harness.conformance.cases.admin import by_queue
 from staticfire.harness.conformance.cases.client.consumption import COMMIT_S, put
-from staticfire.harness.conformance.cases.client.sends import require_sent
+from staticfire.harness.conformance.cases.client.sends import refuse, require_sent
 from staticfire.harness.conformance.cases.rebalance import members
 from staticfire.harness.conformance.cases.transactions import CHECK_PERIOD_S
 from staticfire.harness.conformance.clients.stage import Stage
 from staticfire.harness.conformance.failures import NotTriable
+from staticfire.harness.conformance.request_fields import topic_fields
 from staticfire.harness.conformance.wire import Wire
 from staticfire.system_under_test.protocol.codes import RequestCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
@@ -29,6 +32,8 @@ ZONES = range(-14 * 4, 14 * 4 + 1)
 CLOCKS_MS = 5_000  # the clocks of client and broker may differ by so much
 TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
 TRACE_S = 20.0  # clients send their trace every 5 s
+CONSUMED, HELD = 3, 2
+SLOW_S = 120.0
 FIELD_END, RECORD_END = "\x01", "\x02"
 
 
@@ -118,7 +123,7 @@ async def _traced_ends(bench: Bench, topic: str, *, wanted: int) -> list[tuple[s
     while True:
         found = [
             (fields[7], fields[11], fields[12])
-            for text in await _traces(bench)
+            for text in await traces(bench)
             for record in text.split(RECORD_END)
             if (fields := record.split(FIELD_END))[0] == "EndTransaction" and fields[4] == topic
         ]
@@ -127,7 +132,8 @@ async def _traced_ends(bench: Bench, topic: str, *, wanted: int) -> list[tuple[s
         await asyncio.sleep(0.5)
 
 
-async def _traces(bench: Bench) -> list[str]:
+async def traces(bench: Bench) -> list[str]:
+    """Return the bodies of the trace topic."""
     route = await bench.route(TRACE_TOPIC)
     if route is None:
         return []
@@ -167,6 +173,59 @@ async def running_info(bench: Bench) -> None:
     require(status["consumeFailedTPS"], "consumeFailedTPS is 0 after a failure")
 
 
+@case("RMQ-ADM-15", limit_s=150)
+async def queues_in_a_report(bench: Bench) -> None:
+    topic, broker = await bench.topic(queues=1), await bench.broker()
+    await bench.await_route(topic)
+    group, stage = bench.fresh_name("g"), Stage(bench)
+    consumer = await stage.consumer(topic, group)
+    for number in range(CONSUMED):
+        await put(bench, broker, topic, f"c{number}")
+    await stage.until(lambda: len(stage.consumed()) == CONSUMED, within_s=COMMIT_S)
+    slow = await consumer.request("slow_listener", delay_s=SLOW_S)
+    if slow.type != "ok":
+        raise NotTriable(f"the client cannot let its listener take long: {slow.error}")
+    refused = refuse(
+        consumer, lambda request: request.code == RequestCode.QUERY_CONSUMER_OFFSET, "offsets"
+    )
+    await broker.obtain(RequestCode.UPDATE_AND_CREATE_TOPIC, topic_fields(topic, queues=2))
+    is_unknown = await stage.until(
+        lambda: any(request.ext_fields.get("queueId") == "1" for request in refused),
+        within_s=ROUTE_S + COMMIT_S,
+    )
+    require(is_unknown, f"the consumer did not ask for its offset in a new queue of {topic}")
+    for number in range(HELD):
+        await put(bench, broker, topic, f"h{number}")
+    names = ("droped", "commitOffset", "cachedMsgCount", "cachedMsgMinOffset", "cachedMsgMaxOffset")
+    expected = (False, CONSUMED, HELD, CONSUMED, CONSUMED + HELD - 1)
+
+    def first(queues: dict[int, Mapping[str, Any]]) -> tuple[object, ...]:
+        return tuple(_value(queues.get(0, {}).get(name)) for name in names)
+
+    queues = await ask_until(
+        lambda: _queues(broker, group, topic),
+        lambda queues: first(queues) == expected,
+        within_s=COMMIT_S,
+    )
+    require_equal(f"{', '.join(names)} of queue 0", first(queues), expected)
+    droped = _value(queues.get(1, {}).get("droped", False))
+    require_equal("droped of a queue whose offset is unknown", droped, False)
+
+
+def _value(given: object) -> object:
+    """Return a value of a report; some clients write numbers and truths as text."""
+    if not isinstance(given, str):
+        return given
+    return {"true": True, "false": False}.get(given, int(given) if given.isdigit() else given)
+
+
+async def _queues(broker: Wire, group: str, topic: str) -> dict[int, Mapping[str, Any]]:
+    """Return what the only member of a group says of the queues of a topic."""
+    table = (await _running_info(broker, group)).get("mqTable") or {}
+    keys = {key: json.loads(key) if isinstance(key, str) else dict(key) for key in table}
+    return {key["queueId"]: table[name] for name, key in keys.items() if key["topic"] == topic}
+
+
 async def _require_offsets(
     broker: Wire, group: str, topic: str, expected: Mapping[int, int]
 ) -> None:
@@ -186,17 +245,21 @@ async def _require_offsets(
 
 async def _status(broker: Wire, group: str, topic: str, rises: str) -> Mapping[str, Any]:
     """Ask the only member of a group for its status of a topic, until one figure rises (Java samples every 10 s)."""
-    loop = asyncio.get_running_loop()
-    until_s = loop.time() + COMMIT_S
-    while True:
-        fields = {"consumerGroup": group, "clientId": (await members(broker, group))[0]}
-        answer = await broker.ask(RequestCode.GET_CONSUMER_RUNNING_INFO, fields)
-        if answer.code:
-            raise NotTriable(f"the client does not say how it is: {answer.code} {answer.remark}")
-        table = json_object(answer).get("statusTable")
+
+    async def ask() -> Mapping[str, Any]:
+        table = (await _running_info(broker, group)).get("statusTable")
         status = table.get(topic) if isinstance(table, dict) else None
         require(status, f"the running info of a consumer of {topic} has no status of it")
         assert isinstance(status, dict)
-        if status.get(rises) or loop.time() > until_s:
-            return status
-        await asyncio.sleep(1)
+        return status
+
+    return await ask_until(ask, lambda status: status.get(rises), within_s=COMMIT_S, every_s=1)
+
+
+async def _running_info(broker: Wire, group: str) -> Mapping[str, Any]:
+    """Return what the only member of a group reports about itself. Raises NotTriable."""
+    fields = {"consumerGroup": group, "clientId": (await members(broker, group))[0]}
+    answer = await broker.ask(RequestCode.GET_CONSUMER_RUNNING_INFO, fields)
+    if answer.code:
+        raise NotTriable(f"the client does not say how it is: {answer.code} {answer.remark}")
+    return json_object(answer)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from random import Random
+from typing import Any
 
 from staticfire.harness.clients.payload import key_of
 from staticfire.harness.clients.port import Outcome
 from staticfire.harness.conformance.bench import Bench
 from staticfire.harness.conformance.case import case, require, require_equal
 from staticfire.harness.conformance.client import Client
+from staticfire.harness.conformance.client_proxy import refusal
 from staticfire.harness.conformance.clients.stage import Stage
 from staticfire.harness.conformance.failures import NotTriable
 from staticfire.system_under_test.protocol import json_dialect
-from staticfire.system_under_test.protocol.codes import RequestCode
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.json_writer import dumps_fastjson
 
@@ -25,23 +29,53 @@ SENDS = (
 )
 
 
-def shuffle_routes(client: Client, seed: int) -> None:
-    """Make name servers list the brokers and queues of a route in another order from now on."""
-    random = Random(seed)
+def alter_routes(client: Client, change: Callable[[dict[str, Any]], None]) -> None:
+    """Change the routes that name servers answer from now on."""
 
     def alter(request: RemotingCommand, answer: RemotingCommand) -> None:
         if request.code != RequestCode.GET_ROUTEINFO_BY_TOPIC or not answer.body:
             return
         route = json_dialect.loads(answer.body)
-        for name in ("queueDatas", "brokerDatas"):
-            listed = route.get(name) or []
-            route[name] = listed[::-1] if seed == 1 else random.sample(listed, len(listed))
+        assert isinstance(route, dict)
         for broker in route.get("brokerDatas") or []:
             numbers = {int(number): at for number, at in broker["brokerAddrs"].items()}
             broker["brokerAddrs"] = numbers
+        change(route)
         answer.body = dumps_fastjson(route)
 
     client.proxy.alter.append(alter)
+
+
+def refuse(
+    client: Client,
+    is_refused: Callable[[RemotingCommand], bool],
+    what: str,
+    *,
+    most: float = math.inf,
+) -> list[RemotingCommand]:
+    """Refuse these requests of a client, and at most so many, from now on; return the list that collects them."""
+    refused: list[RemotingCommand] = []
+
+    def answer(request: RemotingCommand) -> RemotingCommand | None:
+        if len(refused) >= most or not is_refused(request):
+            return None
+        refused.append(request)
+        return refusal(request, ResponseCode.SYSTEM_ERROR, f"the suite refuses {what} for now")
+
+    client.proxy.instead.append(answer)
+    return refused
+
+
+def shuffle_routes(client: Client, seed: int) -> None:
+    """Make name servers list the brokers and queues of a route in another order from now on."""
+    random = Random(seed)
+
+    def shuffle(route: dict[str, Any]) -> None:
+        for name in ("queueDatas", "brokerDatas"):
+            listed = route.get(name) or []
+            route[name] = listed[::-1] if seed == 1 else random.sample(listed, len(listed))
+
+    alter_routes(client, shuffle)
 
 
 def require_sent(outcome: Outcome, what: str) -> None:

@@ -1,0 +1,123 @@
+"""RMQ-ADM: what brokers say of their topics, counters and queues."""
+
+from __future__ import annotations
+
+from staticfire.harness.conformance.answers import json_in, json_object
+from staticfire.harness.conformance.asking import ask_until
+from staticfire.harness.conformance.bench import Bench
+from staticfire.harness.conformance.case import case, require, require_equal
+from staticfire.harness.conformance.cases.admin import option_of
+from staticfire.harness.conformance.consumers import register_consumer
+from staticfire.harness.conformance.failures import NotTriable
+from staticfire.harness.conformance.wire import Wire
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.message import java_string_hash
+
+DELAY_S = 1.0  # of level 1
+SOON_S = 5.0
+TAG = "red"
+PERM_INHERIT, PERM_ALL = 1, 7
+OWN_TOPICS = (  # option that opens it, number of queues
+    ("clusterTopicEnable", 16),
+    ("brokerTopicEnable", 1),
+)
+FORGETS = "autoDeleteUnusedStats"
+EXTENDED = {"enableConsumeQueueExt": "true", "enableCalcFilterBitMap": "true"}
+
+
+@case("RMQ-ADM-12", is_alone=True)
+async def counters_of_a_topic(bench: Bench) -> None:
+    topic, broker = await bench.topic(), await bench.broker()
+    require_equal("the code without a message", await _counted(broker, topic), _UNKNOWN)
+    await bench.store(broker, topic, properties={"DELAY": "1"})
+    early = await _counted(broker, topic)
+    require_equal("the code before a delayed message is due", early, _UNKNOWN)
+    code = await ask_until(
+        lambda: _counted(broker, topic),
+        lambda code: code == ResponseCode.SUCCESS,
+        within_s=DELAY_S + SOON_S,
+        every_s=0.1,
+    )
+    require_equal("the code after it was due", code, 0)
+    sent = await bench.topic()
+    await bench.store(broker, sent)
+    require_equal("the code after a send", await _counted(broker, sent), 0)
+    await _forgotten(broker, topic)
+    require_equal(
+        "the code for another topic than the deleted one", await _counted(broker, sent), 0
+    )
+
+
+async def _forgotten(broker: Wire, topic: str) -> None:
+    """Require that a broker forgets the counters of a topic that is deleted, if it does that at all."""
+    before = await option_of(broker, FORGETS)
+    if before is None:
+        return
+    # A broker that always forgets may refuse it.
+    await broker.ask(RequestCode.UPDATE_BROKER_CONFIG, body=f"{FORGETS}=true\n".encode())
+    try:
+        await broker.obtain(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic})
+        require_equal("the code for a deleted topic", await _counted(broker, topic), _UNKNOWN)
+    finally:
+        await broker.ask(RequestCode.UPDATE_BROKER_CONFIG, body=f"{FORGETS}={before}\n".encode())
+
+
+_UNKNOWN = ResponseCode.SYSTEM_ERROR
+
+
+async def _counted(broker: Wire, topic: str) -> int:
+    """Return the code of the answer about a topic's counter of stored messages."""
+    fields = {"statsName": "TOPIC_PUT_NUMS", "statsKey": topic}
+    return (await broker.ask(RequestCode.VIEW_BROKER_STATS_DATA, fields)).code
+
+
+@case("RMQ-ADM-13")
+async def topics_of_own_names(bench: Bench) -> None:
+    """Brokers that the suite has started have the default options, of which both are true."""
+    master, broker = await bench.master(), await bench.broker()
+    for name, (option, queues) in zip((master.cluster, master.name), OWN_TOPICS, strict=True):
+        is_closed = not bench.target.nodes and await option_of(broker, option) == "false"
+        route = await bench.await_route(name)
+        require(route is not None, f"the topic {name} has no route")
+        assert route is not None
+        [found] = [one for one in route["queueDatas"] if one["brokerName"] == master.name]
+        fields = found["perm"], found["readQueueNums"], found["writeQueueNums"]
+        perm = PERM_INHERIT if is_closed else PERM_ALL
+        require_equal(f"permission and queues of {name}", fields, (perm, queues, queues))
+
+
+@case("RMQ-ADM-14", limit_s=60, cluster={"broker_properties": tuple(EXTENDED.items())})
+async def entries_with_an_extension(bench: Bench) -> None:
+    topic, broker = await bench.topic(queues=1), await bench.broker()
+    if await option_of(broker, "enableConsumeQueueExt") != "true":
+        raise NotTriable("enableConsumeQueueExt is off, and brokers read it when they start")
+    before = await option_of(broker, "enablePropertyFilter")
+    await bench.configure(broker, enablePropertyFilter="true")
+    try:
+        await _entries(bench, broker, topic)
+    finally:
+        await bench.configure(broker, enablePropertyFilter=before)
+
+
+async def _entries(bench: Bench, broker: Wire, topic: str) -> None:
+    """Require the extensions of two entries, each asked for alone; a group takes the message of the first."""
+    group = bench.fresh_name("g")
+    await register_consumer(
+        bench, broker.address, group, topic, expression="a = 1", expression_type="SQL92"
+    )
+    for value in ("1", "2"):
+        await bench.store(broker, topic, properties={"TAGS": TAG, "a": value})
+    messages = (await bench.pull(broker, topic)).messages
+    require_equal("the number of messages", len(messages), 2)
+    for index, message in enumerate(messages):
+        fields = {"topic": topic, "queueId": 0, "index": index, "count": 1, "consumerGroup": group}
+        answer = json_object(await broker.ask(RequestCode.QUERY_CONSUME_QUEUE, fields))
+        [entry] = answer["queueData"]
+        extension = json_in((entry.get("extendDataJson") or "{}").encode())
+        of_message = extension.get("msgStoreTime"), extension.get("tagsCode")
+        expected = message.store_timestamp_ms, java_string_hash(TAG)
+        require_equal(f"store time and tag in extension {index}", of_message, expected)
+        wants = index == 0
+        bits = entry.get("bitMap") or ""
+        require_equal(f"whether the bits of entry {index} name a group", "1" in bits, wants)
+        require_equal(f"whether the group takes entry {index}", entry.get("eval"), wants)

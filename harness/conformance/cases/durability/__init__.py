@@ -1,0 +1,1 @@
+"""The cases of what brokers store, recover and replicate."""
