@@ -211,7 +211,7 @@ FEATURES: Final = (
         meaning=(
             "a transaction stays open: its producer left the end to the check and would have "
             "answered commit, or did answer commit, and no group saw the message; or its producer "
-            "never ended it, and no broker had checked it after three rounds at rest; or its "
+            "never ended it, and no broker had checked it a round after it was due, at rest; or its "
             "producer committed it, and a broker stored the message much later"
         ),
         promise=DECIDED,
@@ -221,7 +221,7 @@ FEATURES: Final = (
     Anomaly(
         name="check_too_early",
         title="check too early",
-        meaning="a broker checked a transaction before it may",
+        meaning="a broker checked a transaction before it may, or before its half says that it may",
         promise=DECIDED,
         example="a check after 1 s; the transaction timeout is 6 s",
         excuse=CLOCK_STEPPED,

@@ -250,8 +250,8 @@ LOG: Final = (
         name="reset_ignored",
         title="ignored reset of offsets",
         meaning=(
-            "a leader sent a group back to the beginning of a queue, and the first message that the "
-            "group had consumed did not come again"
+            "a leader sent a group back to the beginning of a queue, or to the time of a message, and the first "
+            "message that the group had consumed from there on did not come again"
         ),
         promise=OFFSETS,
         example=(

@@ -11,7 +11,8 @@ what it may not have yet does not count either, nor what another follower was se
 was gone for good. Neither does a commit that brokers may have forgotten, where they answered or not
 (`offset_forgotten`): a fault of any replica that may not have written or copied it yet, or between the replicas and the
 two members. Where a client does not say who answered, a follower is thought of near such faults alone. No commit counts
-across a disk that was emptied or a reset of offsets. What was committed after the last one that counts may have taken
+across a disk that was emptied or a reset of offsets; a follower that is known to have answered keeps its offsets when
+the disk of another replica is gone for good. What was committed after the last one that counts may have taken
 its place. So may an earlier one that was on its way when a network or a broker failed, or that no broker has confirmed
 (`commit`, info): what a closed connection had still to send arrives later, behind what its member commits on the next
 one. And so may what another member pulls with: each pull commits how far its member is, and one that gained the queue
@@ -317,11 +318,18 @@ def _forgotten(
     if asked is not None and asked != LEADER_ID:
         copied_s = timings.follower_sync_s + 2 * timings.request_s
         forgotten |= commits.time_ns > gain.time_ns - int(copied_s * NS_PER_S)
-    since = context.excuses.windows(REPLACED, broker)
-    for window in since:
-        if window.start_ns <= gain.time_ns:
+    for window in context.excuses.windows(REPLACED, broker):
+        if window.start_ns <= gain.time_ns and not _leaves_alone(context, window, broker, asked):
             forgotten |= commits.time_ns <= window.end_ns
     return forgotten, late
+
+
+def _leaves_alone(context: Context, window: Window, broker: str, asked: int | None) -> bool:
+    """Whether the follower that was asked keeps its offsets, because the disk of another replica is gone for good."""
+    if not asked or not window.fault.permanent:
+        return False
+    replicas = context.facts.replica_sets.get(broker, ())
+    return asked < len(replicas) and replicas[asked] not in window.fault.targets
 
 
 class _Known(NamedTuple):

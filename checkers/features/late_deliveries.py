@@ -37,7 +37,7 @@ import numpy as np
 
 from staticfire.checkers.derived.covers import covering, merged_spans
 from staticfire.checkers.derived.first_deliveries import first_deliveries
-from staticfire.checkers.derived.orphaned_followers import behind_spans
+from staticfire.checkers.derived.followers_behind import behind_spans
 from staticfire.checkers.derived.rebalances import rebalanced_ns
 from staticfire.checkers.derived.wall_clocks import brokers_stepped_ns, on_run_clock
 from staticfire.checkers.engine.kernel import Checker, Context, finding_at, queue_of, some_rows

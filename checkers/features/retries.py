@@ -207,7 +207,7 @@ def _heard(context: Context) -> _Heard:
 def _not_reported(tally: Tally, _context: Context) -> str | None:
     if not (count := tally.counts.get("not_told", 0)):
         return None
-    return f"{count} retries and dead letters are of groups whose members tell of no send_back"
+    return f"{count} retries and dead letters are of groups whose members report no send_back"
 
 
 def _dead_twice(

@@ -11,9 +11,10 @@ never seen is `lost`.)
 
 * A broker stored the half with SEND_OK, its producer left the end to the check and would have answered "commit", and a
   group has read everything without the message.
-* The producer never decided or left the end to the check, the cluster was at rest (rest.py) for three rounds of checks
-  after the half was due for one, producers were asked about other transactions later, and no broker had checked this
-  one. The same holds after a check that was not the last configured one, if all answers had been "unknown".
+* The producer never decided or left the end to the check, the cluster was at rest (rest.py) for a round of checks after
+  the half was due for one, producers were asked about other transactions later, and no broker had checked this one. A
+  half that says for how long brokers must not check it is due in the round after that time and the configured one. The
+  same holds after a check that was not the last configured one, if all answers had been "unknown".
 * The outcome of the send is unknown, a broker checked the transaction, a producer answered "commit" with no fault near,
   and a group has read all queues of the topic without the message, at least a round of checks and two requests later.
   Excused by a fault of the broker that asked, and by the damage that excuses a loss of a message that this broker had
@@ -24,7 +25,8 @@ never seen is `lost`.)
   its store time. Allowed where a fault of the broker or of the producer was near the end; skipped where a clock of the
   broker was wrong.
 
-**check_too_early**: a broker checked before it may. Allowed where its clock was stepped.
+**check_too_early**: a broker checked before it may, or before the half says that it may. Allowed where its clock was
+stepped.
 
 **checked_too_often**: a broker checked a transaction without need. That is so in three cases.
 
@@ -84,7 +86,6 @@ ANOMALIES = (
     "checked_too_often",
 )
 LATE_REQUESTS = 2  # until a broker has stored what a producer has committed
-ROUNDS = 3  # of questions: then a broker must have asked
 
 
 def tally_transactions(columns: Columns, context: Context) -> Tally:
@@ -297,11 +298,14 @@ def _never_asked(
     undecided |= _is_left(halves)
     if not facts.check_every_s or not facts.check_max:
         return
-    wait_s = facts.check_after_s + ROUNDS * facts.check_every_s + facts.timings.request_s
     last_ns = max(check.time_ns for check in context.timeline.check_backs)
     rests = list(spans_at_rest(context))
     for row in np.flatnonzero(undecided).tolist():
-        began_ns, due_ns = int(halves.invoke_ns[row]), int(halves.time_ns[row] + wait_s * NS_PER_S)
+        began_ns = int(halves.invoke_ns[row])
+        wait_s = _check_within_s(context)
+        if halves.check_ns[row] != UNKNOWN:  # brokers put it back until then
+            wait_s += (halves.check_ns[row] - began_ns) / NS_PER_S
+        due_ns = int(halves.time_ns[row] + wait_s * NS_PER_S)
         at_rest = any(rest.start_ns <= began_ns and due_ns <= rest.end_ns for rest in rests)
         first_ns = min((check.earliest_ns for check in asked.get(row, ())), default=FOREVER_NS)
         if first_ns > due_ns and at_rest and due_ns <= last_ns:
@@ -315,6 +319,15 @@ def _never_asked(
             )
 
 
+def _check_within_s(context: Context) -> float:
+    """Return how long after it was stored or put back a half is checked, if it says nothing of that.
+
+    A round of checks ends at the first half that may not be checked yet, so those behind that one wait for it.
+    """
+    facts = context.facts
+    return facts.check_after_s + facts.check_every_s + facts.timings.request_s
+
+
 def _given_up_early(
     columns: Columns, context: Context, halves: MessageEvents, asked: Mapping[int, list[CheckBack]]
 ) -> Iterator[Finding]:
@@ -326,7 +339,7 @@ def _given_up_early(
     facts = context.facts
     if facts.mode != "hardened" or not facts.check_every_s or not facts.check_max:
         return
-    wait_ns = round((ROUNDS * facts.check_every_s + facts.timings.request_s) * NS_PER_S)
+    wait_ns = round(_check_within_s(context) * NS_PER_S)
     # An older one is given up at once; 0: not known.
     kept_ns = round(facts.reserved_s * NS_PER_S) or FOREVER_NS
     asked_ns = max((check.time_ns for check in context.timeline.check_backs), default=0)
@@ -359,7 +372,7 @@ def _checked(
     given_ns = _given_ns(columns, halves.message[list(asked)])
     for row, checks in asked.items():
         began = int(halves.invoke_ns[row])
-        early_ns = began + round(facts.check_after_s * NS_PER_S) - checks[0].time_ns
+        early_ns = _first_check_ns(context, halves, row) - checks[0].time_ns
         if early_ns > CLOCK_ROUGHNESS_NS:
             what = f"asked {early_ns / NS_PER_S:.3f} s before the time in which it may be"
             excuse = clock_stepped(
@@ -384,6 +397,13 @@ def _checked(
             yield _question(columns, context, halves, row, "checked_too_often", *found)
         elif again:
             yield _question(columns, context, halves, row, "checked_too_often", *again)
+
+
+def _first_check_ns(context: Context, halves: MessageEvents, row: int) -> int:
+    """Return when a broker may check a transaction for the first time."""
+    if halves.check_ns[row] != UNKNOWN:
+        return int(halves.check_ns[row])
+    return int(halves.invoke_ns[row]) + round(context.facts.check_after_s * NS_PER_S)
 
 
 def _stored_late(

@@ -1,14 +1,18 @@
-"""Resets of offsets: a group that an operator sends back begins again.
+"""Resets of offsets: the members of a group go back to where an operator has sent the group.
 
-**reset_ignored**: a leader answered that it has notified the members of a group of a reset to the beginning of a topic.
-One member owned a queue of that leader from the request until it must have carried the reset out. The group had
-consumed messages of the queue before, and after the request no member was given the first of them again. The drain of
-the group was complete, so all messages behind the new offset were consumed. Allowed where the order may not have
-reached the owner, because it goes one way. The checker has no question where no queue had such an owner.
+**reset_ignored**: a leader answered that it has notified the members of a group of a reset to the beginning of a topic,
+or to the time of a message. One member owned a queue of that leader from the request until it must have carried the
+reset out. The group had consumed messages of the queue from the new offset on, and after the request no member was
+given the first of them again. The drain of the group was complete, so all messages behind the new offset were consumed.
+Allowed where the order may not have reached the owner, because it goes one way. The checker has no question where no
+queue had such an owner.
+
+The new offset is 0, or what the leader answered; in the queue of the message that the operator chose it is at most the
+message's own.
 
 Cannot see: queues whose owner changed at that time, which includes orderly members that carry a reset out by giving
-their queues up; clients that do not report which queues they own; messages that retention has deleted by the end; a
-reset to any other place.
+their queues up; clients that do not report which queues they own; messages that retention has deleted by the end; an
+answer that is too high in a queue whose time the operator did not read; resets forward.
 
 Source: Broker2Client.resetOffset and MQClientInstance.resetOffset of Apache RocketMQ 4.9.
 """
@@ -38,6 +42,7 @@ class Owed(NamedTuple):
     reset: OffsetsReset
     log: LogKey
     owner: int  # process
+    offset: int  # where the owner must go on at the latest
     min_offset: int  # what lies below was deleted by the end
 
 
@@ -50,8 +55,9 @@ def owed(context: Context) -> Iterator[Owed]:
             continue
         for log, end in drain.ends.items():
             owner = _owner(context, reset, log) if log.stream == reset.stream else None
-            if owner is not None:
-                yield Owed(reset, log, owner, end.min_offset)
+            offset = reset.offset(log.partition)
+            if owner is not None and offset is not None:
+                yield Owed(reset, log, owner, offset, end.min_offset)
 
 
 def rows_around_resets(columns: Columns, context: Context) -> Columns:
@@ -82,14 +88,15 @@ def check_resets(columns: Columns, context: Context) -> Verdict:
 
 
 def _around(columns: Columns, one: Owed) -> tuple[Ints, Ints]:
-    """Return the rows of what the group had consumed of the queue before the reset, and of what it was given after."""
+    """Return the rows of what the group had consumed from the new offset on, and of what it was given afterwards."""
     deliveries, reset, names = columns.deliveries, one.reset, columns.names
     if one.log not in names.logs or reset.group not in names.groups:
         return NO_ROWS, NO_ROWS
     log, group = names.logs.index(one.log), names.groups.index(reset.group)
     rows = np.flatnonzero((deliveries.log == log) & (deliveries.group == group))
     is_consumed = deliveries.outcome[rows] == Outcome.OK
-    before = rows[is_consumed & (deliveries.time_ns[rows] < reset.asked_ns)]
+    is_owed = is_consumed & (deliveries.queue_offset[rows] >= one.offset)
+    before = rows[is_owed & (deliveries.time_ns[rows] < reset.asked_ns)]
     return before, rows[deliveries.invoke_ns[rows] > reset.asked_ns]
 
 
@@ -119,6 +126,7 @@ def _finding(columns: Columns, context: Context, one: Owed, row: int) -> Finding
     reset = one.reset
     times = reset.asked_ns, _carried_out_ns(context, reset)
     nodes = (context.timeline.nodes.get(one.owner),)
+    back_to = f"offset {one.offset}" if one.offset else "the beginning"
     window = context.excuses.find(ANOMALY, *times, reset.stream, nodes)
     return finding_at(
         columns,
@@ -127,7 +135,7 @@ def _finding(columns: Columns, context: Context, one: Owed, row: int) -> Finding
         anomaly=ANOMALY,
         judgement=Judgement.ALLOWED if window else judge(context.facts.mode, ANOMALY),
         detail=(
-            f"the group was sent back to the beginning of the queue at {reset.answered_ns / NS_PER_S:.3f} s, "
+            f"the group was sent back to {back_to} of the queue at {reset.answered_ns / NS_PER_S:.3f} s, "
             f"and this message did not come again to its owner, process {one.owner}"
             + ("" if window is None else f"; {window.words}")
         ),

@@ -38,7 +38,7 @@ def check_subscriptions(columns: Columns, context: Context) -> Verdict:
 
 
 def rows_where_wishes_differ(columns: Columns, context: Context) -> Columns:
-    """What became of messages is told only of groups whose members differ, and of their topics."""
+    """What became of messages matters only for groups whose members differ, and of their topics."""
     reported, names = context.timeline.subscriptions, columns.names
     wishes: dict[str, set[str]] = {}
     for one in reported:

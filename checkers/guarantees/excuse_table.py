@@ -395,7 +395,7 @@ _ROWS: tuple[Excuse, ...] = (
         who="the owner of the queue",
         after=_two_requests,
     ),
-    # orphaned_followers.py: what is late, or slow, after the leader is gone for good
+    # followers_behind.py: what is late, or slow, after the leader is gone for good
     Excuse(
         anomaly="slave_behind_slave",
         effects=_UNABLE,
@@ -405,12 +405,20 @@ _ROWS: tuple[Excuse, ...] = (
         since=Since.LEADER_GONE,
         mechanism="a follower without a leader lacks what another one has before it asks for it",
     ),
-    # orphaned_followers.py: what members read late from a follower that started in the meantime
+    # followers_behind.py: what members read late from a follower that started in the meantime
     Excuse(
         anomaly="leader_unknown",
         effects=(STOPS, STALLS),
         on=(Role.EACH_COORDINATOR,),
         mechanism="a follower that starts learns from no coordinator which node is its leader",
+    ),
+    # followers_behind.py: what members read late from a follower that leaders send them to
+    Excuse(
+        anomaly="follower_link_broken",
+        effects=(NETWORK, CUTS),
+        on=(Role.REPLICAS,),
+        across=(Role.REPLICAS,),
+        mechanism="what a leader sends to its follower is under way until TCP repeats it",
     ),
     Excuse(
         anomaly="slow_delivery",

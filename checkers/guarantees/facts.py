@@ -54,13 +54,26 @@ class Incident:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetsReset:
-    """A leader's answer to an operator: it has notified the members of a group to go on at the beginning of a topic."""
+    """A leader's answer to an operator: it has notified the members of a group to go back in a topic.
+
+    `offsets` are the places, (partition, offset), where members must go on at the latest; none: at the beginning.
+    """
 
     group: str
     topic: str
     stream: str  # whose logs of the topic begin again: `LogKey.stream`
     asked_ns: int
     answered_ns: int
+    offsets: tuple[tuple[int, int], ...] = ()
+
+    def offset(self, partition: int) -> int | None:
+        """Return where members must go on at the latest; None: the reset does not say."""
+        return dict(self.offsets).get(partition) if self.offsets else 0
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> OffsetsReset:
+        offsets = tuple((partition, offset) for partition, offset in fields.get("offsets", ()))
+        return cls(**{**fields, "offsets": offsets})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,6 +199,7 @@ class RunFacts:
     check_after_s: float = 0.0  # a younger open transaction is not asked for; 0: no transactions
     check_max: int = 15  # an open transaction is not asked for more often
     check_every_s: float = 0.0  # from one round of questions to the next; 0: not known
+    follower_reads: bool = False  # leaders send members that have read everything to a follower
     # a follower that is as far behind counts as not there
     follower_behind_max_bytes: int = 256 << 20
     topics: tuple[str, ...]
@@ -306,7 +320,7 @@ def _fault_from_json(fields: Mapping[str, Any]) -> FaultFacts:
             "affects": None if affects is None else tuple(affects),
             "links": tuple(tuple(link) for link in fields.get("links", ())),
             "records": tuple(RottenRecord(**record) for record in fields.get("records", ())),
-            "resets": tuple(OffsetsReset(**one) for one in fields.get("resets", ())),
+            "resets": tuple(map(OffsetsReset.from_json, fields.get("resets", ()))),
             "struck": tuple(_struck(one) for one in fields.get("struck", ())),
             "incidents": tuple(Incident(**one) for one in fields.get("incidents", ())),
         }

@@ -18,7 +18,8 @@ Between two observed copies there may be unobserved ones, such as one that a pow
 The time at which a copy was stored is known if deliveries report it and no clock was wrong. Otherwise it lies between
 the time at which the message was due and the first delivery of the copy, and the second condition is not checked.
 
-Source: ScheduleMessageService.persist (flushDelayOffsetInterval), TransactionalMessageServiceImpl.check.
+Source: ScheduleMessageService.persist (flushDelayOffsetInterval), TransactionalMessageServiceImpl.check and
+ConsumerOffsetManager.persist (flushConsumerOffsetInterval).
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ def _death_between(
     alone = " unreplicated" if is_alone(context) else ""
     held = excuses.spans(f"progress_held{alone}", broker)
     unanswered = () if kept.is_delayed else excuses.spans("check_held", broker, facts.producers)
-    written_ns = int(_written_s(context) * NS_PER_S)
+    written_ns = int(_written_s(context, kept) * NS_PER_S)
     again_ns = int(_again_s(context, kept) * NS_PER_S)
     first: Window | None = None
     early_ns = one.start_ns if kept.is_delayed else kept.since_ns
@@ -113,9 +114,20 @@ def is_alone(context: Context) -> bool:
     return facts.replication != "sync" and facts.mode == "hardened"
 
 
-def _written_s(context: Context) -> float:
-    timings = context.facts.timings
-    return timings.progress_s + timings.flush_s + timings.request_s
+def _written_s(context: Context, kept: Kept) -> float:
+    """Return how long a broker may take to record a move, until the record is on its disk.
+
+    It records how far it has moved halves as an offset of a group, after each round of checks. The hardened system also
+    does so whenever it records the progress of delayed messages.
+    """
+    facts, timings = context.facts, context.facts.timings
+    recorded_s = timings.progress_s
+    if not kept.is_delayed:
+        rounds_s = facts.check_every_s
+        if facts.mode == "hardened":
+            rounds_s = min(rounds_s, timings.progress_s)
+        recorded_s = rounds_s + timings.offset_persist_s
+    return recorded_s + timings.flush_s + timings.request_s
 
 
 def _again_s(context: Context, kept: Kept) -> float:

@@ -32,7 +32,7 @@ from staticfire.checkers.model.intervals import Span, joined, without
 LATE = "late_delivery"
 # What is asked of the member that has a queue, of each pair of members, of the whole group. `offset_forgotten` is the
 # question whether a member that takes a queue over may begin below what was committed; where members say which broker
-# told them, whether it may although the leader did.
+# answered them, whether it may although that was the leader.
 OF_OWNER = (
     "commit_rewound",
     "duplicate_unexplained",

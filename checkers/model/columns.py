@@ -95,6 +95,7 @@ class MessageEvents:
     tag: Ints  # id in Names.tags; of a delivery "" stands for no tag, UNKNOWN for not reported
     due_ns: Ints  # when a delayed message may first be delivered, of a send
     transaction: Ints  # Transaction, of a send
+    check_ns: Ints  # before which no broker may check the transaction, of a send that says so
     # The client's own times, on the run's clock (`checkers/model/event_times.py`); UNKNOWN: only `time_ns` is known.
     at_ns: Ints  # of the completion
     invoke_at_ns: Ints

@@ -158,7 +158,7 @@ CONSUMER: Final = (
     ),
     OpKind(
         name="send_back",
-        about="messages were sent back; `ok`: a broker has a copy as safe as it was told to make it",
+        about="messages were sent back; `ok`: a broker has a copy as safe as its options ask",
         form="event",
         rows="messages",
         reported_by=("consumer",),

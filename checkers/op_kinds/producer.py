@@ -151,7 +151,11 @@ PRODUCER: Final = (
                 True,
                 item=STATE,
             ),
-            "check_after_s": Field(WHOLE, "when the broker asks first", True),
+            "check_after_s": Field(
+                WHOLE,
+                "seconds in which brokers must not check it, in place of their own time",
+                True,
+            ),
             **MESSAGE_OPTIONAL,
         },
         result={

@@ -23,11 +23,12 @@ class GroupChange(Fault):
     )
     needs = (SERVERS_NEED,)
     in_swarms: ClassVar[bool] = False
+    beside_share: ClassVar[float] = 0.15
     roles = ()
     params = ({"retry_queues": Whole("how many a group has from then on", 1, 16)},)
     simulated = (
         "an administrator gives the groups of the load another number of retry queues "
-        "(`updateSubGroup`), and the former one at the end; no campaign draws it"
+        "(`updateSubGroup`), and the former one at the end; a share of seeds has it beside its swarm"
     )
     on_machines = "the same; not in a cluster at an address"
     proof = "masters that accepted"

@@ -1,4 +1,4 @@
-"""The offsets of a group of a side topic are cloned to another group, whose member continues."""
+"""The offsets of a group of a side topic are cloned to another group; both groups continue."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ from staticfire.faults.model.fault import ClusterContext, Fault, FaultParams, Pl
 
 
 class OffsetsCloned(Fault):
-    """RocketMQ: cloneGroupOffset. The new group begins at the source's offsets: it misses and repeats nothing."""
+    """RocketMQ: cloneGroupOffset. The new group begins at the source's offsets, which stay what they are."""
 
     name = "offsets-cloned"
     affects = ("admin",)
-    summary = (
-        "the offsets of a group beside the load are cloned to another one, whose member continues"
-    )
+    summary = "the offsets of a group beside the load are cloned to another one, and both continue"
     needs = ("cluster",)
     max_per_run = 2
     in_swarms: ClassVar[bool] = False
@@ -24,7 +22,7 @@ class OffsetsCloned(Fault):
     roles = ()
     simulated = (
         "the offsets of a group beside the load are cloned to another one "
-        "(`cloneGroupOffset`), whose member goes on; a share of seeds has it beside its swarm"
+        "(`cloneGroupOffset`), and both go on; a share of seeds has it beside its swarm"
     )
     proof = "queues that the source had consumed"
 

@@ -1,4 +1,4 @@
-"""An operator sends the groups of the topic back to the beginning while they consume."""
+"""An operator sends the groups of the topic back while they consume."""
 
 from __future__ import annotations
 
@@ -7,34 +7,47 @@ from typing import ClassVar
 
 from staticfire.faults.model.capabilities import Controls, Evidence
 from staticfire.faults.model.fault import ClusterContext, Fault, FaultParams, PlannedFault
-from staticfire.faults.model.params import LoadTopic
+from staticfire.faults.model.params import LoadTopic, Number
+
+_TOPIC = LoadTopic("what is consumed again")
 
 
 class OffsetsReset(Fault):
-    """RocketMQ: resetOffsetByTime. All consumed messages must come again."""
+    """RocketMQ: resetOffsetByTime. All messages that were consumed from the new offsets on must come again."""
 
     name = "offsets-reset"
     affects = ("offsets",)
     summary = (
-        "an operator sends the groups back to the beginning of their queues while they consume"
+        "an operator sends the groups back to the beginning of their queues, or to the time of a message, while they "
+        "consume"
     )
     needs = ("cluster",)
     max_per_run = 2
     in_swarms: ClassVar[bool] = False  # an operator does not reset offsets by chance
     duration_s = (1.0, 2.0)
     roles = ()
-    params = ({"topic": LoadTopic("what is consumed again")},)
+    params = (
+        {"topic": _TOPIC},
+        {
+            "topic": _TOPIC,
+            "share": Number(
+                "the message to whose time they go back, as a share of the first queue", 0, 1
+            ),
+        },
+    )
     simulated = (
-        "an operator lets the groups begin again (`resetOffsetByTime`) while they consume; "
+        "an operator lets the groups begin again, or go back to a time (`resetOffsetByTime`), while they consume; "
         "only `rebalance` has it by itself"
     )
     proof = "masters that answered that they notified members"
 
     def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
-        return FaultParams(targets=(), params={"topic": context.topic})
+        share = random.choice(({}, {"share": round(random.random(), 2)}))
+        return FaultParams(targets=(), params={"topic": context.topic, **share})
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
-        resets = await controls.cluster.reset_offsets(planned.params["topic"])
+        params = planned.params
+        resets = await controls.cluster.reset_offsets(params["topic"], params.get("share", 0.0))
         return {"bitten": bool(resets), "resets": resets}
 
     async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from random import Random
 from typing import ClassVar
 
@@ -53,6 +54,11 @@ class OptionsChange(Fault):
         name, _ = option_of(planned)
         back = await controls.cluster.change_option_back(name, fired["former"])
         return {**fired, "changed_back": back}
+
+
+def changed_options(plan: Iterable[PlannedFault]) -> list[tuple[str, str]]:
+    """Return the names and values of all options that a plan changes."""
+    return [option_of(planned) for planned in plan if planned.kind == OptionsChange.name]
 
 
 def option_of(planned: PlannedFault) -> tuple[str, str]:

@@ -216,9 +216,10 @@ class ClusterControl(Protocol):
         """Set read and write queues of the topic on these leaders (None: on all), never to fewer."""
         ...
 
-    async def reset_offsets(self, topic: str) -> list[Evidence]:
-        """Send every group that shares the topic back to its beginning.
+    async def reset_offsets(self, topic: str, share: float) -> list[Evidence]:
+        """Send every group that shares the topic back to the time of a message; 0: to the beginning of all logs.
 
+        `share`, 0 to 1, is the message's place in the first log of each leader.
         Returns the answers of leaders that notified members: the fields of an `OffsetsReset` of the checkers' facts.
         """
         ...

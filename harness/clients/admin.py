@@ -18,6 +18,7 @@ from staticfire.system_under_test.protocol.bodies import (
     TopicConfigTable,
     TopicRouteData,
 )
+from staticfire.system_under_test.protocol.bodies_queues import ResetOffsetBody
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.json_dialect import loads
@@ -28,6 +29,7 @@ from staticfire.system_under_test.runtime.env import Env
 TIMEOUT_S = 3.0
 READER = "staticfire-look-up"  # the group with which the harness itself reads
 LOOK_UPS_AT_ONCE = 16
+SAME_TIME_MAX = 100  # messages that are read one by one to find the last of one store time
 REFUSAL_MAX = 300  # characters of a remark that are kept
 MENDING_TRIES, MENDING_PAUSE_S = (
     20,
@@ -125,16 +127,46 @@ async def order(remoting: RemotingClient, request: Request) -> dict[str, object]
 
 
 async def reset_offsets(remoting: RemotingClient, request: Request) -> dict[str, object]:
-    """Reset a group to the beginning of the queues of one broker, which notifies the members."""
+    """Reset a group on one broker, which notifies the members, to the beginning or back to the time of a message.
+
+    `share`, 0 to 1, is the place of the message in queue 0; 0 is the beginning of all queues. Answers `offsets`
+    [[queue, offset]] at which a member must go on at the latest; none: at the beginning.
+    """
+    found = await _message_at(remoting, request) if request["share"] else None
     ext = {
         "topic": request["topic"],
         "group": request["group"],
-        "timestamp": "0",
-        "isForce": "true",
+        "timestamp": "0" if found is None else str(found[1]),
+        "isForce": "true" if found is None else "false",
     }
     code = RequestCode.INVOKE_BROKER_TO_RESET_OFFSET
-    await ask(remoting, request["address"], code, ext)
-    return {}
+    answer = await ask(remoting, request["address"], code, ext)
+    if found is None:
+        return {"offsets": []}
+    table = ResetOffsetBody.from_bytes(answer.body).offset_table
+    offsets = {queue.queue_id: offset for queue, offset in table.items()}
+    asked_for = found[0]  # whatever the broker answers
+    offsets[0] = min(offsets.get(0, asked_for), asked_for)
+    return {"offsets": [list(row) for row in sorted(offsets.items())]}
+
+
+async def _message_at(remoting: RemotingClient, request: Request) -> tuple[int, int] | None:
+    """Return offset and store time (ms) of the last message with the store time of that at `share` of queue 0.
+
+    None if the queue is empty, or if more than `SAME_TIME_MAX` messages behind it have its time.
+    """
+    where = {"topic": request["topic"], "queueId": "0"}
+    bounds = (RequestCode.GET_MIN_OFFSET, RequestCode.GET_MAX_OFFSET)
+    answers = [await ask(remoting, request["address"], code, where) for code in bounds]
+    low, high = (int(answer.ext_fields["offset"]) for answer in answers)
+    offset = low + int(request["share"] * (high - 1 - low))
+    stored_ms = await _stored_ms(remoting, request, 0, offset)
+    if stored_ms is None:
+        return None
+    for following in range(offset + 1, offset + 2 + SAME_TIME_MAX):
+        if following == high or await _stored_ms(remoting, request, 0, following) != stored_ms:
+            return following - 1, stored_ms
+    return None
 
 
 async def queue_state(remoting: RemotingClient, request: Request) -> dict[str, object]:

@@ -235,7 +235,7 @@ class Reports:
             "messages": [row],
             "copied": is_copied,
         }
-        error = "nobody took it" if status is None else status.name
+        error = "no broker took it" if status is None else status.name
         is_safe = status is SendStatus.SEND_OK
         self._port.emit("ok" if is_safe else "info", "send_back", value, None if is_safe else error)
 

@@ -166,7 +166,7 @@ class ProcessPort:
         try:
             self._write_bytes(encode_line(fields))
         except OSError as error:
-            self.abandon(f"{self.name} cannot be told anything: {error}")
+            self.abandon(f"{self.name} cannot be sent anything: {error}")
 
     def _take(self, line: bytes) -> None:
         """Raises LineError."""

@@ -91,6 +91,10 @@ class Environment(Protocol):
         """Wait until the client process of this node runs."""
         ...
 
+    async def clients_open(self) -> None:
+        """Wait until each client has opened, at most `OPEN_S`, so that no fault strikes while they start."""
+        ...
+
     async def request(self, node: str, request: Request) -> Outcome:
         """Send a client a request; return its outcome."""
         ...

@@ -21,6 +21,7 @@ from staticfire.harness.workloads.catalogue import WORKLOADS
 
 ACL_SHARE = 0.1  # share of the seeds with access control
 TLS_SHARE = 0.1  # share of the seeds with TLS
+SIMULATED_HOSTS = "10.0.0.0/16"  # the nodes of the simulation
 PULLING_SHARE = (
     1 / 6
 )  # share of the seeds with polling consumers, where the workload needs no listener
@@ -90,12 +91,36 @@ def _draw_large_share(random: Random, drawn: Mapping[str, Any]) -> float:
     return pick(random, (0.0, 0.0, 0.05, 0.15))
 
 
+def _draw_immune_share(random: Random, drawn: Mapping[str, object]) -> float:
+    """Draw the share of transactions that say for how long brokers must not ask; 0 for clients that are not ours."""
+    if drawn["workload"] != "transactional" or drawn["client"] != "own":
+        return 0.0
+    return pick(random, (0.0, 0.0, 0.1, 0.5))
+
+
 def _draw_broker_properties(random: Random, drawn: Mapping[str, object]) -> Properties:
-    """Draw properties; with illegal sends brokers must not make unknown topics."""
+    """Draw properties; with illegal sends brokers must not make unknown topics, with access control they list hosts."""
     properties = _some_properties(random, drawn)
     if drawn["illegal_share"] and not drawn["auto_topic"]:
-        properties = tuple(sorted((*properties, NO_NEW_TOPICS)))
-    return properties
+        properties = (*properties, NO_NEW_TOPICS)
+    if _is_closed(drawn):
+        properties = (*properties, ("haAllowedAddresses", SIMULATED_HOSTS))
+    return tuple(sorted(properties))
+
+
+def _coordinator_properties(drawn: Mapping[str, object]) -> Properties:
+    """Return properties of name servers; with access control they list which brokers may register."""
+    if not _is_closed(drawn):
+        return ()
+    return (
+        ("registerAllowedAddresses", SIMULATED_HOSTS),
+        ("registerAllowedClusters", "DefaultCluster"),
+    )
+
+
+def _is_closed(drawn: Mapping[str, object]) -> bool:
+    """Whether servers list who may connect: with access control, where it is known which addresses nodes get."""
+    return bool(drawn["acl"]) and drawn["environment"] == "simulation"
 
 
 def _draw_acl(random: Random, drawn: Mapping[str, object]) -> bool:
@@ -146,9 +171,11 @@ DRAWS: Mapping[str, Draw] = {
     "strategy": _draw_strategy,
     "large_share": _draw_large_share,
     "illegal_share": _draw_illegal_share,
+    "immune_share": _draw_immune_share,
     "acl": _draw_acl,
     "tls": _draw_tls,
     "auto_topic": lambda random, drawn: False,
     "broker_properties": _draw_broker_properties,
+    "coordinator_properties": lambda random, drawn: _coordinator_properties(drawn),
     "consumer_kind": _draw_consumer_kind,
 }

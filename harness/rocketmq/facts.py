@@ -16,6 +16,7 @@ from staticfire.checkers.model.building.column_values import EVENT_WIDTH
 from staticfire.checkers.model.history import CLUSTER_GONE, NEMESIS, Op
 from staticfire.checkers.op_kinds.values import ConsumeReport
 from staticfire.faults.kinds.clock_skew import ClockSkew
+from staticfire.faults.kinds.options_change import changed_options
 from staticfire.harness.campaign.campaign import EVEN_STRATEGIES, Campaign
 from staticfire.harness.clients.consumer_kinds import CHOOSING
 from staticfire.harness.compiled import compiled_parts
@@ -44,6 +45,8 @@ FORCING = frozenset(
 )
 SIMULATION_PART = "simulation"  # of a compiled build
 POOL_PROPERTY = "transientStorePoolEnable"
+# Every message counts as no longer in the leader's memory: a follower serves it.
+FOLLOWER_READS = frozenset({("slaveReadEnable", "true"), ("accessMessageInMemoryMaxRatio", "0")})
 
 
 def run_facts(campaign: Campaign, records: Sequence[FaultRecord], ops: Sequence[Op]) -> RunFacts:
@@ -256,11 +259,13 @@ def _filters(
 
 def _broker_facts(campaign: Campaign) -> dict[str, Any]:
     properties = dict(campaign.broker_properties)
+    set_sometimes = {*campaign.broker_properties, *changed_options(campaign.plan)}
     return {
         "delay_levels_ms": delay_levels_ms(campaign),
         "check_after_s": int(properties.get("transactionTimeOut", 6000)) / 1000,
         "check_max": int(properties.get("transactionCheckMax", 15)),
         "check_every_s": int(properties.get("transactionCheckInterval", 60_000)) / 1000,
+        "follower_reads": set_sometimes >= FOLLOWER_READS,
         "follower_behind_max_bytes": int(properties.get("haSlaveFallbehindMax", 256 << 20)),
         "timings": timings_of(campaign),
     }

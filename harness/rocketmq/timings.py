@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 from functools import reduce
 
 from staticfire.checkers.guarantees.facts import Timings
-from staticfire.faults.kinds.options_change import OptionsChange, option_of
+from staticfire.faults.kinds.options_change import changed_options
 from staticfire.faults.kinds.topic_change import TopicChange
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.workloads.delay_levels import delay_levels_ms
@@ -74,8 +74,7 @@ def timings_of(campaign: Campaign) -> Timings:
     If an option changes under load, the wider timing counts for the whole run.
     """
     properties = dict(campaign.broker_properties)
-    changes = [option_of(one) for one in campaign.plan if one.kind == OptionsChange.name]
-    later = ({**properties, name: value} for name, value in changes)
+    later = ({**properties, name: value} for name, value in changed_options(campaign.plan))
     found = reduce(_wider, map(_timings_under, later), _timings_under(properties))
     if campaign.client == "own":  # the others give each attempt a time of its own
         is_request = campaign.workload == REQUEST_REPLY.name

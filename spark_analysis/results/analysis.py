@@ -1,4 +1,4 @@
-"""A whole analysis: layout where needed, verdicts, latency, comparison; and the files that tell of it."""
+"""A whole analysis: layout where needed, verdicts, latency, comparison; and its files."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from staticfire.spark_analysis.synthesis.scenario import Scenario, ScenarioInjec
 
 
 def _forwarded(scenario: Scenario, given: int, expected: int) -> list[str]:
-    """Of two messages a member that forwards is given so many, and tells of so many copies, which lie in queue 1."""
+    """A forwarding member gets `given` of two messages and reports `expected` copies, which lie in queue 1."""
     for member in (0, 1):
         scenario.opened(0, member)
     scenario.facts["forwarders"] = (f"{scenario.group}-0",)

@@ -1,7 +1,7 @@
 """Anomalies of semantics, injected as scenarios of a few ops each, with what must be found.
 
 A scenario may show more than the anomaly that it is named after: what was delivered although it was rolled back is an
-aborted read, too. Everything that must be found is told.
+aborted read, too. The truth names everything that must be found.
 """
 
 from __future__ import annotations
@@ -525,5 +525,5 @@ SCENARIOS: Mapping[str, ScenarioInjection] = {
     **TXN_INJECTIONS,
     **OBSERVED_INJECTIONS,
 }
-# They break something: told after the others, which no fault is to excuse, and one kind of fault after the other.
+# They break something. They come after the others, which no fault is to excuse, and one kind of fault after the other.
 BREAKING: tuple[Mapping[str, ScenarioInjection], ...] = ({"log_hole": _log_hole}, SWITCH_INJECTIONS)

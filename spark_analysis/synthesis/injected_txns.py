@@ -13,7 +13,7 @@ from staticfire.checkers.model.history import OpType
 from staticfire.spark_analysis.synthesis.scenario import Scenario
 
 STEP_S = 0.01
-# What is to be found -> the transactions, and what else is found; cycles are told without a key.
+# What is to be found -> the transactions, and what else is found; cycles are reported without a key.
 READS = {
     "G1a": "0 fail x+1 / 1 ok x?1@0",
     "G1b": "0 ok x+1@0 x+2@1 / 1 ok x+3@2 / 2 ok x?1@0,3@2",

@@ -248,7 +248,7 @@ def _skip_in_a_call(point: InjectionPoint) -> Iterator[Injected]:
 
 
 def _commit_ahead(point: InjectionPoint) -> Iterator[Injected]:
-    """One commit is far beyond what was read, the next one is right again; told when offsets are known."""
+    """One commit is far beyond what was read, the next one is right again; found when offsets are known."""
     slots = point.slots
     queue = int(slots.queue[point.at])
     if slots.begin_ns + (slots.end_ns - slots.begin_ns) // 2 >= slots.calm_from_ns:

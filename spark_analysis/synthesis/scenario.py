@@ -1,7 +1,7 @@
 """A scenario: a few ops of clients that have topics, groups and processes of their own, and what must be found in them.
 
 The slots of a synthetic history know sends, deliveries and commits; what is about tags, delays, retries, transactions,
-sharding keys, assignments or requests is told op by op, and put between two chunks. Times are seconds from its
+sharding keys, assignments or requests is written op by op, and put between two chunks. Times are seconds from its
 beginning.
 """
 
@@ -185,7 +185,7 @@ class Scenario:
         self.op(at_s, "ok", f, value, process=self.consumer + member)
 
     def opened(self, at_s: float, member: int, **expected: Any) -> None:
-        """A member of the group says what it was told to consume."""
+        """A member of the group reports what it is to consume."""
         value = {"group": self.group, "topic": self.topic, "expression": "*", **expected}
         node = f"{self.group}-{member}"
         self.op(at_s, "ok", "open", value, process=self.consumer + member, node=node)

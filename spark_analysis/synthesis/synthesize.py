@@ -68,7 +68,7 @@ def synthesize(
     layout: str = "per-queue",
     report: Callable[[int], None] | None = None,
 ) -> dict[str, Any]:
-    """Write a history of this shape below `folder` and return its truth. `report` is told the sends so far.
+    """Write a history of this shape below `folder` and return its truth. `report` is called with the sends so far.
 
     Raises OSError, and HistoryError when there is a history already.
     """

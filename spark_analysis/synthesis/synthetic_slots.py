@@ -80,7 +80,7 @@ class Slots:
     acked_queue: Ints
     acked_offset: Ints
     stored: Ints  # where the log holds it
-    physical: Ints  # what its sender was told of that
+    physical: Ints  # what its sender was answered
     tries: Ints
     index_in_queue: Ints  # 0, 1, 2, ... in this chunk
     begin_ns: int

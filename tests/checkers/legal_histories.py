@@ -93,7 +93,7 @@ def offsets(
 ) -> Legal:
     """A member takes a queue over at 0, although 1 was committed at 5 s.
 
-    `asked`: which broker told it so; `sent_to`: which one was sent the commit; `arrived`: it had it at 5.4 s.
+    `asked`: the broker that answered 0; `sent_to`: the broker of the commit; `arrived`: it had the commit at 5.4 s.
     """
     ops = (
         *("1 ok open node=c1 t=0.2", "1 ok assign 0 t=0.5", "0 ok send a t=1", "1 ok consume a"),
@@ -189,9 +189,9 @@ def changed_route(
         seen.append(_at(at_s, "topic_table", node="n0", topics={"t": [number, number, 6]}))
     if queues is None:
         seen.append(_at(50, "server_life", node="n0", life=1, ended="killed"))
-    for at_s, told in said.items():
-        topics = {} if told is None else {"t": [told, told, 6]}
-        named = {} if told is None else {"0": "n0"}
+    for at_s, answered in said.items():
+        topics = {} if answered is None else {"t": [answered, answered, 6]}
+        named = {} if answered is None else {"0": "n0"}
         route = {"broker_name": "b", "addresses": named, "topics": topics}
         seen.append(_at(at_s, "route_table", node="ns-1", life=1, **route))
     observed = ("routes_observed", "topic_routes_observed", "route_changes_observed")

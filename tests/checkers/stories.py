@@ -8,6 +8,7 @@ from staticfire.checkers.guarantees.verdict import Verdict
 from staticfire.checkers.model.history import Op, OpType
 from staticfire.checkers.verdicts.compose import check_run
 from tests.support.history_language import BROKER, GROUP, TOPIC, facts
+from tests.support.one_checker import only
 
 NS_PER_S = 1_000_000_000
 RETRY_TOPIC, DEAD_TOPIC = f"%RETRY%{GROUP}", f"%DLQ%{GROUP}"
@@ -107,12 +108,12 @@ class Story:
         value = {"group": group, "topic": TOPIC, "queues": [[BROKER, 0, 0, end, end]], "lag": 0}
         return self.op(at_s, "ok", "drain", value, process=999)
 
-    def opened(self, node: str, process: int, **told: Any) -> Story:
-        value = {"group": GROUP, "topic": TOPIC, "expression": "*", **told}
+    def opened(self, node: str, process: int, **reported: Any) -> Story:
+        value = {"group": GROUP, "topic": TOPIC, "expression": "*", **reported}
         return self.op(0.0, "ok", "open", value, process=process, node=node)
 
     def verdict(self, checker: str, **changes: Any) -> Verdict:
-        verdicts = check_run(self.ops, [], facts(**changes)).verdicts
+        verdicts = check_run(self.ops, [], facts(**changes), only(checker)).verdicts
         return next(verdict for verdict in verdicts if verdict.checker == checker)
 
     def counts(self, checker: str, **changes: Any) -> set[str]:

@@ -1,4 +1,4 @@
-"""What clients wait for, what groups own and ask for, and answers, against plain references, on random histories.
+"""Client waits, group ownership and requests against plain references, on random histories.
 
 Every anomaly occurs in them.
 
@@ -21,6 +21,7 @@ from tests.support import gap_histories, group_histories, reference_groups, refe
 from tests.support.gap_histories import gap_history
 from tests.support.group_histories import group_history
 from tests.support.history_language import facts
+from tests.support.one_checker import only
 
 STEADY = settings(max_examples=int(os.environ.get("HISTORIES", "60")))
 SEEDS = st.integers(0, 2**32)  # a history is made by one: shrinking it would take minutes
@@ -35,7 +36,7 @@ OF_GROUPS = {
 
 
 def verdict_of(ops: list[Op], name: str, **known: object) -> Verdict:
-    verdicts = check_run(ops, [], facts(**known)).verdicts
+    verdicts = check_run(ops, [], facts(**known), only(name)).verdicts
     nothing_asked = Verdict(checker=name, valid=True)
     return next((verdict for verdict in verdicts if verdict.checker == name), nothing_asked)
 

@@ -1,4 +1,4 @@
-"""What the harness saw, and how runs end, against plain references, on random runs in which every case occurs.
+"""Observations of the harness and ends of runs against plain references, on random runs that cover every case.
 
 `HISTORIES=2000 pytest tests/checkers/test_against_observed_reference.py` tries more of them.
 """
@@ -24,6 +24,7 @@ from tests.support import reference_copies, reference_endings
 from tests.support.chunked_kernels import check_chunks
 from tests.support.history_language import facts
 from tests.support.observed_histories import Observed, observed_history
+from tests.support.one_checker import only
 from tests.support.reference_semantics import Found
 
 STEADY = settings(max_examples=int(os.environ.get("HISTORIES", "100")))
@@ -32,7 +33,7 @@ SEEDS = st.integers(0, 2**32)  # a history is made by one: shrinking it would ta
 
 def verdict_of(run: Observed, name: str) -> Verdict | None:
     """Nothing if the checker had nothing to judge."""
-    verdicts = check_run(run.ops, run.observations, facts(**run.facts)).verdicts
+    verdicts = check_run(run.ops, run.observations, facts(**run.facts), only(name)).verdicts
     return next((verdict for verdict in verdicts if verdict.checker == name), None)
 
 

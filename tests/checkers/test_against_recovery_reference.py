@@ -21,6 +21,7 @@ from staticfire.checkers.white_box.routes import ROUTES
 from tests.support import recovery_histories, reference_recovery, reference_routes
 from tests.support.chunked_kernels import check_chunks
 from tests.support.history_language import facts
+from tests.support.one_checker import only
 from tests.support.recovery_histories import Recovered, recovery_history
 from tests.support.route_histories import Asked, route_history
 
@@ -29,7 +30,9 @@ SEEDS = st.integers(0, 2**32)  # a history is made by one: shrinking it would ta
 
 
 def verdict_of(run: Recovered | Asked, name: str, **known: object) -> Verdict:
-    verdicts = check_run(run.ops, run.observations, facts(faults=run.faults, **known)).verdicts
+    verdicts = check_run(
+        run.ops, run.observations, facts(faults=run.faults, **known), only(name)
+    ).verdicts
     return next(verdict for verdict in verdicts if verdict.checker == name)
 
 
@@ -132,8 +135,8 @@ def test_routes(seed: int) -> None:
     counted = Counter(anomaly for anomaly, *_ in expected)
     assert Counter({name: verdict.counts.get(name, 0) for name in ROUTES.anomalies}) == counted
     for finding in verdict.findings:
-        told = [of for of in expected if of[0] == finding.anomaly and of[1] in finding.detail]
-        assert any(of[2] in finding.detail and of[3] * 10**9 == finding.time_ns for of in told)
+        reported = [of for of in expected if of[0] == finding.anomaly and of[1] in finding.detail]
+        assert any(of[2] in finding.detail and of[3] * 10**9 == finding.time_ns for of in reported)
 
 
 @pytest.mark.slow

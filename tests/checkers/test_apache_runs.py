@@ -1,4 +1,4 @@
-"""Recorded campaigns on a real Apache RocketMQ: what must be reported is, what must not be is not."""
+"""Recorded campaigns on a real Apache RocketMQ: expected findings are reported, and no others."""
 
 from __future__ import annotations
 

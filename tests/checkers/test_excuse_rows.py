@@ -263,6 +263,14 @@ def _histories() -> Iterator[Legal]:
         faults=LEADER_UNKNOWN,
         known={"coordinators": ("ns-1", "ns-2")},
     )
+    yield Legal(
+        mechanism="what a leader sends to its follower is under way until TCP repeats it",
+        anomaly="slow_delivery",
+        row_of="follower_link_broken",
+        ops=(*MEMBERS[:1], "1 ok assign 0 t=0.5", "0 ok send a t=30", "1 ok consume a t=38"),
+        faults=(cut("n0", "n1", at_s=5, healed_s=22),),
+        known={"replica_sets": {"b": ("n0", "n1")}, "follower_reads": True},
+    )
     yield slow(
         "an operator moved the group's offsets", fault("offsets_reset", at_s=19, healed_s=21)
     )

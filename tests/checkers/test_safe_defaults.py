@@ -1,4 +1,4 @@
-"""A checker with nothing but defaults sees every row, in memory, from files and in the analysis."""
+"""A checker with only defaults sees every row, in memory, from files and in the analysis."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def test_a_client_that_cannot_send_back_tries_again_when_it_likes() -> None:
     assert elsewhere.counts("retries", **LADDER) == {"retry_early"}
 
 
-def test_a_listener_that_takes_a_quarter_of_an_hour_is_told_so_in_words() -> None:
+def test_a_listener_that_takes_a_quarter_of_an_hour_is_reported_in_words() -> None:
     story = Story().send(0.0, "a").consume(1.0, "a", 0, takes_s=2000.0)
     story.consume(2100.0, "a", 0, topic=RETRY_TOPIC, tries=1)
     verdict = story.verdict("retries", **LADDER)
@@ -232,11 +232,11 @@ def test_what_failed_and_never_came_again_is_lost_to_the_group() -> None:
     assert story.counts("loss", **LADDER) == {"unseen"}
 
 
-def correction(*, topic: str = "t", tries: int = 0, **told: Any) -> Story:
+def correction(*, topic: str = "t", tries: int = 0, **reported: Any) -> Story:
     """What the listener failed for at 1 s is taken back at 1.2 s; a copy of it never comes, the original stays."""
     story = Story().send(0.0, "a").consume(1.0, "a", 0, "info")
     place = {"group": GROUP, "topic": topic, "broker": "b", "queue": 0}
-    value = {**place, "messages": [["a", 0, tries]], "copied": False, **told}
+    value = {**place, "messages": [["a", 0, tries]], "copied": False, **reported}
     story.op(1.2, "ok", "send_back", value, process=100)
     rows = [["a", 0, 0, True, True, True]]
     story.drained(100.0)
@@ -278,7 +278,7 @@ def test_the_copy_for_a_retry_may_be_lost_as_any_message_that_was_stored_then(
     assert (verdict.valid, [finding.anomaly for finding in verdict.findings]) == (valid, ["unseen"])
 
 
-def told(
+def reported(
     story: Story, at_s: float, f: str, tries: int, *, group: str = GROUP, process: int = 100
 ) -> Story:
     """A member says that it has sent the message back, or that it has committed an offset."""
@@ -291,12 +291,17 @@ def told(
 @pytest.mark.parametrize(
     ("story", "found"),
     [
-        (told(told(retried(4.02), 4.5, "send_back", 0), 50, "commit", 1), set()),
+        (reported(reported(retried(4.02), 4.5, "send_back", 0), 50, "commit", 1), set()),
         # of another step, or another group
-        (told(told(retried(4.02), 4.5, "send_back", 1), 50, "commit", 1), {"retry_unprovoked"}),
         (
-            told(
-                told(told(retried(4.02), 4.5, "send_back", 1), 4.5, "send_back", 0, group="h"),
+            reported(reported(retried(4.02), 4.5, "send_back", 1), 50, "commit", 1),
+            {"retry_unprovoked"},
+        ),
+        (
+            reported(
+                reported(
+                    reported(retried(4.02), 4.5, "send_back", 1), 4.5, "send_back", 0, group="h"
+                ),
                 50,
                 "commit",
                 1,
@@ -304,11 +309,14 @@ def told(
             {"retry_unprovoked"},
         ),
         # by then it may have ended before it could say so
-        (told(told(retried(4.02), 4.5, "send_back", 1), 34.0, "commit", 1), set()),
-        (told(told(retried(4.02), 4.5, "send_back", 1), 50, "commit", 1, process=101), set()),
+        (reported(reported(retried(4.02), 4.5, "send_back", 1), 34.0, "commit", 1), set()),
+        (
+            reported(reported(retried(4.02), 4.5, "send_back", 1), 50, "commit", 1, process=101),
+            set(),
+        ),
         # a group that never says what it sends back
-        (told(retried(4.02), 50, "commit", 1), set()),
-        (told(told(retried(4.02), 4.5, "send_back", 0, group="h"), 50, "commit", 1), set()),
+        (reported(retried(4.02), 50, "commit", 1), set()),
+        (reported(reported(retried(4.02), 4.5, "send_back", 0, group="h"), 50, "commit", 1), set()),
     ],
 )
 def test_a_retry_was_sent_back_by_a_member_that_says_so(story: Story, found: set[str]) -> None:
@@ -316,20 +324,22 @@ def test_a_retry_was_sent_back_by_a_member_that_says_so(story: Story, found: set
 
 
 def test_a_dead_letter_was_sent_back_by_a_member_that_says_so() -> None:
-    story = told(told(told(died(2), 150, "commit", 1), 150, "send_back", 0), 150, "send_back", 1)
+    story = reported(
+        reported(reported(died(2), 150, "commit", 1), 150, "send_back", 0), 150, "send_back", 1
+    )
     assert story.counts("retries", **LADDER) == {"retry_unprovoked"}
-    assert told(story, 150, "send_back", 2).counts("retries", **LADDER) == set()
+    assert reported(story, 150, "send_back", 2).counts("retries", **LADDER) == set()
 
 
 def test_a_group_that_was_to_tell_what_it_sends_back_and_tells_nothing_is_unknown() -> None:
-    silent = told(retried(4.02), 50, "commit", 1)
+    silent = reported(retried(4.02), 50, "commit", 1)
     verdict = silent.verdict("retries", **LADDER, due=("send_back",))
     assert (verdict.valid, verdict.reason) == (
         "unknown",
-        "1 retries and dead letters are of groups whose members tell of no send_back",
+        "1 retries and dead letters are of groups whose members report no send_back",
     )
     # by then its member may have ended before it could say so
-    ended = told(retried(4.02), 34.0, "commit", 1)
+    ended = reported(retried(4.02), 34.0, "commit", 1)
     assert ended.verdict("retries", **LADDER, due=("send_back",)).valid is True
 
 
@@ -487,7 +497,7 @@ def hot(share: int, wait_s: float) -> Story:
     return story
 
 
-def test_a_hot_key_that_makes_its_queue_wait_is_told_so_in_words() -> None:
+def test_a_hot_key_that_makes_its_queue_wait_is_reported_in_words() -> None:
     orderly = {"orderly": (GROUP,)}
     [finding] = hot(8, 60.0).verdict("sharding_keys", **orderly).findings
     assert finding.anomaly == "hot_key"
@@ -615,7 +625,7 @@ def test_a_reply_that_was_taken_is_not_lost_on_its_way() -> None:
 # Subscriptions
 
 
-def test_members_that_ask_for_different_things_are_told_so_in_words() -> None:
+def test_members_with_different_subscriptions_are_reported_in_words() -> None:
     story = Story().opened("c2", 101, expression="tag3").opened("c1", 100, expression="tag1||tag2")
     story.send(0.1, "a", tag="tag1").send(0.2, "b", tag="tag3").consume(1.0, "a", 0)
     verdict = story.verdict("subscriptions")
@@ -640,6 +650,6 @@ def test_members_of_a_group_whose_filter_was_changed_are_restarted_one_by_one() 
     assert story.verdict("subscriptions", filters_changed_ns={"g": 0}).valid is False
 
 
-def test_members_that_were_told_the_same_and_other_groups_do_not_differ() -> None:
+def test_members_with_equal_subscriptions_and_other_groups_do_not_differ() -> None:
     story = Story().opened("c1", 100).opened("c2", 101).opened("c3", 102, group="h", expression="x")
     assert story.verdict("subscriptions").valid is True

@@ -15,10 +15,14 @@ S = 1_000_000_000  # nanoseconds of a second
 
 
 @pytest.mark.parametrize("resets", [[{"group": "g"}, {"group": "h"}], []])
-def test_groups_are_sent_back_once(resets: list[dict[str, str]]) -> None:
+@pytest.mark.parametrize(("params", "share"), [({}, 0.0), ({"share": 0.25}, 0.25)])
+def test_groups_are_sent_back_once(
+    resets: list[dict[str, str]], params: dict[str, Any], share: float
+) -> None:
     script = {"reset_offsets": resets}
-    calls, evidence = carried_out("offsets-reset", answers=script, params={"topic": "Orders"})
-    assert calls == ["reset_offsets Orders"]
+    params = {"topic": "Orders", **params}
+    calls, evidence = carried_out("offsets-reset", answers=script, params=params)
+    assert calls == [f"reset_offsets Orders {share}"]
     assert evidence == {"bitten": bool(resets), "resets": resets}
 
 

@@ -36,15 +36,15 @@ def test_verdict_and_latency_are_equal_to_the_bit(
     monkeypatch.setattr(raw, "PART_ROWS", 5000)
     monkeypatch.setattr(partitioning, "PARTITION_ROWS", 2000)
     [here] = small(tmp_path / "here", **shape)
-    told: list[tuple[str, int, int]] = []
-    engine = OnSpark(spark, lambda *done: told.append(done))
+    reported: list[tuple[str, int, int]] = []
+    engine = OnSpark(spark, lambda *done: reported.append(done))
     [there] = laid_out(small(tmp_path / "there", layout="raw", **shape), engine)
     one = analyse([replace(here, label="run")], InProcess())
     other = analyse([replace(there, label="run")], engine)
     assert orjson.dumps(one.to_json()) == orjson.dumps(other.to_json())
     assert one.judged[0].slices == other.judged[0].slices
     assert disagreements(tmp_path / "here", other.judged[0].verdict) == []
-    assert {what for what, done, total in told if done == total} == {
+    assert {what for what, done, total in reported if done == total} == {
         "layout",
         "first look",
         "second look",
@@ -63,8 +63,8 @@ def test_one_long_queue_is_many_tasks_and_a_checker_that_raises_is_unknown(
     run = replace(run, facts=replace(run.facts, gap_max_s=float("inf")))
     whole = judge_runs([run], InProcess())[0].to_json()
     monkeypatch.setattr(partitioning, "WHOLE_ROWS", 4000)
-    told: list[tuple[str, int, int]] = []
-    engine = OnSpark(spark, lambda *done: told.append(done))
+    reported: list[tuple[str, int, int]] = []
+    engine = OnSpark(spark, lambda *done: reported.append(done))
 
     partitions = partitioned([run], engine)
     judged = judge_runs([run], engine, partitions=partitions)[0]
@@ -72,7 +72,7 @@ def test_one_long_queue_is_many_tasks_and_a_checker_that_raises_is_unknown(
     assert judged.to_json() == whole
     assert max(of.unit.rows for of in partitions) < 0.25 * run.manifest.rows
     assert ("first look", min(len(partitions), 2 * engine.parallel)) in {
-        (what, total) for what, _, total in told
+        (what, total) for what, _, total in reported
     }
     reasons = {of.checker: of.reason for of in judged.verdicts if of.reason}
     assert "OverflowError" in str(reasons["availability_gaps"])

@@ -1,7 +1,7 @@
 """Plays recorded sessions of real clients against nodes of ours, in a simulated world and at the recorded times.
 
 A capture is one client's traffic with a name server, a master and a slave, a frame a line. Its requests are sent byte
-for byte, except for positions in the commit log that the real broker had told the client; ours are elsewhere.
+for byte, except for positions in the commit log that the real broker had sent to the client; ours are elsewhere.
 """
 
 from __future__ import annotations

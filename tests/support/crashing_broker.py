@@ -36,7 +36,7 @@ class Client:
     async def ask(
         self, code: int, ext: dict[str, Any], body: bytes = b"", timeout_s: float = 1.0
     ) -> RemotingCommand | None:
-        """Ask once; None if nobody answered in time."""
+        """Ask once; None without an answer in time."""
         fields = {name: str(value) for name, value in ext.items()}
         request = RemotingCommand.request(code, fields, body)
         try:
@@ -45,7 +45,7 @@ class Client:
             return None
 
     async def tell(self, code: int, ext: dict[str, Any]) -> None:
-        """Send one-way; nobody notices when it is lost."""
+        """Send one-way; a loss goes unnoticed."""
         fields = {name: str(value) for name, value in ext.items()}
         try:
             await self._remoting.invoke_oneway(ADDRESS, RemotingCommand.request(code, fields))

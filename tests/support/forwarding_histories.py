@@ -1,4 +1,4 @@
-"""Random histories of members that forward, mostly as they should: calls, copies, and what they tell of them."""
+"""Random histories of members that forward, mostly as they should: calls, copies, and reports of copies."""
 
 from __future__ import annotations
 
@@ -59,24 +59,24 @@ class _Run(HistoryBuilder):
 
     def forward(self, process: int, place: dict[str, Any], offsets: list[int]) -> None:
         random = self._random
-        told = list(offsets)
+        reported = list(offsets)
         mistake = random.choice(["none"] * 12 + ["left out", "made up", "elsewhere", "unsent"])
         if mistake == "left out":
-            told.pop(random.randrange(len(told)))
+            reported.pop(random.randrange(len(reported)))
         elif mistake == "made up":
-            told.append(random.randrange(12))
+            reported.append(random.randrange(12))
         elif mistake == "elsewhere":
             place = _place(random) | {"queue": random.randrange(4)}
         number = self._copies.get(process, 0)
-        self._copies[process] = number + len(told)
-        for at in range(len(told) - (mistake == "unsent")):
+        self._copies[process] = number + len(reported)
+        for at in range(len(reported) - (mistake == "unsent")):
             self.send(
                 process, f"p{process}-{number + at}", {"topic": "w", "broker": "b", "queue": 0}
             )
-        if told:
+        if reported:
             value = {"group": "g", **place, "key": f"p{process}-{number}"}
             type = random.choice(["ok"] * 9 + ["info"])
-            self.op(process, type, "forward", {**value, "originals": _ranges(told)})
+            self.op(process, type, "forward", {**value, "originals": _ranges(reported)})
 
 
 def _place(random: Random) -> dict[str, Any]:

@@ -42,7 +42,7 @@ class _Run(HistoryBuilder):
         self.add(process, type, f, value, node=node, error=error)
 
     def begin(self) -> None:
-        """A send that somebody begins; most end soon."""
+        """A send that some process begins; most end soon."""
         process = self._random.choice([*PRODUCERS, 9])
         key = f"p{process}-{len(self.ops)}"
         topic = self._random.choice(["t", "t", "u"])

@@ -2,7 +2,7 @@
 
     0 ok send a             a is acknowledged; it gets the next offset of queue 0 of broker b, topic t
     0 ok send a@1:5         ... at queue 1, offset 5
-    0 info send a           nobody answered; with error=FLUSH_DISK_TIMEOUT it is stored, weakly acknowledged
+    0 info send a           without an answer; with error=FLUSH_DISK_TIMEOUT it is stored, weakly acknowledged
     1 ok consume a b        group g gets both from where they were stored (or from the next offset)
     1 ok consume a@0:7      ... from queue 0, offset 7
     1 ok consume a! ? b~1   a with a wrong body, a body without a key, b for the second time
@@ -161,11 +161,11 @@ class _Writer:
     def _begin(self, _kind: str, words: list[str], options: Mapping[str, str]) -> dict[str, Any]:
         topic, broker, _ = self._queue(options)
         [(queue, _, offset)] = (word.partition(":") for word in words)
-        told = {"offset": int(offset) if offset else None}
+        reported = {"offset": int(offset) if offset else None}
         if "by" in options:
-            told["broker_id"] = int(options["by"])
+            reported["broker_id"] = int(options["by"])
         place = {"topic": topic, "broker": broker, "queue": int(queue)}
-        return {"group": options.get("group", GROUP), **place, **told}
+        return {"group": options.get("group", GROUP), **place, **reported}
 
     def _drain(self, kind: str, words: list[str], options: Mapping[str, str]) -> dict[str, Any]:
         topic, broker, _ = self._queue(options)

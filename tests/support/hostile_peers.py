@@ -210,7 +210,7 @@ ATTACKS: dict[str, Attack] = {
             for code in RequestCode
         ]
     ),
-    "responses to nobody": _borne(
+    "responses without a request": _borne(
         lambda random: [json_frame(f'{{"code": 0, "flag": 1, "opaque": {n}}}') for n in range(100)]
     ),
     "flood": _borne(lambda random: [request(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER) * 500]),

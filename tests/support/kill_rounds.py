@@ -32,7 +32,7 @@ ACKS_TIMEOUT_S = 120.0
 
 @dataclass(slots=True)
 class Load:
-    """What senders were told: keys acknowledged with SEND_OK, and sends whose end is not known."""
+    """The answers that senders got: keys acknowledged with SEND_OK, and sends whose end is not known."""
 
     acknowledged: list[str] = field(default_factory=list)
     unclear: int = 0

@@ -63,7 +63,7 @@ class _Run(HistoryBuilder):
                 "broker": random.choice("bbbccd"),
                 "queue": 0,
                 "attempts": 1,
-            }  # nobody knows d
+            }  # d is unknown
             value |= {"queue_offset": offset, "physical_offset": 100 * offset}
         if end == "weak by status":
             value["status"] = random.choice(WEAK)
@@ -89,9 +89,9 @@ class _Run(HistoryBuilder):
         value = {"group": group, "topic": random.choice(GROUPS[group]), "queues": ends, "lag": 2}
         aside = Random(repr(value))
         if aside.random() < 0.7:
-            told = [[broker, queue, aside.randrange(6)] for broker, queue, *_ in ends]
+            reported = [[broker, queue, aside.randrange(6)] for broker, queue, *_ in ends]
             scope = {"group": group, "topic": value["topic"]}
-            self.add(9, "ok", "commit", scope | {"offsets": told})
+            self.add(9, "ok", "commit", scope | {"offsets": reported})
         self.op(random.choice(["ok", "ok", "ok", "info", "fail", "invoke"]), "drain", value)
 
     def look_up(self) -> None:
@@ -180,9 +180,9 @@ def _fault(random: Random, times_ns: Sequence[int]) -> FaultFacts:
 def _acknowledged(
     random: Random, keys: Sequence[str], times_ns: Sequence[int]
 ) -> list[dict[str, Any]]:
-    """What disks and caches held; mostly once a message, and sometimes of one that nobody sent."""
-    told = [key for key in keys for _ in range(random.choice([0, 1, 1, 1, 1, 2]))]
-    return [_holders(random, key, times_ns) for key in [*told, *random.choice([[], ["p7-7"]])]]
+    """What disks and caches held; mostly once a message, and sometimes of one without a send."""
+    reported = [key for key in keys for _ in range(random.choice([0, 1, 1, 1, 1, 2]))]
+    return [_holders(random, key, times_ns) for key in [*reported, *random.choice([[], ["p7-7"]])]]
 
 
 def _holders(random: Random, key: str, times_ns: Sequence[int]) -> dict[str, Any]:

@@ -48,19 +48,19 @@ def ownership_history(
         what = random.choice(["open", "assign", "assign", "consume", "consume", "consume", "end"])
         if what == "open" or (what != "consume" and node not in process_of):
             process_of[node] = len(ops) + 10
-            told = {"group": "g", "topic": "t", "expression": "*"} if subscribes else {}
-            op(process_of[node], "open", told, node)
+            reported = {"group": "g", "topic": "t", "expression": "*"} if subscribes else {}
+            op(process_of[node], "open", reported, node)
         elif what == "assign":
             queues = [["b", queue] for queue in range(2) if random.random() < 0.6]
             op(process, "assign", {**of_group(), "queues": queues})
         elif what == "consume":
-            of_anybody = [*process_of.values(), *(op.process for op in ops[-9:]), process]
+            of_any_process = [*process_of.values(), *(op.process for op in ops[-9:]), process]
             first = random.randrange(9)
             touches = [
                 [f"p0-{first + n}", first + n, n, True, 0] for n in range(random.choice([1, 3]))
             ]
             place = {"broker": "b", "queue": random.randrange(2), "messages": touches}
-            op(random.choice(of_anybody), "consume", {**of_group(), **place})
+            op(random.choice(of_any_process), "consume", {**of_group(), **place})
         elif random.random() < 0.5:
             kind = random.choice(["client_crash", "member_leaves", "pause"])
             bitten = random.random() < 0.8

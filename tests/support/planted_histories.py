@@ -111,7 +111,7 @@ def _sends(steps: list[Step]) -> list[Step]:
 
 
 def lost(random: Random, steps: list[Step]) -> None:
-    """An acknowledged message that nobody gets."""
+    """An acknowledged message that no member gets."""
     key = _some(random, steps, "send")["value"]["key"]
     for step in steps:
         if step["f"] == "consume":
@@ -130,7 +130,7 @@ def unseen(random: Random, steps: list[Step]) -> None:
 
 
 def not_finished(random: Random, steps: list[Step]) -> None:
-    """A listener that does not finish, and nobody tries again."""
+    """A listener that does not finish, without a retry."""
     _some(random, steps, "consume")["ending"] = "info"
 
 
@@ -142,7 +142,7 @@ def given_again(random: Random, steps: list[Step]) -> None:
 
 
 def phantom(random: Random, steps: list[Step]) -> None:
-    """A message that nobody sent."""
+    """A message without a send."""
     steps.remove(_some(random, steps, "send"))
 
 
@@ -155,7 +155,7 @@ def aborted(random: Random, steps: list[Step]) -> None:
 
 
 def recovered(random: Random, steps: list[Step]) -> None:
-    """A send that nobody answered, and is delivered."""
+    """A send without an answer whose message is delivered."""
     aborted(random, steps)
     failed = next(step for step in _sends(steps) if step["ending"] == "fail")
     failed["ending"] = random.choice(["info", "open"])
@@ -204,7 +204,7 @@ def another_there(random: Random, steps: list[Step]) -> None:
 
 
 def acked_elsewhere(random: Random, steps: list[Step]) -> None:
-    """An acknowledgement that names the offset of another message, or one that nobody has."""
+    """An acknowledgement that names the offset of another message, or one that no message has."""
     offset = random.choice([-1, 0, 1, 5, 10**12, 10**15])
     _some(random, steps, "send")["value"]["queue_offset"] = offset
 

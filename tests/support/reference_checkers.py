@@ -262,7 +262,7 @@ def _changed_hands(ops: Sequence[Op], earlier: Delivery, later: Delivery) -> boo
 
 
 def _gains(ops: Sequence[Op], given: Delivery) -> list[tuple[int, int]] | None:
-    """Who gained the queue of a delivery, and by which op; None if nobody ever had it."""
+    """The processes that gained the queue of a delivery, each with its op; None if no process ever had it."""
     owned: dict[int, bool] = {}
     gains = []
     topic, broker, number = given.queue

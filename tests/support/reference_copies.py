@@ -31,19 +31,19 @@ STRIKES_ONCE = {
     *("partition_one", "partition_one_way", "partition_bridge", "partition_ring"),
 }
 RESTART_NS = 10 * 10**9  # a node that ended by itself is down for so long
-TOLD_WITHIN_NS = 10 * 10**9  # slaves tell how far they are
+REPORTED_WITHIN_NS = 10 * 10**9  # slaves tell how far they are
 Facts = Mapping[str, Any]
 Seen = Mapping[str, Any]
 
 
 class Acknowledged(NamedTuple):
-    """What became of acknowledgements: keys, one for each time that somebody looked."""
+    """The outcomes of acknowledgements: keys, one for each observation."""
 
     acks: int
     looked_at: int  # acknowledgements, each once
     proven: list[str]
     excused: list[str]  # what is missing is what a fault took meanwhile
-    unclear: list[str]  # it may be on a node that nobody looked into
+    unclear: list[str]  # it may be on a node that was not observed
     not_durable: list[str]
 
 
@@ -146,7 +146,7 @@ def _left_behind(ops: Sequence[Op], observations: Sequence[Seen], facts: Facts, 
         for seen in observations
         if seen["kind"] == "ack_durability" and seen["broker_name"] == broker
         if seen["end_offset"] is not None and _held(facts, broker, seen)
-        if seen["time_ns"] + (seen["status"] != "SEND_OK") * TOLD_WITHIN_NS <= began
+        if seen["time_ns"] + (seen["status"] != "SEND_OK") * REPORTED_WITHIN_NS <= began
     ]
     if send.key not in dict(stored_at_once) or not copied:
         return False
@@ -161,7 +161,7 @@ def _in_step_ns(ops: Sequence[Op], observations: Sequence[Seen], facts: Facts, s
             began_ns(ops, other)
             for other, seen in _looks(ops, observations, "weak")
             if _broker_of(other) == _broker_of(send) and _held(facts, _broker_of(other), seen)
-            if ended_ns(ops, other) + TOLD_WITHIN_NS <= began_ns(ops, send)
+            if ended_ns(ops, other) + REPORTED_WITHIN_NS <= began_ns(ops, send)
         ),
         default=-(1 << 62),
     )
@@ -169,7 +169,7 @@ def _in_step_ns(ops: Sequence[Op], observations: Sequence[Seen], facts: Facts, s
 
 def _enough(facts: Facts, broker: str, on_disk: Set[str], held: Set[str]) -> bool:
     """Whether so many nodes are as many as SEND_OK promises, the master among them: of nodes that there are, all."""
-    nodes = facts["replica_sets"].get(broker, ("a node that nobody knows",))
+    nodes = facts["replica_sets"].get(broker, ("an unknown node",))
     master_flushes = facts["flush"] == "sync"
     slave_has_it = facts["replication"] == "sync"
     slave_flushes = slave_has_it and master_flushes and facts["mode"] == "hardened"
@@ -182,7 +182,7 @@ def _enough(facts: Facts, broker: str, on_disk: Set[str], held: Set[str]) -> boo
 
 
 def _may_have_lost(ops: Sequence[Op], facts: Facts, send: Send) -> set[str]:
-    """The nodes that may have had the message when it was acknowledged, and not when somebody looked."""
+    """The nodes that may have had the message when it was acknowledged, and not at the observation."""
     assert send.queue is not None
     nodes = facts["replica_sets"].get(send.queue[1], ())
     return {

@@ -1,7 +1,7 @@
 """Reference for the end of a run, in plain Python: nodes live, serve and agree with each other; queues are read.
 
 No code shared with the kernels. Each function returns how often it found what: (anomaly, where, ...) -> times; the
-`missing` ones say of what nobody knows.
+`missing` ones name the things without an observation.
 """
 
 from __future__ import annotations
@@ -233,7 +233,7 @@ def liveness(ops: Sequence[Op], facts: Facts) -> Found:
 
 
 def never_asked(ops: Sequence[Op], facts: Facts) -> list[str]:
-    """What nobody knows of the end of a run, in the words of a reader."""
+    """The parts of a run's end without an observation, as sentences."""
     return [
         *(f"broker {of} was never probed" for of in _living(facts) if not _probes(ops, of)),
         *(
@@ -253,8 +253,8 @@ def drained_offsets(ops: Sequence[Op], facts: Facts) -> Found:
                 place = group, topic, broker, queue, committed
                 if committed > end:
                     gone = any(_disk_gone(of, facts, broker, drain) for of in facts["faults"])
-                    told = gone and committed <= _highest_commit(ops, *place[:-1])
-                    found["commit_beyond_end", told, *place] += 1
+                    reported = gone and committed <= _highest_commit(ops, *place[:-1])
+                    found["commit_beyond_end", reported, *place] += 1
                 if committed < end and drain.type == "ok":
                     found["commit_behind", False, *place] += 1
     return found

@@ -13,7 +13,7 @@ Queue = tuple[str, str, int]
 
 
 class Call(NamedTuple):
-    """One of a listener. `end` is None when nobody knows how it ended."""
+    """One call of a listener. `end` is None when its end is unknown."""
 
     process: int
     queue: Queue
@@ -24,29 +24,29 @@ class Call(NamedTuple):
 
 def forwarded(ops: Sequence[Op], facts: Mapping[str, Any]) -> Found:
     """Anomaly, queue and offset of each; of the run as a whole with nothing more."""
-    calls, told = list(_calls(ops)), [op for op in ops if op.f == "forward" and op.type == "ok"]
+    calls, reported = list(_calls(ops)), [op for op in ops if op.f == "forward" and op.type == "ok"]
     forwarders = {op.process for op in ops if op.f == "open" and op.node in facts["forwarders"]}
-    forwarders |= {op.process for op in told}
+    forwarders |= {op.process for op in reported}
     found: Found = Counter()
     for call in calls:
         if call.process not in forwarders or call.end is None:
             continue
         for offset in call.offsets:
             copies = [
-                op.index for op in told if _queue(op) == call.queue and offset in _offsets(op)
+                op.index for op in reported if _queue(op) == call.queue and offset in _offsets(op)
             ]
             if not any(index < call.end for index in copies):
                 found["not_forwarded", call.queue, offset] += 1
     touched = {call.queue for call in calls} | {_queue(op) for op in ops if _is_placed(op)}
-    for op in told:
+    for op in reported:
         for offset in _offsets(op) if _queue(op) in touched else ():
             given = [of for of in calls if offset in of.offsets and of.begin < op.index]
             if (op.process, _queue(op)) not in [(of.process, of.queue) for of in given]:
                 found["phantom_copy", _queue(op), offset] += 1
-    if any(_queue(op) not in touched for op in told):
+    if any(_queue(op) not in touched for op in reported):
         found["phantom_copy",] += 1
     acked = {op.value["key"] for op in ops if op.f == "send" and op.type == "ok"}
-    keys = [key for op in told for key in _copies(op)]
+    keys = [key for op in reported for key in _copies(op)]
     if len(acked.intersection(keys)) != len(keys):
         found["not_forwarded",] += 1
     return found

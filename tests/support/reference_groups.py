@@ -78,7 +78,7 @@ def _members(ops: Sequence[Op]) -> dict[str, set[str | None]]:
 def _owners(
     ops: Sequence[Op], faults: Sequence[FaultFacts], end: Second
 ) -> dict[tuple[str, Queue], list[set[int]]]:
-    """The processes that own each queue in each second. Queues that nobody ever owned are not there."""
+    """The processes that own each queue in each second, without the queues that no process ever owned."""
     nodes = {op.process: op.node for op in ops if op.f == "open"}
     at = {op.time_ns // NS_PER_S: op for op in ops}
     now: dict[tuple[str, Queue], set[int]] = {}

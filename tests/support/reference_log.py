@@ -58,7 +58,7 @@ def _physical(ops: Sequence[Op], send: Send) -> int:
 
 
 def _is_there(ops: Sequence[Op], send: Send) -> bool:
-    """Whether its queue was read to an end beyond it, and nobody saw another message at its place."""
+    """Whether its queue was read to an end beyond it, and no member saw another message at its offset."""
     beyond = any(
         (op.value["topic"], queue[0], queue[1]) == send.queue and send.offset < queue[3]
         for op in ops

@@ -98,30 +98,30 @@ def _is_dead(
 
 def _ever_had(ops: Sequence[Op], commit: Op, place: list[Any]) -> bool:
     group, topic = commit.value["group"], commit.value["topic"]
-    told = [
+    reported = [
         op
         for op in ops
         if op.f == "assign" and (op.value["group"], op.value["topic"]) == (group, topic)
     ]
-    return not any(op.value["queues"] for op in told) or any(
+    return not any(op.value["queues"] for op in reported) or any(
         op.process == commit.process
         and place in op.value["queues"]
         and op.time_ns <= commit.time_ns + S
-        for op in told
+        for op in reported
     )
 
 
 def _may_have(ops: Sequence[Op], call: Op) -> bool:
     group, topic = call.value["group"], call.value["topic"]
-    told = [
+    reported = [
         op
         for op in ops
         if op.f == "assign" and (op.value["group"], op.value["topic"]) == (group, topic)
     ]
-    if not any(op.value["queues"] for op in told):
+    if not any(op.value["queues"] for op in reported):
         return True
     place = [call.value["broker"], call.value["queue"]]
-    own = [op for op in told if op.process == call.process]
+    own = [op for op in reported if op.process == call.process]
     before = [op for op in own if op.index < call.index]
     had = False
     lost_ns = None

@@ -15,7 +15,7 @@ Found = Counter[tuple[Any, ...]]
 
 
 def ignored(ops: Sequence[Op], resets: Sequence[OffsetsReset]) -> Found:
-    """Queues of drained groups that one member had all the time, and whose first message did not come again."""
+    """Queues of drained groups that one member had all the time, whose first message from the new offset is missing."""
     found: Found = Counter()
     for reset in resets:
         ends = _drained(ops, reset)
@@ -25,10 +25,13 @@ def ignored(ops: Sequence[Op], resets: Sequence[OffsetsReset]) -> Found:
             moved = any(reset.asked_ns <= at <= until_ns for at in _changes(ops, reset, queue))
             if moved or len(owners[0]) != 1 or owners[0] != owners[1]:
                 continue
+            new_offsets = [offset for number, offset in reset.offsets if number == queue]
+            if reset.offsets and not new_offsets:
+                continue
             consumed = [
                 offset
                 for at_ns, type_, offset in _given(ops, reset, queue)
-                if type_ == "ok" and at_ns < reset.asked_ns
+                if type_ == "ok" and at_ns < reset.asked_ns and offset >= sum(new_offsets)
             ]
             again = [
                 offset

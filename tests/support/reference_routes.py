@@ -48,7 +48,7 @@ def wrong_answers(
 
 
 def _wrong(server: str, observations: Sequence[Seen], facts: Mapping[str, Any]) -> Iterator[Wrong]:
-    """Each wrong address once, from the first time on that it was told."""
+    """Each wrong address once, from the first answer on that contained it."""
     first: dict[tuple[str, str, str], int] = {}
     for seen in observations:
         for broker, addresses in (seen["brokers"] or {}).items():
@@ -108,7 +108,7 @@ def _is_deaf(fault: FaultFacts, nodes: set[str], second: int) -> bool:
     assert fault.fired_ns is not None
     healed_s = END_S if fault.healed_ns is None else fault.healed_ns // NS_PER_S
     is_near = fault.fired_ns // NS_PER_S <= second < healed_s + 6
-    everywhere = fault.kind == "partition"  # of which links, nobody says
+    everywhere = fault.kind == "partition"  # the facts do not name its links
     struck = everywhere or bool(nodes & set(fault.targets))
     return fault.bitten_ns is not None and is_near and struck
 

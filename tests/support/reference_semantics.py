@@ -168,16 +168,20 @@ def _kept_retries(ops: Sequence[Op], levels_ms: Sequence[int]) -> Iterator[tuple
         if not given.queue[0].startswith("%RETRY%") or given.tries == 0 or one in had:
             continue
         had.add(one)
-        told = [
+        answered = [
             op
             for op in ops
             if op.f == "send_back" and op.type != "invoke" and op.value["group"] == given.group
             for key, _, tries in op.value["messages"]
             if (key, tries) == (given.key, given.tries - 1)
         ]
-        if len(told) == 1 and told[0].type == "ok" and told[0].value.get("copied") is False:
+        if (
+            len(answered) == 1
+            and answered[0].type == "ok"
+            and answered[0].value.get("copied") is False
+        ):
             wait_ns = levels_ms[min(2 + given.tries, len(levels_ms)) - 1] * NS_PER_MS
-            yield given, told[0].time_ns + wait_ns
+            yield given, answered[0].time_ns + wait_ns
 
 
 def _delayed_ones(ops: Sequence[Op]) -> Iterator[tuple[Send, Delivery]]:
@@ -380,10 +384,10 @@ def _wrong_retry(
 
 def _never_sent_back(ops: Sequence[Op], many: Sequence[Delivery], copy: Delivery) -> bool:
     """Whether all that may have sent a message back for this copy lived on for long, and none of them said so."""
-    told = [op for op in ops if op.f == "send_back" and op.value["group"] == copy.group]
+    answered = [op for op in ops if op.f == "send_back" and op.value["group"] == copy.group]
     row = [copy.key, copy.tries - 1]
-    if not told or any(
-        row in [[key, tries] for key, _, tries in op.value["messages"]] for op in told
+    if not answered or any(
+        row in [[key, tries] for key, _, tries in op.value["messages"]] for op in answered
     ):
         return False
     reasons = [
@@ -442,7 +446,8 @@ def transactions(
         if end == "commit" and stored and passed and send.key not in seen:
             found["unresolved_transaction", send.key] += 1
         asked = [op for op in ops if op.f == "check_back" and op.value["key"] == send.key]
-        due_ns = ended_ns(ops, send) + (after_s + 3 * every_s) * NS_PER_S + REQUEST_NS
+        immune_s = value_of(ops, send).get("check_after_s")
+        due_ns = ended_ns(ops, send) + (after_s + every_s + (immune_s or 0)) * NS_PER_S + REQUEST_NS
         later = any(op.f == "check_back" and op.time_ns >= due_ns for op in ops)
         first_asked_ns = min((op.time_ns for op in asked), default=1 << 62)
         is_left = send.queue is not None if end == "unknown" else end == "commit" and stored
@@ -450,11 +455,12 @@ def transactions(
             found["unresolved_transaction", send.key] += 1
         is_open = asked and all(op.value["state"] == "unknown" for op in asked)
         if is_left and is_open and send.attempts == 1 and len(asked) < check_max:
-            given_up_ns = asked[-1].time_ns + round(3 * every_s * NS_PER_S) + REQUEST_NS
+            given_up_ns = asked[-1].time_ns + round((after_s + every_s) * NS_PER_S) + REQUEST_NS
             if any(op.f == "check_back" and op.time_ns >= given_up_ns for op in ops):
                 found["unresolved_transaction", send.key] += 1
         if asked:
-            early_ns = began_ns(ops, send) + round(after_s * NS_PER_S) - asked[0].time_ns
+            first_s = after_s if immune_s is None else immune_s
+            early_ns = began_ns(ops, send) + round(first_s * NS_PER_S) - asked[0].time_ns
             if early_ns > ROUGHLY_NS:
                 found["check_too_early", send.key] += 1
             is_nothing = send.outcome == "failed" and end == "commit"

@@ -57,6 +57,8 @@ class _Run(HistoryBuilder):
             value["delay_ms"] = random.choice([1, 1000, 60_000])
         elif kind == "transaction":
             value["transaction"] = random.choice(["commit", "rollback", "unknown"])
+            if len(self._sent) % 3 == 0:
+                value["check_after_s"] = (0, 2, 20)[len(self._sent) // 3 % 3]
         ends = (
             ["info", "info", "info", "ok", "ok", "fail"]
             if kind == "transaction"
@@ -141,8 +143,8 @@ def semantic_history(random: Random) -> list[Op]:
     """One history; keys are sent once, anything may be delivered anywhere and at any time."""
     run = _Run(random)
     for process, node in ((10, "c0"), (11, "c1")):
-        told = {"group": "all", "topic": "t", "expression": "*"}
-        run.op(process, "ok", "open", told, node)
+        reported = {"group": "all", "topic": "t", "expression": "*"}
+        run.op(process, "ok", "open", reported, node)
     for _ in range(random.randrange(4, 40)):
         steps = [run.send, run.send, run.consume, run.consume, run.consume, run.finish, run.finish]
         steps += [run.commit, run.ask, run.send_back]

@@ -66,7 +66,7 @@ def connect_server(folder: Path) -> Iterator[str]:
         "spark.ui.enabled": "false",
         "spark.driver.extraJavaOptions": JVM_OPTIONS,
     }
-    told = [word for name, value in options.items() for word in ("--conf", f"{name}={value}")]
+    reported = [word for name, value in options.items() for word in ("--conf", f"{name}={value}")]
     log = folder / "connect.log"
     with log.open("wb") as file:
         process = subprocess.Popen(
@@ -75,7 +75,7 @@ def connect_server(folder: Path) -> Iterator[str]:
                 *server,
                 "--master",
                 "local[2]",
-                *told,
+                *reported,
                 "spark-internal",
             ],
             stdout=file,

@@ -28,14 +28,14 @@ def small(folder: Path, *, layout: str = "per-queue", **shape: Any) -> list[RunI
 
 
 def truth_of(folder: Path) -> dict[str, Any]:
-    told: dict[str, Any] = orjson.loads((folder / TRUTH_FILE).read_bytes())
-    return told
+    reported: dict[str, Any] = orjson.loads((folder / TRUTH_FILE).read_bytes())
+    return reported
 
 
 def disagreements(folder: Path, verdict: RunVerdict) -> list[str]:
     """Planted and not found, found and not planted; empty when the verdict is right to the witness."""
     truth = truth_of(folder)
-    planted = list(map(_told, truth["findings"]))
+    planted = list(map(_planted, truth["findings"]))
     found = [_seen(finding) for finding in verdict.findings()]
     wanted = Counter(finding[0] for finding in planted)
     counted: Counter[str] = Counter()
@@ -57,7 +57,7 @@ def disagreements(folder: Path, verdict: RunVerdict) -> list[str]:
     return wrong
 
 
-def _told(finding: dict[str, Any]) -> Known:
+def _planted(finding: dict[str, Any]) -> Known:
     get = finding.get
     place = (get("topic"), get("broker"), get("queue"))
     named = (finding["anomaly"], get("key"), finding["explained"])
@@ -71,18 +71,18 @@ def _seen(finding: Finding) -> Known:
     return (*named, finding.queue_offset, finding.physical_offset)
 
 
-# A copy is told at its last delivery, an aborted read has only the place of its delivery, a misrouted one both.
+# A copy is reported at its last delivery. An aborted read has only the offset of its delivery, a misrouted one both.
 _KEY_TELLS = frozenset({"duplicate", "duplicate_unexplained"})
 
 
-def _fits(told: Known, seen: Known) -> bool:
-    same = told[:3] == seen[:3] and (told[3] is None or told[3] == seen[3])
-    return same and (told[0] in _KEY_TELLS or told[4:] == seen[4:])
+def _fits(reported: Known, seen: Known) -> bool:
+    same = reported[:3] == seen[:3] and (reported[3] is None or reported[3] == seen[3])
+    return same and (reported[0] in _KEY_TELLS or reported[4:] == seen[4:])
 
 
 def _is_among(seen: Known, planted: Iterable[Known]) -> bool:
-    return any(_fits(told, seen) for told in planted)
+    return any(_fits(reported, seen) for reported in planted)
 
 
-def _matches(told: Known, found: Iterable[Known]) -> bool:
-    return any(_fits(told, seen) for seen in found)
+def _matches(reported: Known, found: Iterable[Known]) -> bool:
+    return any(_fits(reported, seen) for seen in found)

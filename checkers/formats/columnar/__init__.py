@@ -29,6 +29,7 @@ Columns of `touches` (`schema.TOUCHES`; integers of 64 bits but for body_ok; -1:
     tag              place in the dictionary of tags, of a send
     due_ns           when a delayed message may first be delivered, of a send
     transaction      0 none, 1 commit, 2 rollback, 3 unknown, of a send
+    check_ns         before which no broker may check the transaction, of a send that says so
 
 Columns of `ops` (`schema.OPS`):
 

@@ -15,7 +15,7 @@ from staticfire.checkers.model.timeline import Commit, Timeline
 
 
 def read_events(folder: Path, manifest: Manifest) -> list[Op]:
-    """The events that the manifest tells of, by index. Raises HistoryError."""
+    """The events that the manifest lists, by index. Raises HistoryError."""
     path, expected = folder / EVENTS, manifest.events
     try:
         data = read_plain(path)

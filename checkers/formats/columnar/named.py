@@ -26,6 +26,7 @@ NULLABLE = (
     "queue_offset",
     "physical_offset",
     "due_ns",
+    "check_ns",
     "at_ns",
     "invoke_at_ns",
     "message_id",

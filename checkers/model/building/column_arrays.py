@@ -32,13 +32,14 @@ from staticfire.checkers.model.columns import (
 from staticfire.checkers.model.message_ids import MessageIds
 
 SendRow = tuple[Any, ...]  # the fields of a send, in the order in which send_touches takes them
-SEND_WIDTH = 19
+SEND_WIDTH = 20
 # What many histories have nothing of, and what stands for nothing. OF_SENDS: in the order in which they end a SendRow.
 NOTHING_SPECIAL: Mapping[str, int] = {
     "sharding_key": UNKNOWN,
     "tag": UNKNOWN,
     "due_ns": UNKNOWN,
     "transaction": Transaction.NONE,
+    "check_ns": UNKNOWN,
     "message_id": UNKNOWN,
     "properties": UNKNOWN,
     "size": UNKNOWN,
@@ -49,7 +50,16 @@ NOTHING_SPECIAL: Mapping[str, int] = {
     "invoke_at_ns": UNKNOWN,
     "within_ns": UNKNOWN,
 }
-OF_SENDS = ("sharding_key", "tag", "due_ns", "transaction", "message_id", "properties", "size")
+OF_SENDS = (
+    "sharding_key",
+    "tag",
+    "due_ns",
+    "transaction",
+    "check_ns",
+    "message_id",
+    "properties",
+    "size",
+)
 SHARED = (
     "op_index",
     "invoke_index",

@@ -64,6 +64,7 @@ TRANSACTIONS = {
     "unknown": Transaction.UNKNOWN,
 }
 NS_PER_MS = 1_000_000
+NS_PER_S = 1_000_000_000
 BATCH = 1 << 17  # ops that become arrays at a time
 SENT_TWICE = "key {!r} is sent a second time; keys are unique in a history"
 
@@ -262,6 +263,9 @@ class ColumnBuilder:
             UNKNOWN if tag is None else self.tags[tag],
             invoke.time_ns + integer(value["delay_ms"]) * NS_PER_MS if "delay_ms" in value else -1,
             int(TRANSACTIONS[value["transaction"]]) if "transaction" in value else 0,
+            invoke.time_ns + integer(value["check_after_s"]) * NS_PER_S
+            if "check_after_s" in value
+            else -1,
             get("id", UNKNOWN),
             digest_of_properties(properties) if properties else NO_PROPERTIES,
             size if type(size) is int else UNKNOWN,

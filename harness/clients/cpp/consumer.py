@@ -167,6 +167,7 @@ def why_not(fields: Configuration) -> str:
         ("expression_type", "TAG"),
         ("broadcast", False),
         ("kind", "push"),
+        ("trace", False),
     ):
         if fields.get(name, usual) != usual:
             return f"librocketmq's C interface takes no {name} but {usual}; this is {fields[name]}"

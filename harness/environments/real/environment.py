@@ -6,6 +6,7 @@ The machine provider decides which machines these are: processes of this host, n
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import signal
 import time
@@ -45,6 +46,7 @@ DEATHS_MAX = 3  # of a server that the harness has started; then it is not waite
 STOP_TIMEOUT_S = 30.0  # for a node that was asked to end; a broker flushes what it has
 CLOSED_TIMEOUT_S = 1.0  # for a client to end that has closed its output
 READY_POLL_S = 0.02
+OPEN_S = 30.0  # for all clients to open before the load; on two cores, several Java virtual machines need seconds
 READY_S = 300.0  # for a client that was ended to run again: longer than any fault keeps it down
 
 
@@ -75,6 +77,7 @@ class RealNode:
         self.powered = True
         self.lost = False  # its disk is gone for good
         self.deaths = 0  # unplanned exits since the harness last started it
+        self.has_opened = False  # a client, or has said why it cannot
         self.starting = asyncio.Lock()
 
     @property
@@ -244,6 +247,7 @@ class RealEnvironment:
         error: str | None,
         stamp: Stamp | None,
     ) -> None:
+        node.has_opened = node.has_opened or f == "open"
         self.recorder.record(process, type, f, value, error, node.name, stamp)
 
     async def _watch(self, node: RealNode, process: RunningProcess) -> None:
@@ -365,6 +369,14 @@ class RealEnvironment:
                     await asyncio.sleep(READY_POLL_S)
         except TimeoutError:
             raise EnvironmentFailed(f"{node} does not run again after {READY_S:g} s") from None
+
+    async def clients_open(self) -> None:
+        """Wait for each client until it has opened or keeps ending, at most `OPEN_S`."""
+        nodes = [self.nodes[name] for name in self.topology.clients]
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(OPEN_S):
+                while not all(node.has_opened or self.is_dead(node.name) for node in nodes):
+                    await asyncio.sleep(READY_POLL_S)
 
     async def request(self, node: str, request: Request) -> Outcome:
         port = self.nodes[node].port

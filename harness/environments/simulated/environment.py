@@ -194,6 +194,9 @@ class SimulationEnvironment:
         while not self.nodes[node].is_alive:
             await asyncio.sleep(0.05)
 
+    async def clients_open(self) -> None:
+        """Nothing: a client needs no time to start here."""
+
     async def request(self, node: str, request: Request) -> Outcome:
         port = self.nodes[node].port
         assert port is not None

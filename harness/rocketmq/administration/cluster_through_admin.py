@@ -84,7 +84,7 @@ class ClusterThroughAdmin:
         queues = outcome.value.get("queues") if outcome.type == "ok" else None
         return queues is not None and queues[0] >= count
 
-    async def reset_offsets(self, topic: str) -> list[Evidence]:
+    async def reset_offsets(self, topic: str, share: float) -> list[Evidence]:
         environment = self._environment
         groups = dict.fromkeys(
             spec.group
@@ -97,11 +97,19 @@ class ClusterThroughAdmin:
         for master in environment.topology.leaders:
             address = environment.server_address(master.node)
             for group in groups:
-                request = {"f": "reset_offsets", "topic": topic, "group": group, "address": address}
+                request = {
+                    "f": "reset_offsets",
+                    "topic": topic,
+                    "group": group,
+                    "address": address,
+                    "share": share,
+                }
                 asked_ns = environment.now_ns()
-                if (await environment.request(ADMIN, request)).type == "ok":
+                outcome = await environment.request(ADMIN, request)
+                if outcome.type == "ok":
                     resets.append(
                         {
+                            "offsets": outcome.value["offsets"],
                             "group": group,
                             "topic": topic,
                             "stream": master.replica_set,

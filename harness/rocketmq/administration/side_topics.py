@@ -58,6 +58,12 @@ class SideTopic:
         self._begins: dict[BrokerQueue, int] = {}  # of the new topic, on the brokers that take part
         self._first = Reader(group=self.group)
         self._again = Reader(group=f"{self.group}-again")
+        # Where offsets were cloned: those that the source had committed.
+        self._cloned: dict[BrokerQueue, int] = {}
+
+    @property
+    def _clone_group(self) -> str:
+        return self.group + CLONE
 
     @property
     def brokers(self) -> list[str]:
@@ -93,19 +99,22 @@ class SideTopic:
     async def clone_offsets(self) -> Evidence:
         """Let the group read, then clone its offsets to another group, which reads on.
 
-        In the history the two are one group: it must get each message, and none twice.
+        In the history the two are one group: it must get each message, and none twice. The source reads on once the
+        clone has committed more. In the history it is another group from the beginning on.
         """
         made = [name for name in self._living_masters() if await self._make(name)]
         await self._wait_for_route()
         for name in made:
             self._begins |= await self._stands(name, self.group)
-        self._first.positions = dict(self._begins)
         await self._send()
-        await self._read(self._first)
+        for reader in (self._first, self._again):
+            reader.positions = dict(self._begins)
+            await self._read(reader)
         cloned: dict[BrokerQueue, int] = {}
         for name in self.brokers:
             cloned |= await self._clone(name)
         consumed = [queue for queue in cloned if self._first.positions[queue] > self._begins[queue]]
+        self._cloned = {queue: self._first.positions[queue] for queue in cloned}
         self._first.positions |= cloned
         await self._send()
         return {
@@ -121,14 +130,17 @@ class SideTopic:
         for queue in range(QUEUES):
             if not await self._commit(name, queue, self._first.positions[name, queue], tries=1):
                 return {}
-        clone = self.group + CLONE
-        ext = {"srcGroup": self.group, "destGroup": clone, "topic": self.topic, "offline": "true"}
-        outcome = await self._ask(self._master(name), order(RequestCode.CLONE_GROUP_OFFSET, ext))
-        return await self._stands(name, clone) if outcome.type == "ok" else {}
+        scope = {"srcGroup": self.group, "destGroup": self._clone_group, "topic": self.topic}
+        request = order(RequestCode.CLONE_GROUP_OFFSET, {**scope, "offline": "true"})
+        outcome = await self._ask(self._master(name), request)
+        return await self._stands(name, self._clone_group) if outcome.type == "ok" else {}
 
     async def go_on(self) -> None:
-        """Let the group catch up, and send more."""
+        """Let the group catch up, and send more. A clone also commits what it has read."""
         await self._read(self._first)
+        for name, queue in self._cloned:
+            offset = self._first.positions[name, queue]
+            await self._commit(name, queue, offset, group=self._clone_group, tries=1)
         await self._send()
 
     async def drain(self) -> tuple[dict[Scope, list[Row]], bool]:
@@ -136,6 +148,8 @@ class SideTopic:
         first, complete = await self._read(self._first)
         if complete and not self._again.positions:
             complete = await self._make_group_anew()
+        for name in filter(self._is_served_by_master, _brokers(self._cloned)):
+            await self._return_to_source(name)
         again, is_whole = await self._read(self._again)
         rows = {(self._first.group, self.topic): first, (self._again.group, self.topic): again}
         return rows, complete and is_whole
@@ -182,6 +196,12 @@ class SideTopic:
             return await self._stands(name, self.group)
         return {}
 
+    async def _return_to_source(self, name: str) -> None:
+        """Let the source go on at its offset on the broker, or at what it had committed, where that is higher."""
+        for queue, offset in (await self._stands(name, self.group)).items():
+            if self._again.positions[queue] == self._cloned.get(queue):
+                self._again.positions[queue] = max(offset, self._again.positions[queue])
+
     async def _make_group_anew(self) -> bool:
         """Delete the group and make it again, to begin at the beginning; return whether that is done."""
         begins = dict(self._begins)
@@ -203,8 +223,11 @@ class SideTopic:
         outcome = await self._queue_state(name, group)
         return {(name, queue): at for queue, _, _, at in outcome.value.get("queues", [])}
 
-    async def _commit(self, name: str, queue: int, offset: int, *, tries: int = TRIES) -> bool:
-        where = {"consumerGroup": self.group, "topic": self.topic, "queueId": str(queue)}
+    async def _commit(
+        self, name: str, queue: int, offset: int, *, group: str = "", tries: int = TRIES
+    ) -> bool:
+        scope = {"consumerGroup": group or self.group, "topic": self.topic}
+        where = {**scope, "queueId": str(queue)}
         ext = {**where, "commitOffset": str(offset)}
         request = order(RequestCode.UPDATE_CONSUMER_OFFSET, ext)
         return await self._until_ok(self._master(name), request, tries=tries)

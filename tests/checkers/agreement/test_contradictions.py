@@ -1,4 +1,4 @@
-"""Facts of another run beside a history without checksums: one sentence, and never valid."""
+"""Histories with the facts of another run, without checksums: refused in one sentence, never valid."""
 
 from __future__ import annotations
 

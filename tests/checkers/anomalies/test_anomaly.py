@@ -1,4 +1,4 @@
-"""Declarations of anomalies: a wrong one is one sentence, before any run."""
+"""Declarations of anomalies: a wrong one is refused in one sentence, before any run."""
 
 from __future__ import annotations
 

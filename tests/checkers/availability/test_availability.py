@@ -12,10 +12,11 @@ from staticfire.checkers.guarantees.verdict import Validity, Verdict
 from staticfire.checkers.model.history import Op
 from staticfire.checkers.verdicts.compose import check_run
 from tests.support.history_language import facts, fault, history
+from tests.support.one_checker import only
 
 
 def check_liveness(*ops: str, **changes: object) -> Verdict:
-    verdicts = check_run(history(*ops), [], facts(**changes)).verdicts
+    verdicts = check_run(history(*ops), [], facts(**changes), only("liveness")).verdicts
     return next(verdict for verdict in verdicts if verdict.checker == "liveness")
 
 
@@ -104,12 +105,12 @@ def test_a_group_may_wait_for_the_copy_of_a_replica_that_is_gone_for_good(
     valid: bool,
 ) -> None:
     key, queue, offset, in_queue = found
-    told = facts(faults=faults, replica_sets={"b": ("n0", "n1"), "c": ("m0",)}, living=("b",))
+    reported = facts(faults=faults, replica_sets={"b": ("n0", "n1"), "c": ("m0",)}, living=("b",))
     ops = history("9 ok probe b", f"9 info drain {' '.join(drained)}")
     rows = [[key, queue, offset, in_queue, in_queue, in_queue]]
     value = {"topic": "t", "broker": "b", "node": "n1", "indexed": True, "messages": rows}
     asked = Op(index=len(ops), time_ns=1 << 40, process=999, type="ok", f="look_up", value=value)
-    [verdict] = check_run([*ops, asked], [], told, [LIVENESS]).verdicts
+    [verdict] = check_run([*ops, asked], [], reported, [LIVENESS]).verdicts
 
     assert verdict.valid is valid
     assert [finding.anomaly for finding in verdict.findings] == ["not_drained"]

@@ -1,4 +1,4 @@
-"""Producers that nothing gets through of, although no fault is in their way. Times are seconds; the bound is 12 s."""
+"""Producers whose sends all fail although no fault affects them. Times are seconds; the bound is 12 s."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from staticfire.checkers.model.building.column_builder import build_columns
 from staticfire.checkers.verdicts.compose import check_run
 from tests.support import reference_waits
 from tests.support.history_language import facts, fault, history
+from tests.support.one_checker import only
 
 BROKERS = {"a": ("n2",), "b": ("n0", "n1")}
 WEAK = "info error=FLUSH_SLAVE_TIMEOUT"
@@ -42,7 +43,7 @@ def sends(*ends: str, node: str = "p1", since_s: float = 100, each_s: float = 4)
 
 def verdict_of(ops: list[str], *faults: FaultFacts, **known: object) -> Verdict:
     known = {"producers": ("p1", "p2"), "replica_sets": BROKERS, **known}
-    run = check_run(history(*ops), [], facts(faults=faults, **known))
+    run = check_run(history(*ops), [], facts(faults=faults, **known), only("stuck_producers"))
     return next(verdict for verdict in run.verdicts if verdict.checker == "stuck_producers")
 
 
@@ -85,7 +86,7 @@ def test_it_takes_four_requests(each_s: float, stuck: bool) -> None:
     assert is_stuck(sends(*["fail"] * 4, each_s=each_s)) is stuck
 
 
-def test_sends_of_another_producer_help_nobody() -> None:
+def test_sends_of_another_producer_do_not_help() -> None:
     other = sends("ok", "ok", "ok", "ok", node="p2", since_s=100.05)
     mine = sends("fail", "fail", "fail", "fail")
     assert is_stuck(sorted(mine + other, key=lambda op: float(op.split("t=")[1].split()[0])))
@@ -170,7 +171,7 @@ def is_refused(ops: list[str], *faults: FaultFacts, **known: object) -> bool:
     return bool(verdict_of(ops, *faults, **known).counts.get("refused_at_rest"))
 
 
-def test_refusals_at_rest_are_told_with_the_first() -> None:
+def test_refusals_at_rest_are_reported_with_the_first() -> None:
     verdict = verdict_of(refusals(12))
     [finding] = verdict.findings
     assert verdict.valid is False

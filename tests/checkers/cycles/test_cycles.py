@@ -1,4 +1,4 @@
-"""Cycles: each phenomenon planted, its near misses, the words; and random histories against the reference."""
+"""Cycles: each phenomenon planted, near misses, wording of findings, and random histories against the reference."""
 
 from __future__ import annotations
 
@@ -125,14 +125,14 @@ def test_only_a_circle_of_information_is_a_violation(
     assert verdict.counts[count] == 1
 
 
-def test_an_unclear_transaction_counts_once_somebody_polled_it() -> None:
+def test_an_unclear_transaction_counts_once_a_member_polled_it() -> None:
     cycle = ("begin 0", "begin 1", "0 info x+1@0 y+4@1", "1 ok x+2@1 y+3@0")
 
     assert found(check(txns(*cycle))) == set()
     assert found(check(txns(*cycle, "2 ok x?1@0,2@1"))) == {"G0"}
 
 
-def test_a_cycle_is_told_step_by_step() -> None:
+def test_a_cycle_is_described_step_by_step() -> None:
     [finding] = check(txns(*BOTH, "0 ok x+1@0 y?2@0", "1 ok y+2@0 x?1@0")).findings
 
     assert finding.detail == (
@@ -142,7 +142,7 @@ def test_a_cycle_is_told_step_by_step() -> None:
 
 
 def test_every_reason_has_its_words() -> None:
-    told = [
+    reported = [
         check(txns(*lines)).findings[0].detail
         for lines in (
             ("0 ok x+1@1", "1 ok x+2@0"),
@@ -150,12 +150,12 @@ def test_every_reason_has_its_words() -> None:
             ("9 ok x+1@0", "0 ok x+2@1", "1 ok x?1@0"),
         )
     ]
-    assert "T1 had ended (op 1) before T2 began (op 2)" in told[0]
-    assert "T2 sent 2 to x at offset 0, and the next message there is 1 of T1 at 1" in told[0]
-    assert "process 0 did T1 before T2" in told[1]
+    assert "T1 had ended (op 1) before T2 began (op 2)" in reported[0]
+    assert "T2 sent 2 to x at offset 0, and the next message there is 1 of T1 at 1" in reported[0]
+    assert "process 0 did T1 before T2" in reported[1]
     assert (
         "T2 polled x up to 1 at offset 0, and not 2, which T1 sent to the place behind it"
-        in told[2]
+        in reported[2]
     )
 
 

@@ -1,4 +1,4 @@
-"""What transactions must not poll, planted; near misses; random histories against the reference."""
+"""Polls of transactions: planted illegal reads, near misses, and random histories against the reference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What became of the sends of transactions: planted, near misses, and random histories against the reference."""
+"""Sends of transactions: planted wrong outcomes, near misses, and random histories against the reference."""
 
 from __future__ import annotations
 

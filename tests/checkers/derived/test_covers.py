@@ -1,4 +1,4 @@
-"""Spans that many spans make up, and few of these that make up the same."""
+"""Unions of spans, and small subsets of spans with the same union."""
 
 from __future__ import annotations
 

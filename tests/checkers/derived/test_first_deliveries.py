@@ -1,4 +1,4 @@
-"""When groups were first given messages: what groups share, and what is kept in memory."""
+"""First deliveries to groups: the data that groups share, and the memory it takes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a group has to share its queues out anew, and which faults keep its members from agreeing."""
+"""Rebalances of groups: their causes, and the faults that delay agreement of the members."""
 
 from __future__ import annotations
 

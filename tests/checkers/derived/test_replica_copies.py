@@ -1,4 +1,4 @@
-"""A lost message is looked for on every replica; only a hazard that hides the copy of a slave excuses its loss."""
+"""Copies of lost messages: each replica is searched; only a hazard that hides a slave's copy excuses the loss."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def entries(node: str, count: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("on_other", "says"), [(900, True), (2, False)])
-def test_a_node_that_nobody_asked_may_hold_it(on_other: int, says: bool) -> None:
+def test_a_node_that_was_not_observed_may_hold_it(on_other: int, says: bool) -> None:
     """n1 serves for the lost master and lacks the message; n2 has more queue entries, and was not asked."""
     ops = look_up(LOST, "n1", in_queue=False)
     findings = found(

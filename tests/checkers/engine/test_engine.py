@@ -1,4 +1,4 @@
-"""The engine: partitions of whole queues give the verdict that all at once gives."""
+"""The engine: judging whole queues in partitions gives the same verdict as judging all at once."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_planted_anomalies_are_found_in_any_partitions(seed: int) -> None:
         assert verdicts_in_chunks(columns, context, chunks) == once, (plants, chunks)
 
 
-def test_of_a_good_history_everybody_is_cleared() -> None:
+def test_a_good_history_clears_every_message() -> None:
     columns, context = context_of(planted_history(1, []), ALL_FACTS[0])
 
     look = screening_pass(columns, context, CORE)
@@ -191,7 +191,7 @@ def test_a_message_sent_twice_is_a_suspect() -> None:
     assert message in look.candidates
 
 
-def test_a_kernel_that_raises_is_unknown_and_hides_nobody() -> None:
+def test_a_kernel_that_raises_is_unknown_and_hides_no_other_verdict() -> None:
     def fail(_columns: Columns, _context: Context) -> Tally:
         raise ZeroDivisionError("by zero")
 

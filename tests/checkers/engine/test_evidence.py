@@ -1,4 +1,4 @@
-"""Evidence that a run set out to record and that is not there: unknown, and not "does not apply"."""
+"""Missing evidence that a run was meant to record: the verdict is unknown, not "does not apply"."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A message that nothing holds up is delivered at once."""
+"""Delivery latency: a message must be delivered at once unless something legal delays it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from staticfire.checkers.guarantees.promises import NS_PER_S
 from staticfire.checkers.guarantees.verdict import Verdict
 from staticfire.checkers.model.history import Op
 from staticfire.checkers.verdicts.compose import check_run
+from tests.checkers.legal_histories import cut
 from tests.support.history_language import GROUP, TOPIC, facts, fault, history
+from tests.support.one_checker import only
 from tests.support.reference_waits_of_messages import slow_deliveries
 from tests.support.waiting_histories import (
     EPOCH_MS,
@@ -30,7 +32,7 @@ OWNED = ("1 ok open node=c1", "2 ok open node=c2", "1 ok assign 0", "2 ok assign
 
 
 def judged(ops: list[Op], **changes: object) -> Verdict:
-    verdicts = check_run(ops, [], facts(**changes)).verdicts
+    verdicts = check_run(ops, [], facts(**changes), only("delivery_waits")).verdicts
     return next(verdict for verdict in verdicts if verdict.checker == "delivery_waits")
 
 
@@ -100,7 +102,7 @@ def keys(verdict: Verdict) -> list[str | None]:
             ],
             ["a"],
         ),
-        # nobody had the queue
+        # no member had the queue
         (
             [
                 "1 ok assign 1 t=10",
@@ -256,6 +258,33 @@ def test_a_slave_that_starts_without_name_servers_lags(
     assert keys(check(*ops, faults=struck, **known)) == slow
 
 
+LINK = "n0", "n1"
+TWICE = (cut(*LINK, at_s=10, healed_s=20), cut(*LINK, at_s=25, healed_s=30))
+
+
+@pytest.mark.parametrize(
+    ("struck", "at_s", "given_s", "slow"),
+    [
+        (TWICE, 38, 49, []),  # an attempt at 25 s failed, and the next is due by 50 s
+        (TWICE, 38, 53, ["a"]),
+        (TWICE[:1], 25, 31, []),
+        (TWICE[:1], 25, 33, ["a"]),
+        (TWICE[1:], 38, 49, ["a"]),
+        ((cut("n0", "c1", at_s=10, healed_s=30),), 38, 49, ["a"]),  # another link
+        # the follower gave the silent connection up
+        ((cut(*LINK, at_s=2, healed_s=100),), 127, 136, ["a"]),
+    ],
+)
+def test_tcp_repeats_what_a_broken_link_kept_from_a_follower_that_serves_reads(
+    struck: tuple[FaultFacts, ...], at_s: float, given_s: float, slow: list[str]
+) -> None:
+    ops = (f"0 ok send a t={at_s}", f"1 ok consume a t={given_s}")
+    known = {"replica_sets": {"b": LINK}, "faults": struck}
+
+    assert keys(check(*ops, follower_reads=True, **known)) == slow
+    assert keys(check(*ops, **known)) == ["a"]
+
+
 @pytest.mark.parametrize(
     ("packet_s", "at_s", "slow"),
     [
@@ -347,8 +376,8 @@ def test_as_the_plain_reference_says(seed: int, steps: int, stored: bool) -> Non
     expected = slow_deliveries(ops, ("h",), stored=stored)
 
     both = {"g": ("t",), "h": ("t",)}
-    told = with_store_times(ops) if stored else ops
-    verdict = judged(told, groups=both, broadcasting=("h",), wall_epoch_ms=EPOCH_MS)
+    reported = with_store_times(ops) if stored else ops
+    verdict = judged(reported, groups=both, broadcasting=("h",), wall_epoch_ms=EPOCH_MS)
 
     assert verdict.counts.get("slow_delivery", 0) == len(expected)
     assert {(one.group, one.key) for one in verdict.findings} <= {one[:2] for one in expected}

@@ -1,4 +1,4 @@
-"""Forwarding: not_forwarded and phantom_copy, and what is right although it looks like them."""
+"""Forwarding: not_forwarded and phantom_copy, and legal histories that look like them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ class Forwarding(Story):
         self.opened("c1", FORWARDER).opened("c2", 8)
         self.send(0.1, "a").send(0.2, "b")
 
-    def told(self, at_s: float, *originals: list[int], copy: int = 0, queue: int = 0) -> Forwarding:
+    def reported(
+        self, at_s: float, *originals: list[int], copy: int = 0, queue: int = 0
+    ) -> Forwarding:
         value = {"group": GROUP, "topic": TOPIC, "broker": BROKER, "queue": queue}
         value |= {"originals": list(originals), "key": f"{COPIES}{copy}"}
         self.op(at_s, "ok", "forward", value, process=FORWARDER)
@@ -46,7 +48,7 @@ class Forwarding(Story):
 def test_a_copy_that_is_stored_before_the_original_is_acknowledged() -> None:
     story = Forwarding()
     story.given(1)
-    story.copied(1.1).told(1.2, [0, 1]).given(2, 2)
+    story.copied(1.1).reported(1.2, [0, 1]).given(2, 2)
 
     verdict = story.judged()
     assert verdict.valid is True
@@ -59,7 +61,7 @@ def test_an_acknowledgement_before_the_copy_is_stored(too_late: bool) -> None:
     story.given(1)
     story.given(2, 2)
     if too_late:
-        story.copied(3).told(4, [0, 1])
+        story.copied(3).reported(4, [0, 1])
 
     verdict = story.judged()
     assert verdict.valid is False
@@ -77,9 +79,9 @@ def test_who_does_not_forward_may_acknowledge() -> None:
 def test_a_copy_of_an_earlier_call_will_do_and_so_will_two() -> None:
     story = Forwarding()
     story.given(1)
-    story.copied(1.1).told(1.2, [0, 1])
+    story.copied(1.1).reported(1.2, [0, 1])
     story.given(2)
-    story.copied(2.1, 1).told(2.2, [0, 1], copy=1).given(3, 3)
+    story.copied(2.1, 1).reported(2.2, [0, 1], copy=1).given(3, 3)
     story.given(4)
     story.given(5, 5)
     assert story.judged().valid is True
@@ -92,7 +94,7 @@ def test_a_copy_of_an_earlier_call_will_do_and_so_will_two() -> None:
 def test_a_copy_of_what_the_member_was_not_given(originals: list[int], offset: int) -> None:
     story = Forwarding()
     story.given(1)
-    story.copied(1.1).copied(1.2, 1).told(1.3, [0, 1]).told(1.4, originals, copy=1)
+    story.copied(1.1).copied(1.2, 1).reported(1.3, [0, 1]).reported(1.4, originals, copy=1)
     for copy in range(2, originals[1] + 1):
         story.copied(1.5, copy)
 
@@ -103,16 +105,16 @@ def test_a_copy_of_what_the_member_was_not_given(originals: list[int], offset: i
 
 def test_a_copy_of_what_the_member_was_given_only_later() -> None:
     story = Forwarding()
-    story.copied(0.5).told(0.6, [0, 1]).given(1)
+    story.copied(0.5).reported(0.6, [0, 1]).given(1)
     assert [of.anomaly for of in story.judged().findings] == ["phantom_copy"]
 
 
-def test_copies_that_nobody_stored_and_queues_that_nobody_knows() -> None:
+def test_copies_that_were_not_stored_and_unknown_queues() -> None:
     story = Forwarding()
     story.given(1)
-    story.told(1.2, [0, 1])
+    story.reported(1.2, [0, 1])
     assert [of.detail for of in story.judged().findings] == ["1 copies were never acknowledged"]
-    story.copied(1.3).copied(1.4, 1).told(1.5, [0, 1], copy=1, queue=9)
+    story.copied(1.3).copied(1.4, 1).reported(1.5, [0, 1], copy=1, queue=9)
     details = [of.detail for of in story.judged().findings]
     assert details == ["1 originals lie in no queue that is known"]
 
@@ -128,7 +130,7 @@ def test_copies_that_nobody_stored_and_queues_that_nobody_knows() -> None:
     ],
 )
 def test_what_breaks_the_conventions_is_refused(change: dict[str, object], message: str) -> None:
-    story = Forwarding().told(1, [0, 1])
+    story = Forwarding().reported(1, [0, 1])
     story.ops[-1].value.update(change)
     with pytest.raises(HistoryError, match=re.escape(message)):
         build_columns(story.ops)

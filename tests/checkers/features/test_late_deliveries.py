@@ -1,4 +1,4 @@
-"""Delayed messages that come too late: what excuses it, and what shows that a fault excuses nothing any more."""
+"""Late delayed messages: the excuses, and the evidence that ends an excuse."""
 
 from __future__ import annotations
 
@@ -155,11 +155,11 @@ LEVELS_MS = (1000, 2000, 5000, 10_000)
 LADDER = {"retries_max": {GROUP: 2}, "delay_levels_ms": LEVELS_MS}
 
 
-def retried(at_s: float, *, end: OpType = "ok", **told: Any) -> Story:
+def retried(at_s: float, *, end: OpType = "ok", **reported: Any) -> Story:
     """The listener fails at 1 s, the broker has the message back at 1.5 s, and the first retry is due at 6.5 s."""
     story = reporting().send(0.5, "a").consume(1.0, "a", 0, "info")
     place = {"group": GROUP, "topic": TOPIC, "broker": BROKER, "queue": 0}
-    value = {**place, "messages": [["a", 0, 0]], "copied": False, **told}
+    value = {**place, "messages": [["a", 0, 0]], "copied": False, **reported}
     story.op(1.5, end, "send_back", value, process=100)
     return story.consume(at_s, "a", 0, topic=RETRY_TOPIC, tries=1)
 
@@ -273,10 +273,10 @@ def random_moves(random: Random) -> Story:
             **({} if tries else {"delay_level": 1, "delay_ms": delay_ms}),
         )
     for key in random.choices(list(tries_of), k=2 * len(tries_of)):
-        told = {"copied": random.random() < 0.2, "messages": [[key, 0, tries_of[key] - 1]]}
+        reported = {"copied": random.random() < 0.2, "messages": [[key, 0, tries_of[key] - 1]]}
         at_s = story.ops[-1].time_ns / 10**9 + 0.05
         if tries_of[key]:
-            story.op(at_s, random.choice(["ok", "info"]), "send_back", {**place, **told})
+            story.op(at_s, random.choice(["ok", "info"]), "send_back", {**place, **reported})
     for number, key in enumerate(random.choices(list(tries_of), k=2 * len(tries_of))):
         stored_ms = EPOCH_MS + random.randrange(4000, 10_000)
         known = random.choice([stored_ms, stored_ms, stored_ms, None])

@@ -1,4 +1,4 @@
-"""The times that messages carry lie where their sends and deliveries allow."""
+"""Born and store times of messages: within the bounds that their sends and deliveries set."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_a_dead_letter_is_stored_after_its_group_was_given_the_message(
 
 
 @pytest.mark.parametrize(
-    ("stored_s", "given", "told", "anomalies"),
+    ("stored_s", "given", "reported", "anomalies"),
     [
         (20.05, 1, ["ok"], set()),
         (20.2, 1, ["ok"], {"wrong_store_time"}),  # a broker said at 20 s that it has it
@@ -147,12 +147,12 @@ def test_a_dead_letter_is_stored_after_its_group_was_given_the_message(
     ],
 )
 def test_nothing_delays_a_dead_letter(
-    stored_s: float, given: int, told: list[OpType], anomalies: set[str]
+    stored_s: float, given: int, reported: list[OpType], anomalies: set[str]
 ) -> None:
     story = Story().send(10.0, "a")
     for number in range(given):
         story.consume(15.0 + number, "a", 0, "info")
-    for end in told:
+    for end in reported:
         place = {"group": "g", "topic": "t", "broker": "b", "queue": 0}
         value = {**place, "messages": [["a", 0, 0]], "copied": True}
         story.op(20.0, end, "send_back", value, process=100)
@@ -195,9 +195,9 @@ def random_story(random: Random) -> Story:
             story.op(20.0 + number, type_, "consume", value, process=100)
         if random.random() < 0.5:
             end = random.choice(["ok", "ok", "info"])
-            told = {"group": group, "topic": "t", "broker": "b", "queue": 0, "copied": True}
-            told["messages"] = [[f"k{sent}", sent, tries]]
-            story.op(12.0 + number, end, "send_back", told, process=100)  # type: ignore[arg-type]
+            reported = {"group": group, "topic": "t", "broker": "b", "queue": 0, "copied": True}
+            reported["messages"] = [[f"k{sent}", sent, tries]]
+            story.op(12.0 + number, end, "send_back", reported, process=100)  # type: ignore[arg-type]
     return story
 
 

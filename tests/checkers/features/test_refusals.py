@@ -1,4 +1,4 @@
-"""A broker refuses an illegal send with the code of RocketMQ 4.9.8; another one needs a fault of a replica."""
+"""Refusals of illegal sends: the code of RocketMQ 4.9.8, or a code that a fault of a replica explains."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.generators.illegal_sends import IllegalSends
 from tests.support import reference_endings
 from tests.support.history_language import facts, fault
+from tests.support.one_checker import only
 
 S = 10**9
 BROKERS = {"b": ("n0", "n1"), "other": ("n2",)}
@@ -37,7 +38,9 @@ def refused(index: int, illegal: str, code: int, *, at_s: int = 15, broker: str 
 
 
 def verdict_of(ops: list[Op], *faults: FaultFacts) -> Verdict | None:
-    verdicts = check_run(ops, [], facts(replica_sets=BROKERS, faults=faults)).verdicts
+    verdicts = check_run(
+        ops, [], facts(replica_sets=BROKERS, faults=faults), only("refusals")
+    ).verdicts
     return next((verdict for verdict in verdicts if verdict.checker == "refusals"), None)
 
 
@@ -192,8 +195,8 @@ def test_it_finds_the_needless_refusals_of_the_reference(codes: list[int | None]
     ops: list[Op] = []
     for number, code in enumerate(codes):
         sent: dict[str, Any] = {"topic": "t", "key": f"p0-{number}", "size": 1}
-        told = {} if code is None else {"code": code, "refused_by": "b"}
-        for type_, value in (("invoke", sent), ("fail", {**sent, **told})):
+        reported = {} if code is None else {"code": code, "refused_by": "b"}
+        for type_, value in (("invoke", sent), ("fail", {**sent, **reported})):
             at = len(ops)
             ops.append(
                 Op(index=at, time_ns=15 * S + at, process=0, type=type_, f="send", value=value)  # type: ignore[arg-type]

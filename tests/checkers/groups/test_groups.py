@@ -47,7 +47,7 @@ def test_everything_is_owned_once() -> None:
 @pytest.mark.parametrize(
     ("lines", "anomalies"),
     [
-        # queue 1 was given up, and nobody took it
+        # queue 1 was given up, and no member took it
         (("2 ok assign t=50", "9 ok drain t=90"), ["queue_unowned"]),
         (("2 ok assign t=50", "1 ok assign 0 1 t=79", "9 ok drain t=200"), []),
         (("2 ok assign t=50", "1 ok assign 0 1 t=81", "9 ok drain t=200"), ["queue_unowned"]),

@@ -1,4 +1,4 @@
-"""Two listeners and two owners of one queue of an orderly group, planted; and what is allowed."""
+"""Orderly groups: planted overlaps of two listeners or two owners of one queue, and legal overlaps."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_an_owner_between_two_calls_of_another_one() -> None:
     )
 
 
-def test_calls_that_met_are_told_of_once() -> None:
+def test_overlapping_calls_are_reported_once() -> None:
     lines = ("1 ok assign 0", *OVERLAP, "0 ok send c", "1 ok consume c")
     assert check(*lines, orderly=("g",)).counts == {"two_listeners": 1}
 

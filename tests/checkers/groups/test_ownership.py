@@ -1,4 +1,4 @@
-"""Messages go to members that run, are known, and have the queue."""
+"""Ownership of deliveries: the member runs, is known, and owns the queue."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from staticfire.checkers.guarantees.verdict import Verdict
 from staticfire.checkers.model.history import Op
 from staticfire.checkers.verdicts.compose import check_run
 from tests.support.history_language import facts, fault, history
+from tests.support.one_checker import only
 from tests.support.ownership_histories import ownership_history
 from tests.support.reference_ownership import wrong_readers
 
@@ -25,7 +26,7 @@ TWO = ("1 ok open node=c1", "2 ok open node=c2", "1 ok assign 0", "2 ok assign 1
 
 
 def judged(ops: list[Op], **changes: object) -> Verdict:
-    verdicts = check_run(ops, [], facts(**changes)).verdicts
+    verdicts = check_run(ops, [], facts(**changes), only("ownership")).verdicts
     return next(verdict for verdict in verdicts if verdict.checker == "ownership")
 
 
@@ -53,7 +54,7 @@ def found(verdict: Verdict) -> list[tuple[str, str | None]]:
         (["2 ok assign 0 topic=u", "2 ok assign 0 group=h", "2 ok consume a"], ["a"]),
         # a member that never had any queue
         (["3 ok open node=c3", "3 ok consume c"], ["c"]),
-        # nobody of group h says what it has
+        # no member of group h reports its queues
         (["2 ok consume a group=h"], []),
         # read by the harness, in the name of the group
         (["2 ok consume a@0:0 topic=%DLQ%g"], []),

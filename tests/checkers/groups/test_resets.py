@@ -1,4 +1,4 @@
-"""Resets of offsets: which queues must begin again, and which need not."""
+"""Resets of offsets: queues that must start again from the reset offset, and queues that need not."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from staticfire.checkers.model.history import OpType
 from staticfire.checkers.verdicts.compose import check_run
 from tests.checkers.stories import Story
 from tests.support.history_language import BROKER, GROUP, NODE, TOPIC, facts, fault
+from tests.support.one_checker import only
 from tests.support.reference_resets import ignored
 
 OWNER, OTHER = 100, 101
@@ -89,6 +90,35 @@ def test_what_was_consumed_must_come_again() -> None:
 
 def test_a_group_that_begins_in_the_middle_has_not_begun_again() -> None:
     assert counts(drained(come_again(consumed(), 1, 2))) == {"reset_ignored"}
+
+
+@pytest.mark.parametrize(
+    ("offset", "again", "expected"),
+    [
+        (1, (1, 2), set()),
+        (1, (2,), {"reset_ignored"}),
+        (1, (), {"reset_ignored"}),
+        (2, (2,), set()),
+        (2, (0, 1, 2), set()),
+        (3, (), set()),  # nothing of that had been consumed
+    ],
+)
+def test_a_group_goes_back_to_the_offset_that_it_was_given(
+    offset: int, again: tuple[int, ...], expected: set[str]
+) -> None:
+    story = drained(come_again(consumed(), *again))
+    known = operator(replace(RESET, offsets=((0, offset), (1, 0))))
+    assert set(story.counts("resets", faults=(known,))) - {"resets_judged"} == expected
+    for finding in story.verdict("resets", faults=(known,)).findings:
+        assert (finding.key, finding.queue_offset) == (f"k{offset}", offset)
+        assert f"was sent back to offset {offset} of the queue at 20.001 s" in finding.detail
+
+
+def test_a_queue_of_which_the_answer_says_nothing_is_not_judged() -> None:
+    known = facts(faults=(operator(replace(RESET, offsets=((1, 0),))),))
+    timeline = build_columns(drained(consumed()).ops)[1]
+    context = Context(facts=known, timeline=timeline, promises=LossPromises(known))
+    assert not RESETS.applies(context)
 
 
 def test_another_member_may_be_given_it() -> None:
@@ -218,12 +248,16 @@ def random_story(seed: int) -> tuple[Story, tuple[OffsetsReset, ...]]:
     drained(story, low=random.choice((0, 0, 0, 1)), type_=random.choice(("ok", "ok", "ok", "info")))
     asked_ns = [random.randrange(5 * S, 50 * S) for _ in range(random.choice((1, 1, 2)))]
     return story, tuple(
-        replace(RESET, asked_ns=at_ns, answered_ns=at_ns + 1_000_000) for at_ns in asked_ns
+        replace(RESET, asked_ns=at_ns, answered_ns=at_ns + 1_000_000, offsets=offsets)
+        for at_ns in asked_ns
+        for offsets in [random.choice(((), (), ((0, 1), (1, 0)), ((1, 2),)))]
     )
 
 
 def found_in(story: Story, resets: tuple[OffsetsReset, ...]) -> Counter[tuple[Any, ...]]:
-    verdicts = check_run(story.ops, [], facts(faults=(operator(*resets),))).verdicts
+    verdicts = check_run(
+        story.ops, [], facts(faults=(operator(*resets),)), only(RESETS.name)
+    ).verdicts
     return Counter(
         (finding.anomaly, finding.group, finding.queue)
         for verdict in verdicts

@@ -1,4 +1,4 @@
-"""Shares of queues: as even as can be, but for a rebalance, near faults, and where a strategy says otherwise."""
+"""Shares of queues: even, except in a rebalance, near faults, and where the strategy allows otherwise."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def even(at_s: int) -> tuple[str, ...]:
 
 
 def check(*lines: str, faults: tuple[FaultFacts, ...] = (), **changes: object) -> Verdict:
-    return check_ops(told(history(*lines)), faults, **changes)
+    return check_ops(reported(history(*lines)), faults, **changes)
 
 
-def told(ops: list[Op]) -> list[Op]:
+def reported(ops: list[Op]) -> list[Op]:
     """Members say what they subscribe to."""
     for op in ops:
         if op.f == "open" and op.process < 9:

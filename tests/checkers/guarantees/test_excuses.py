@@ -1,4 +1,4 @@
-"""Excuses: only a fault that bit, on a node of the witness, by an effect that the row names, for as long as it says."""
+"""Excuses: the fault has bitten, concerns a node of the witness, and has the effect and duration of its row."""
 
 from __future__ import annotations
 

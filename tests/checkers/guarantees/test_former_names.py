@@ -1,4 +1,4 @@
-"""Verdicts of earlier versions are read with the names of this version."""
+"""Verdicts of earlier versions: read under the current names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of promises: complete, and never at odds with what the checkers say."""
+"""The table of promises: complete, and consistent with the checkers."""
 
 from __future__ import annotations
 

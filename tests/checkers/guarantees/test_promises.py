@@ -1,4 +1,4 @@
-"""The table of promises, row by row: what an acknowledged message may suffer."""
+"""The table of promises, row by row: the losses that each fault allows for acknowledged messages."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def hit(kind: str, *targets: str) -> FaultFacts:
     ("kind", "sync_flush", "async_flush"),
     [
         ("partition", Loss.NEVER, Loss.NEVER),
-        ("a fault nobody has heard of", Loss.NEVER, Loss.NEVER),
+        ("an unknown fault", Loss.NEVER, Loss.NEVER),
         ("kill", Loss.NEVER, Loss.NEVER),
         ("failing_disk", Loss.NEVER, Loss.SUFFIX),
         ("power_cut", Loss.NEVER, Loss.SUFFIX),
@@ -99,7 +99,7 @@ def test_the_slave_of_an_async_master_excuses_nothing() -> None:
     assert loss(hit("disk_lost", "n1"), replication="async") is Loss.NEVER
 
 
-def test_with_two_slaves_nobody_knows_which_one_has_the_message() -> None:
+def test_with_two_slaves_it_is_unknown_which_one_has_the_message() -> None:
     both = (hit("power_cut"), hit("power_cut", "n1"))
     promises = LossPromises(
         facts(

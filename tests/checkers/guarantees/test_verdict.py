@@ -1,4 +1,4 @@
-"""Findings, tallies and how they are told."""
+"""Findings, tallies and the text that reports them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LOST = Finding(
 )
 
 
-def test_a_finding_is_told_in_two_lines() -> None:
+def test_a_finding_takes_two_lines() -> None:
     assert explain(LOST) == (
         "LOST  key p3-17  topic orders  broker broker-a  queue 3  offset 1841  "
         "physical offset 90112  acked SEND_OK at t=12.408s\n"
@@ -41,7 +41,7 @@ def test_a_finding_is_told_in_two_lines() -> None:
     )
 
 
-def test_what_is_not_known_is_not_told() -> None:
+def test_unknown_fields_are_left_out() -> None:
     finding = Finding(
         anomaly="not_serving",
         judgement=Judgement.VIOLATION,

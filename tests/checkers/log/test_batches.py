@@ -1,4 +1,4 @@
-"""Batches: the messages of one request lie side by side in one queue."""
+"""Batches: the messages of one request are adjacent in one queue."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ from staticfire.checkers.model.building.column_builder import build_columns
 from staticfire.checkers.verdicts.compose import check_run
 from tests.support import reference_storage
 from tests.support.history_language import facts, fault, history
+from tests.support.one_checker import only
 
 STEADY = settings(max_examples=int(os.environ.get("HISTORIES", "100")))
 
 
 def check(*ops: str, **changes: object) -> Verdict:
-    verdicts = check_run(history(*ops), [], facts(**changes)).verdicts
+    verdicts = check_run(history(*ops), [], facts(**changes), only("batches")).verdicts
     return next(verdict for verdict in verdicts if verdict.checker == "batches")
 
 
@@ -124,12 +125,16 @@ def some_requests(seed: int) -> list[str]:
             ]
             places = [place + random.choice((count, count, 1)) for place in places]
         ends = ["info"] * count if is_unknown else [f"ok @0:{place}" for place in places]
-        told = request(*ends, process=process, began_s=process * 2 + 1, ended_s=process * 2 + 2)
+        reported = request(*ends, process=process, began_s=process * 2 + 1, ended_s=process * 2 + 2)
         if random.random() < 0.2:  # one after the other, by a clock that does not move
-            told = [op.replace(f"t={process * 2 + 2}", f"t={process * 2 + 1}") for op in told]
-            told = [op for pair in zip(told[:count], told[count:], strict=True) for op in pair]
+            reported = [
+                op.replace(f"t={process * 2 + 2}", f"t={process * 2 + 1}") for op in reported
+            ]
+            reported = [
+                op for pair in zip(reported[:count], reported[count:], strict=True) for op in pair
+            ]
         attempts = random.choice((1, 2))
-        ops += [op if "invoke" in op else f"{op} attempts={attempts}" for op in told]
+        ops += [op if "invoke" in op else f"{op} attempts={attempts}" for op in reported]
     return ops + given
 
 

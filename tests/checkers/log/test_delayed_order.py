@@ -1,4 +1,4 @@
-"""Order of delayed messages: what overtakes, and what only looks like it."""
+"""Order of delayed messages: overtaking, and near misses."""
 
 from __future__ import annotations
 

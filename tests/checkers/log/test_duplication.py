@@ -1,4 +1,4 @@
-"""Extra deliveries, and what explains them."""
+"""Duplicate deliveries, and their explanations."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from staticfire.checkers.log import duplication
 from staticfire.checkers.model.history import Op, OpType
 from staticfire.checkers.verdicts.compose import check_run
 from tests.support.history_language import facts, fault, history
+from tests.support.one_checker import only
 
 
 def check_duplication(*ops: str, **changes: object) -> Verdict:
-    verdicts = check_run(history(*ops), [], facts(**changes)).verdicts
+    verdicts = check_run(history(*ops), [], facts(**changes), only("duplication")).verdicts
     return next(verdict for verdict in verdicts if verdict.checker == "duplication")
 
 
@@ -176,7 +177,7 @@ def test_a_fault_of_the_master_explains_a_redelivery_to_the_same_owner(
 
 
 @pytest.mark.parametrize(("again_s", "before"), [(12, 1.5), (22, 1.5), (22, 11)])
-def test_a_slave_that_lags_sends_nobody_back(again_s: float, before: float) -> None:
+def test_a_slave_that_lags_sends_no_member_back(again_s: float, before: float) -> None:
     """Its master is away; whichever replica gave the message first, the master has what it acknowledged."""
     kill = fault("kill", "n0", at_s=10, healed_s=20)
     ops = [
@@ -243,7 +244,7 @@ LATER = fault("kill", "n0", at_s=12, healed_s=20)  # what was committed at 5 s i
         (begins("2 ok begin 0 by=0", taken_s=7), SOON, False),  # what comes later explains nothing
         (begins("2 ok begin 0 by=0", taken_s=13), SOON, True),
         (begins("2 ok begin 0 by=1"), LATER, True),
-        # another member was told
+        # the begin was reported to another member
         (begins("1 ok begin 0 by=0"), NEAR_SLAVE, True),
         # it had lost the queue before
         (
@@ -273,11 +274,11 @@ def test_a_power_cut_takes_the_offsets_that_the_disk_did_not_have(
     assert check_duplication(*begins("2 ok begin 0 by=0"), **known).valid is valid
 
 
-def sent(*told: str, taken_s: float = 60) -> tuple[str, ...]:
+def sent(*reported: str, taken_s: float = 60) -> tuple[str, ...]:
     """The same, asked of the master, with what the owner said of its commit's destination at 4.9 s and later."""
     lines = [*begins("2 ok begin 0 by=0", taken_s=taken_s)]
-    lines[3:3] = told[:1]
-    lines[-3:-3] = told[1:]
+    lines[3:3] = reported[:1]
+    lines[-3:-3] = reported[1:]
     return tuple(lines)
 
 
@@ -332,7 +333,7 @@ GONE = replace(fault("disk_lost", "n0", at_s=2, healed_s=3), permanent=True)
 
 
 @pytest.mark.parametrize(
-    ("told", "asked", "of", "valid"),
+    ("reported", "asked", "of", "valid"),
     [
         ((TO_SLAVE,), "2", GONE, True),
         ((TO_SLAVE,), "1", GONE, False),  # it has it
@@ -344,9 +345,9 @@ GONE = replace(fault("disk_lost", "n0", at_s=2, healed_s=3), permanent=True)
     ],
 )
 def test_slaves_do_not_know_what_another_one_was_sent(
-    told: tuple[str, ...], asked: str, of: FaultFacts, valid: bool
+    reported: tuple[str, ...], asked: str, of: FaultFacts, valid: bool
 ) -> None:
-    lines = [line.replace("by=0", f"by={asked}") for line in sent(*told)]
+    lines = [line.replace("by=0", f"by={asked}") for line in sent(*reported)]
     lines = [line.replace("t=4.9", "t=29.9").replace("t=5", "t=30") for line in lines]
     brokers = {"b": ("n0", "n1", "n2")}
     assert check_duplication(*lines, faults=(of,), replica_sets=brokers).valid is valid
@@ -369,6 +370,31 @@ def test_a_slave_copies_offsets_now_and_then(taken_s: float, valid: bool) -> Non
     assert check_duplication(*lines, replica_sets={"b": ("n0", "n1")}).valid is valid
 
 
+GONE_LATE = replace(fault("disk_lost", "n0", at_s=25, healed_s=26), permanent=True)
+
+
+@pytest.mark.parametrize(
+    ("answer", "of", "valid"),
+    [
+        ("2 ok begin 0 by=1", GONE_LATE, False),
+        ("2 ok begin 0 by=2", GONE_LATE, False),
+        ("2 ok begin 0", GONE_LATE, True),  # a client that does not say who answered
+        ("2 ok begin 0 by=1", replace(GONE_LATE, targets=("n1",)), True),
+        ("2 ok begin 0 by=2", replace(GONE_LATE, targets=("n1",)), False),
+        ("2 ok begin 0 by=7", GONE_LATE, True),  # not a replica
+        ("2 ok begin 0 by=1", replace(GONE_LATE, permanent=False), True),  # a new one came up
+        # it had not copied the commit yet
+        ("2 ok begin 0 by=1", replace(GONE_LATE, fired_ns=14 * 10**9), True),
+        ("2 ok begin 0 by=1", fault("offsets_reset", at_s=25, healed_s=26), True),
+    ],
+)
+def test_a_slave_keeps_its_offsets_when_the_disk_of_another_replica_is_gone_for_good(
+    answer: str, of: FaultFacts, valid: bool
+) -> None:
+    brokers = {"b": ("n0", "n1", "n2")}
+    assert check_duplication(*begins(answer), faults=(of,), replica_sets=brokers).valid is valid
+
+
 @pytest.mark.parametrize(("gained_s", "valid"), [(4.8, True), (5.9, True), (6.1, False)])
 def test_a_member_that_began_before_the_commit_arrived_pulls_with_a_lower_offset(
     gained_s: float, valid: bool
@@ -380,7 +406,7 @@ def test_a_member_that_began_before_the_commit_arrived_pulls_with_a_lower_offset
 
 
 @pytest.mark.parametrize(
-    ("told", "valid"),
+    ("reported", "valid"),
     [
         ("3 ok begin 0:0 by=1 t=9.1", True),
         ("3 ok begin 0 by=1 t=9.1", True),  # the slave knew of no commit
@@ -391,9 +417,9 @@ def test_a_member_that_began_before_the_commit_arrived_pulls_with_a_lower_offset
     ],
 )
 def test_a_member_that_a_slave_made_begin_below_a_commit_pulls_with_that(
-    told: str, valid: bool
+    reported: str, valid: bool
 ) -> None:
-    between = ("3 ok assign 0 t=9", told, "3 ok assign t=10")
+    between = ("3 ok assign 0 t=9", reported, "3 ok assign t=10")
     after = ("2 ok assign 0 t=60", "2 ok begin 0:0 by=0 t=60.1", "2 ok consume a t=61")
     lines = [*REWIND[:4], *between, *after]
     lines.sort(key=lambda line: float(line.partition(" t=")[2] or 1.1))
@@ -444,7 +470,7 @@ def test_a_later_fault_does_not_excuse_forgetting_a_persisted_offset() -> None:
     ("at_s", "valid"), [(3.0, False), (50.0, True), (60.5, True), (70.0, False)]
 )
 def test_an_operator_who_sends_the_group_back_explains_a_rewind(at_s: float, valid: bool) -> None:
-    reset = fault("offsets_reset", at_s=at_s, healed_s=at_s + 1, bitten=False)  # nobody answered
+    reset = fault("offsets_reset", at_s=at_s, healed_s=at_s + 1, bitten=False)  # no broker answered
 
     assert check_duplication(*REWIND, faults=(reset,)).valid is valid
 
@@ -509,7 +535,11 @@ def anomalies_of_copies(
     restarts = (fault(kind, "n0", at_s=1.5, healed_s=3.0),)
     replica_sets = {"b": ("n0",), "c": ("n1",)}
     known = facts(faults=restarts, replica_sets=replica_sets, replication=replication)
-    verdict = next(of for of in check_run(ops, [], known).verdicts if of.checker == "duplication")
+    verdict = next(
+        of
+        for of in check_run(ops, [], known, only("duplication")).verdicts
+        if of.checker == "duplication"
+    )
     return [finding.anomaly for finding in verdict.findings]
 
 

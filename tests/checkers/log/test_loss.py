@@ -1,4 +1,4 @@
-"""What is lost, what is unseen by a group, and what nobody can say."""
+"""Loss: messages that are lost, messages that a group has not seen, and verdicts that stay unknown."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import pytest
 from staticfire.checkers.guarantees.verdict import Validity, Verdict
 from staticfire.checkers.verdicts.compose import check_run
 from tests.support.history_language import facts, fault, history
+from tests.support.one_checker import only
 
 
 def check_loss(*ops: str, **changes: object) -> Verdict:
-    verdicts = check_run(history(*ops), [], facts(**changes)).verdicts
+    verdicts = check_run(history(*ops), [], facts(**changes), only("loss")).verdicts
     return next(verdict for verdict in verdicts if verdict.checker == "loss")
 
 
@@ -61,7 +62,7 @@ def keys(verdict: Verdict, anomaly: str) -> tuple[str | None, ...]:
         (["0 ok send a@1:0", "9 ok drain 0:0:0"], False, ("a",)),
         # acknowledged after the drain: not yet judged
         (["9 ok drain", "0 ok send a"], "unknown", ()),
-        # delivered to a listener that failed: somebody saw it, so it is not lost (but unseen)
+        # delivered to a listener that failed: a member saw it, so it is not lost (but unseen)
         (["0 ok send a", "1 info consume a", "9 ok drain"], False, ()),
         (["0 ok send a", "1 invoke consume a", "9 ok drain"], False, ()),
         # nothing acknowledged proves nothing

@@ -1,4 +1,4 @@
-"""Second copies of delayed messages and of committed transactions, near deaths of their broker and far from them."""
+"""Second copies of delayed messages and committed transactions, with and without a crash of their broker nearby."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from staticfire.checkers.guarantees.facts import FaultFacts
+from staticfire.checkers.guarantees.facts import FaultFacts, Timings
 from staticfire.checkers.verdicts.compose import check_run
 from tests.checkers.stories import Story
 from tests.support.history_language import facts, fault
+from tests.support.one_checker import only
 
 EPOCH_MS = 1_700_000_000_000
 DELAYED: dict[str, Any] = {"delay_ms": 1000, "due_ns": 2_000_000_000}
@@ -39,7 +40,9 @@ def duplicates(
     asked = {"replication": "sync", "wall_epoch_ms": EPOCH_MS, **known}
     run = facts(replica_sets={"b": ("n0", "n1")}, faults=faults, **asked)
     verdict = next(
-        of for of in check_run(story.ops, [], run).verdicts if of.checker == "duplication"
+        of
+        for of in check_run(story.ops, [], run, only("duplication")).verdicts
+        if of.checker == "duplication"
     )
     return [finding.anomaly for finding in verdict.findings]
 
@@ -149,6 +152,40 @@ def test_a_broker_that_died_may_have_had_a_half_twice(
 ) -> None:
     known: dict[str, Any] = {"check_after_s": 6.0, "check_every_s": 5.0, "producers": ("p1",)}
     assert duplicates(HALF, *copies_s, faults=(struck,), **known) == found
+
+
+@pytest.mark.parametrize(
+    ("kind", "timings", "found"),
+    [
+        # killed 28.9 s after the copy: a record takes up to 10 s, and 13 s until it is on the disk
+        (HALF, {}, WRONG),
+        (HALF, {"offset_persist_s": 20.0}, FINE),
+        (HALF, {"progress_s": 60.0}, WRONG),
+        (DELAYED, {}, WRONG),
+        (DELAYED, {"offset_persist_s": 20.0}, WRONG),
+        (DELAYED, {"progress_s": 60.0}, FINE),
+    ],
+)
+def test_progress_of_halves_is_kept_with_the_offsets_of_groups(
+    kind: dict[str, Any], timings: dict[str, Any], found: list[str]
+) -> None:
+    copies_s = (2.0, 2.1), (40.1, 40.2)
+    known: dict[str, Any] = {"check_after_s": 6.0, "check_every_s": 5.0, "producers": ("p1",)}
+    known["timings"] = Timings(flush_s=10.0, request_s=3.0, **timings)
+    assert duplicates(kind, *copies_s, faults=(kill(31, 40),), **known) == found
+
+
+@pytest.mark.parametrize(
+    ("mode", "every_s", "found"),
+    [("hardened", 60.0, WRONG), ("faithful", 60.0, FINE), ("faithful", 5.0, WRONG)],
+)
+def test_only_rocketmq_records_the_progress_of_halves_with_the_rounds_of_checks_alone(
+    mode: str, every_s: float, found: list[str]
+) -> None:
+    copies_s = (2.0, 2.1), (40.1, 40.2)
+    known: dict[str, Any] = {"check_after_s": 6.0, "check_every_s": every_s, "producers": ("p1",)}
+    known["timings"] = Timings(flush_s=10.0, request_s=3.0)
+    assert duplicates(HALF, *copies_s, faults=(kill(31, 40),), mode=mode, **known) == found
 
 
 @pytest.mark.parametrize(("replication", "found"), [("sync", FINE), ("async", WRONG)])

@@ -1,4 +1,4 @@
-"""Committed offsets follow what was consumed."""
+"""Committed offsets: consistent with what the group consumed."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from staticfire.checkers.guarantees.facts import FaultFacts
 from staticfire.checkers.guarantees.verdict import Verdict
 from staticfire.checkers.verdicts.compose import check_run
 from tests.support.history_language import facts, fault, history
+from tests.support.one_checker import only
 
 THREE = ("0 ok send a", "0 ok send b", "0 ok send c")
 
 
 def check(name: str, *ops: str, **changes: object) -> Verdict:
-    verdicts = check_run(history(*ops), [], facts(**changes)).verdicts
+    verdicts = check_run(history(*ops), [], facts(**changes), only(name)).verdicts
     return next(verdict for verdict in verdicts if verdict.checker == name)
 
 

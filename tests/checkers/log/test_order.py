@@ -7,10 +7,11 @@ import pytest
 from staticfire.checkers.guarantees.verdict import Verdict
 from staticfire.checkers.verdicts.compose import check_run
 from tests.support.history_language import facts, fault, history
+from tests.support.one_checker import only
 
 
 def check_order(*ops: str, **changes: object) -> Verdict:
-    verdicts = check_run(history(*ops), [], facts(**changes)).verdicts
+    verdicts = check_run(history(*ops), [], facts(**changes), only("order")).verdicts
     return next(verdict for verdict in verdicts if verdict.checker == "order")
 
 

@@ -1,4 +1,4 @@
-"""What was visible before a restart is there after it: planted losses and stale reads, and near misses."""
+"""Recovery: messages visible before a restart are visible after it; planted losses, stale reads, near misses."""
 
 from __future__ import annotations
 

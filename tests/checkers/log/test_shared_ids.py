@@ -1,4 +1,4 @@
-"""Unique message ids that two messages share: which pairs are found, and the sample of a large history."""
+"""Unique message ids shared by two messages: the pairs found, and the sample of a large history."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ FAULTS: tuple[tuple[FaultFacts, ...], ...] = (
 
 def story(*stored_ms: int | None, queues: Sequence[int] = (), at_s: float = 10.0) -> Story:
     """A message at each offset from 0 on, given out one a second."""
-    told = Story()
+    reported = Story()
     for number, time_ms in enumerate(stored_ms):
         queue = queues[number] if queues else 0
         contents = [None, None, None, None, time_ms, None, None]
@@ -43,8 +43,8 @@ def story(*stored_ms: int | None, queues: Sequence[int] = (), at_s: float = 10.0
             "messages": [[f"p0-{number}", number, number, True, 0, contents]],
         }
         for type_ in ("invoke", "ok"):
-            told.op(at_s + number, type_, "consume", value, process=100)
-    return told
+            reported.op(at_s + number, type_, "consume", value, process=100)
+    return reported
 
 
 @pytest.mark.parametrize(
@@ -83,17 +83,17 @@ def test_a_broker_of_rocketmq_whose_clock_was_stepped_is_not_asked(
 
 def test_offsets_are_used_again_after_a_tail_was_lost() -> None:
     cut = fault("power_cut", "n0", at_s=9.5, healed_s=12.0)
-    told = story(500, 400)
+    reported = story(500, 400)
     lossy = {"replica_sets": {"b": ("n0",)}, "replication": "none", "faults": (cut,)}
-    assert told.counts("store_times", **lossy, flush="sync") == GOES_BACK
-    verdict = told.verdict("store_times", **lossy, flush="async")
+    assert reported.counts("store_times", **lossy, flush="sync") == GOES_BACK
+    verdict = reported.verdict("store_times", **lossy, flush="async")
     assert verdict.valid is True
     assert [finding.judgement for finding in verdict.findings] == ["allowed"]
 
 
 def random_story(random: Random) -> Story:
-    """Times near each other, in two queues, some of them told twice and once differently."""
-    told = Story()
+    """Times near each other, in two queues, some of them reported twice and once differently."""
+    reported = Story()
     for number in range(14):
         offset, queue = random.randrange(6), random.randrange(2)
         time_ms = random.choice([None, 500 + 3 * offset + random.randrange(-6, 7)])
@@ -105,13 +105,13 @@ def random_story(random: Random) -> Story:
             "queue": queue,
             "messages": [[f"p{queue}-{offset}", offset, offset, True, 0, contents]],
         }
-        told.op(10.0 + number, "invoke", "consume", value, process=100)
-        told.op(10.0 + number, random.choice(["ok", "info"]), "consume", value, process=100)
-    return told
+        reported.op(10.0 + number, "invoke", "consume", value, process=100)
+        reported.op(10.0 + number, random.choice(["ok", "info"]), "consume", value, process=100)
+    return reported
 
 
-def context_of(told: Story, faults: tuple[FaultFacts, ...]) -> tuple[Columns, Context]:
-    columns, timeline = build_columns(told.ops)
+def context_of(reported: Story, faults: tuple[FaultFacts, ...]) -> tuple[Columns, Context]:
+    columns, timeline = build_columns(reported.ops)
     known = facts(replica_sets=BROKERS, faults=faults, mode="faithful")
     return columns, Context(facts=known, timeline=timeline, promises=LossPromises(known))
 
@@ -120,10 +120,10 @@ def context_of(told: Story, faults: tuple[FaultFacts, ...]) -> tuple[Columns, Co
 @given(seed=st.integers(0, 2**32))
 def test_the_kernel_finds_what_the_reference_finds(seed: int) -> None:
     random = Random(seed)
-    told, faults = random_story(random), random.choice(FAULTS)
+    reported, faults = random_story(random), random.choice(FAULTS)
     stepped = [of.fired_ns for of in faults if of.targets[0] in BROKERS["b"] and of.fired_ns]
-    expected = reference_storage.store_times(told.ops, min(stepped, default=1 << 62))
-    tally = tally_store_times(*context_of(told, faults))
+    expected = reference_storage.store_times(reported.ops, min(stepped, default=1 << 62))
+    tally = tally_store_times(*context_of(reported, faults))
     assert tally.counts == ({"nonmonotonic_store_time": len(expected)} if expected else {})
     assert {((of.topic, of.broker, of.queue), of.queue_offset) for of in tally.findings} <= expected
 

@@ -1,4 +1,4 @@
-"""Marks of coverage: each source is counted, a zero that should not be one is named."""
+"""Marks of coverage: each source is counted, and an unexpected zero is named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recovery after each fault: the first send that is acknowledged, and when a group has caught up."""
+"""Recovery times after each fault: until the first acknowledged send, and until a group has caught up."""
 
 from __future__ import annotations
 
@@ -91,16 +91,16 @@ def test_it_is_the_same_in_pieces() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "changes"),
+    ("reported", "changes"),
     [
         ({"tag": "blue"}, {"wanted_tags": {"g": ("red",)}}),  # not asked for
         ({"delay_ms": 10_000}, {}),  # not due
     ],
 )
-def test_what_a_group_does_not_wait_for(told: dict[str, Any], changes: dict[str, Any]) -> None:
+def test_what_a_group_does_not_wait_for(reported: dict[str, Any], changes: dict[str, Any]) -> None:
     ops = history(*LINES[:-1])
     assert caught_up_ms(ops) is None
-    ops[0].value.update(told)
+    ops[0].value.update(reported)
     assert caught_up_ms(ops, **changes) == 0
 
 

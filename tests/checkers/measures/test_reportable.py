@@ -1,4 +1,4 @@
-"""The score of excuses: what no fault touches is reportable, a fault takes its own time and its own queues only."""
+"""The score of excuses: the share of a run that is reportable, reduced only by a fault's own time and queues."""
 
 from __future__ import annotations
 
@@ -60,34 +60,36 @@ def test_a_fault_of_one_member_takes_its_queues_only() -> None:
     assert shares(away)["offset_forgotten"] == 1.0
 
 
-def test_where_members_say_who_told_them_the_master_is_asked() -> None:
+def test_where_members_report_the_broker_that_answered_the_master_is_asked() -> None:
     kill = fault("kill", "n1", at_s=20, healed_s=24)
     pair: dict[str, Any] = {"replica_sets": {"b": ("n0", "n1")}}
     assert shares(kill, **pair)["offset_forgotten"] == 0.8
-    told = (*LINES[:-1], "1 ok begin 0 by=0 t=12", LINES[-1])
-    assert shares(kill, lines=told, **pair)["offset_forgotten"] == 1.0
+    reported = (*LINES[:-1], "1 ok begin 0 by=0 t=12", LINES[-1])
+    assert shares(kill, lines=reported, **pair)["offset_forgotten"] == 1.0
     of_master = replace(kill, targets=("n0",))
-    assert shares(of_master, lines=told, **pair)["offset_forgotten"] == 0.85
+    assert shares(of_master, lines=reported, **pair)["offset_forgotten"] == 0.85
 
 
 def test_commits_that_the_master_took_are_excused_by_less() -> None:
     pair: dict[str, Any] = {"replica_sets": {"b": ("n0", "n1")}, "coordinators": ("ns-1",)}
-    told = (*LINES[:-1], "1 ok begin 0 by=0 t=12")
+    reported = (*LINES[:-1], "1 ok begin 0 by=0 t=12")
     pause = fault("pause", "n0", at_s=20, healed_s=24)  # excused are 11 of 100 s, for both owners
-    assert shares(pause, lines=(*told, LINES[-1]), **pair)["offset_forgotten"] == 0.89
+    assert shares(pause, lines=(*reported, LINES[-1]), **pair)["offset_forgotten"] == 0.89
     commits = ("1 ok commit_to 0 t=19", "1 ok commit_to 0 arrived=1 t=26", "1 ok commit_to 0 t=31")
-    known = (*told, *commits, LINES[-1])
+    known = (*reported, *commits, LINES[-1])
     # What was consumed from 19 s to 26 s was sent at 26 s, and it is not known to have arrived.
     assert shares(pause, lines=known, **pair)["offset_forgotten"] == 0.89
-    known = (*told, *commits[:-1], "1 ok commit_to 0 arrived=1 t=31", LINES[-1])
+    known = (*reported, *commits[:-1], "1 ok commit_to 0 arrived=1 t=31", LINES[-1])
     assert shares(pause, lines=known, **pair)["offset_forgotten"] == 0.925  # 7 s of one owner
     amnesia = fault("name_server_amnesia", "ns-1", at_s=20, healed_s=26)  # 6 s, and 60 s
-    assert shares(amnesia, lines=(*told, LINES[-1]), **pair)["offset_forgotten"] == 0.34
+    assert shares(amnesia, lines=(*reported, LINES[-1]), **pair)["offset_forgotten"] == 0.34
     sent = [f"1 ok commit_to 0 t={at_s}" for at_s in range(15, 105, 5)]
-    assert shares(amnesia, lines=(*told, *sent, LINES[-1]), **pair)["offset_forgotten"] == 0.67
+    assert shares(amnesia, lines=(*reported, *sent, LINES[-1]), **pair)["offset_forgotten"] == 0.67
     # A slave may forget what it was sent in the 10 s before, too.
     to_slave = [line.replace("_to 0", "_to 1") for line in sent]
-    assert shares(amnesia, lines=(*told, *to_slave, LINES[-1]), **pair)["offset_forgotten"] == 0.29
+    assert (
+        shares(amnesia, lines=(*reported, *to_slave, LINES[-1]), **pair)["offset_forgotten"] == 0.29
+    )
 
 
 def test_a_verdict_says_it_and_is_unknown_below_the_floor() -> None:

@@ -1,4 +1,4 @@
-"""Durations are judged by the client's own times, and what is not known of them is for the system."""
+"""Event times: durations by the client's clock; its uncertainty counts in favour of the system under test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Integer buckets: every duration has one, and percentiles are at most a sixteenth too high."""
+"""Histogram buckets: each duration has one, and percentiles are at most a sixteenth too high."""
 
 from __future__ import annotations
 

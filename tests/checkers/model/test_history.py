@@ -1,4 +1,4 @@
-"""Reading and writing histories: byte-stable, torn ends, and one clear sentence for the rest."""
+"""Reading and writing histories: byte-stable output, torn ends, and one sentence for other damage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines op by op: the same as all at once, torn, and damaged in any way."""
+"""Reading a history line by line: the same ops as all at once; torn and damaged lines."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_lines_are_read_one_by_one() -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 5, 100])
-def test_a_tear_is_told(cut: int) -> None:
+def test_a_torn_line_is_reported(cut: int) -> None:
     assert read(DATA[:-cut]) == (OPS[:-1], True)
 
 

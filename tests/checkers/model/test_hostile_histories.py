@@ -1,4 +1,4 @@
-"""Histories in which any value may be anything: one sentence, or a verdict of every checker; nobody fails."""
+"""Histories with arbitrary values: one sentence, or a verdict of every checker; no checker raises."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ def _judge(read: Callable[[], list[Op]]) -> str:
     try:
         run = check_run(read(), [], facts(**FACTS))
     except HistoryError as error:
-        told = str(error)
-        assert "\n" not in told
-        return told
+        reported = str(error)
+        assert "\n" not in reported
+        return reported
     assert [of.reason for of in run.verdicts if "the checker failed" in (of.reason or "")] == []
     return ""
 

@@ -1,4 +1,4 @@
-"""Intervals of time, in chunks and together."""
+"""Sets of time intervals, whole and in chunks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The name of a log, and logs that no broker owns for good."""
+"""Keys of logs, also of logs without a permanent owner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Message ids: the same everywhere for keys of generators, numbers of a dictionary for all others."""
+"""Numbers of messages: computed for keys of the generators, assigned by a dictionary for all others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Condensed ops: the columns of messages in stretches are those of the same messages told one by one."""
+"""Condensed ops: ranges of messages give the same columns as the same messages reported one by one."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ class Script:
         value = {"topic": TOPIC, "key": f"p3-{first}", "count": count, "size": 64}
         self.op("invoke", "send_many", value)
         stretch = [f"p3-{first}", offset, 1000 * offset, count, 1000 if count > 1 else 0]
-        told = {"status": "SEND_OK", "attempts": 1, "stretches": [stretch]}
-        self.op("ok", "send_many", {**value, **PLACE, **told})
+        reported = {"status": "SEND_OK", "attempts": 1, "stretches": [stretch]}
+        self.op("ok", "send_many", {**value, **PLACE, **reported})
 
     def got(self, *stretches: list[Any], end: OpType = "ok") -> None:
         value = {"group": GROUP, **PLACE, "stretches": list(stretches)}
@@ -69,21 +69,21 @@ def row(first: int, offset: int, length: int, *, body_ok: bool = True, tries: in
 
 def one_by_one(ops: list[Op]) -> list[Op]:
     """The same history without condensed ops: their messages share index and times."""
-    told: list[Op] = []
+    reported: list[Op] = []
     for op in ops:
         if op.f == "consume_many":
             messages = [m for one in op.value["stretches"] for m in messages_of(of_delivery(one))]
             value = {**op.value, "messages": messages}
-            told.append(replace(op, f="consume", value=value))
+            reported.append(replace(op, f="consume", value=value))
         elif op.f == "send_many" and op.type == "invoke":
             for number in range(op.value["count"]):
                 value = {**op.value, "key": nth_key(op.value["key"], number)}
-                told.append(replace(op, f="send", value=value))
+                reported.append(replace(op, f="send", value=value))
         elif op.f == "send_many":
-            told += (replace(op, f="send", value=value) for value in sends_of(op.value))
+            reported += (replace(op, f="send", value=value) for value in sends_of(op.value))
         else:
-            told.append(op)
-    return told
+            reported.append(op)
+    return reported
 
 
 def as_lists(columns: Columns) -> list[list[Any]]:

@@ -27,7 +27,7 @@ OPTIONAL = {
 }
 WHOLE = frozenset(
     {"group", "topic", "expression", "model", "orderly"}
-)  # told together or not at all
+)  # reported together or not at all
 # Ops that a client need not report.
 REPORTS = ("assign", "begin", "commit", "commit_to", "check_back", "send_back")
 
@@ -42,7 +42,7 @@ def run(request: pytest.FixtureRequest) -> RunResult:
 
 
 def without(ops: Sequence[Op], random: Random) -> Iterator[Op]:
-    """The same history as a client would have told it that leaves out some of what is optional."""
+    """The same history from a client that leaves out some of the optional fields and ops."""
     fields = {(f, name) for f, names in OPTIONAL.items() for name in names if random.random() < 0.4}
     if any(name in WHOLE for _, name in fields):
         fields |= {("open", name) for name in WHOLE}

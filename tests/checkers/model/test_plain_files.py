@@ -1,4 +1,4 @@
-"""Files of a history that are none, or larger than can be meant: one sentence, and nothing is read of them."""
+"""History files that are not regular files, or too large: one sentence, and no byte is read."""
 
 from __future__ import annotations
 
@@ -100,10 +100,10 @@ def part(rows: int, size: int, path: str = "touches/part.parquet") -> Part:
     return Part(path=path, queue=0, rows=rows, bytes=size, crc32=0, first=0, last=0, low=0, high=0)
 
 
-def history_of(folder: Path, told: Part) -> ColumnarHistory:
+def history_of(folder: Path, reported: Part) -> ColumnarHistory:
     nothing = Dictionaries(topics=["t"])
     manifest = Manifest(
-        run_id="r", complete=True, ops=1, dictionaries=nothing, touches=[told], op_parts=[]
+        run_id="r", complete=True, ops=1, dictionaries=nothing, touches=[reported], op_parts=[]
     )
     write_manifest(folder, manifest)
     return ColumnarHistory(folder, verify=False)
@@ -129,19 +129,19 @@ def test_a_parquet_bomb_is_not_unpacked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, value: int, refusal: str
 ) -> None:
     monkeypatch.setattr(reader, limit, value)
-    told = part(100_000, bomb(tmp_path, 100_000))
+    reported = part(100_000, bomb(tmp_path, 100_000))
     monkeypatch.setattr(pq.ParquetFile, "read", None)
     with pytest.raises(HistoryError, match=refusal):
-        history_of(tmp_path, told).table(told)
+        history_of(tmp_path, reported).table(reported)
 
 
 def test_a_part_with_more_rows_than_the_manifest_says_is_not_unpacked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = part(10, bomb(tmp_path, 100_000))
+    reported = part(10, bomb(tmp_path, 100_000))
     monkeypatch.setattr(pq.ParquetFile, "read", None)
     with pytest.raises(HistoryError, match="has 100000 rows; the manifest says 10"):
-        history_of(tmp_path, told).table(told)
+        history_of(tmp_path, reported).table(reported)
 
 
 def test_columns_that_are_pipes_are_refused(tmp_path: Path) -> None:

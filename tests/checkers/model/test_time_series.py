@@ -1,4 +1,4 @@
-"""Distributions over time: the same however they were cut, and never more slices than there may be."""
+"""Distributions over time: independent of the cut, with a bounded number of slices."""
 
 from __future__ import annotations
 

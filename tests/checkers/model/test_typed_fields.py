@@ -1,4 +1,4 @@
-"""Values of data classes that were read from a file have the types of their annotations, or are refused by name."""
+"""Data classes read from a file: values have the annotated types, or are refused by name."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def tag_changed(draft: Planting) -> None:
 
 @KINDS.mutation(
     "id_changed",
-    "a message is delivered with another id than its sender was told",
+    "a message is delivered with another id than its sender received",
     workloads=SINGLE,
 )
 def id_changed(draft: Planting) -> None:
@@ -228,12 +228,12 @@ def _at_wrong_time(draft: Planting, place: int, after: str, by_ms: int) -> None:
     )
     if epoch_ms is None:
         raise NoSuchSite
-    told = [d for d in run.by_key[like.key] if d.topic == like.topic]
+    reported = [d for d in run.by_key[like.key] if d.topic == like.topic]
     at_ns = {
         "send": run.sends[like.key].begin_ns,
-        "delivery": max(d.begin_ns for d in told),
+        "delivery": max(d.begin_ns for d in reported),
     }[after]
-    for delivery in told:
+    for delivery in reported:
         contents = _contents(run, delivery)
         if contents is not None:
             contents[place] = epoch_ms + at_ns // MS + by_ms

@@ -41,8 +41,8 @@ def not_forwarded(draft: Planting) -> None:
     workloads=("forwarded",),
 )
 def forwarded_late(draft: Planting) -> None:
-    told = Counter(place for op in draft.run.ops if op.f == "forward" for place in _places(op))
-    op = _forward(draft, lambda op: all(told[place] == 1 for place in _places(op)))
+    reported = Counter(place for op in draft.run.ops if op.f == "forward" for place in _places(op))
+    op = _forward(draft, lambda op: all(reported[place] == 1 for place in _places(op)))
     draft.move(op.index, op.time_ns + S)
 
 

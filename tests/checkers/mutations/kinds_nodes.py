@@ -111,7 +111,7 @@ def producer_stuck(draft: Planting) -> None:
 
 
 def _send_unserved(draft: Draft, node: str, process: int, at_ns: int, ended: Op) -> None:
-    """One more send of a process on that node, which ends as told."""
+    """One more send of a process on that node, which ends as `ended` does."""
     value = {"topic": draft.run.facts.topics[0], "key": f"p{process}-0", "size": 100}
     common = replace(ended, process=process, node=node, value=value)
     draft.insert(replace(common, type="invoke", time_ns=at_ns, error=None))

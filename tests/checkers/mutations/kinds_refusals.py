@@ -34,12 +34,12 @@ def _refused(draft: Planting, code: int) -> None:
 def _with_refusal(draft: Planting, topic: str, broker: str, time_ns: int, code: int) -> None:
     key = f"p{PROCESS}-0"
     sent = {"topic": topic, "key": key, "size": 100, "illegal": "properties"}
-    told = {"topic": topic, "key": key, "illegal": "properties", "code": code, "broker": broker}
+    reported = {"topic": topic, "key": key, "illegal": "properties", "code": code, "broker": broker}
     error = f"{broker} refused the message with code {code}"
     for type, f, value, why in (
         ("invoke", "send", sent, None),
         ("fail", "send", sent, error),
-        ("ok", "refused", told, None),
+        ("ok", "refused", reported, None),
     ):
         draft.insert(
             Op(

@@ -44,7 +44,7 @@ def missing_route(draft: Planting) -> None:
         raise NoSuchSite
     broker = draft.rng.choice(living)
     begin_ns = run.end_ns - 130 * S
-    # A name server is told of a broker every 30 s, and forgets it after 120 s: the run goes on for longer than that.
+    # A broker registers every 30 s, and a name server forgets it after 120 s: the run goes on for longer than that.
     draft.shift_after(max(run.end_ns - 1, 0), 200 * S)
     times = range(run.end_ns, run.end_ns + 200 * S, 10 * S)
     last = routes[-1]

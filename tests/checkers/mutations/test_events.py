@@ -1,4 +1,4 @@
-"""Stretches that mutations write are stretches that a history may hold."""
+"""Message ranges written by mutations are valid in a history."""
 
 from __future__ import annotations
 

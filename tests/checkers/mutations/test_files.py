@@ -1,4 +1,4 @@
-"""Mutations in the files of a run are detected, and files that do not belong together are refused."""
+"""Mutations of the files of a run: detected; files of different runs are refused together."""
 
 from __future__ import annotations
 
@@ -72,6 +72,7 @@ def test_a_wrong_in_the_files_is_detected(
     assert anomaly in {finding.anomaly for finding in verdict.findings()}
 
 
+@pytest.mark.slow
 def test_a_history_that_was_changed_after_its_run_is_refused(tmp_path: Path) -> None:
     folder = kept(tmp_path, planted("more_fields"), lines=True)
     write_history(folder.history, planted("body_damaged").ops)

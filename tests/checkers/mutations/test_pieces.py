@@ -1,4 +1,4 @@
-"""A measurement in pieces: the file holds what was counted, nothing is measured twice, other options are refused."""
+"""Measurements in pieces: counts are kept, nothing is measured twice, and other options are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sample of the mutation suite: what one small run shows in seconds. CI plants every kind (.ci/run)."""
+"""A sample of the mutation suite on one small run, in seconds. CI plants every kind (.ci/run)."""
 
 from __future__ import annotations
 
@@ -99,6 +99,7 @@ def test_the_same_place_is_planted_again() -> None:
     assert list(first.ops) == list(second.ops) != list(run_at("rest").ops)
 
 
+@pytest.mark.slow
 def test_what_is_missed_is_counted() -> None:
     blind = Mutation(name="nothing_planted", what="", aim="lost", plant=lambda run, rng, site: run)
     score = score_of(blind, [run_at("rest")], "rest", 2)

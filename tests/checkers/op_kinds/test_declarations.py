@@ -1,4 +1,4 @@
-"""A kind of op that is declared wrongly is one sentence; those that there are can be recorded."""
+"""Declarations of op kinds: a wrong one is refused in one sentence, and every existing kind can be recorded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One verdict from many checkers: priorities, floors, crashes, and JSON."""
+"""One verdict from many checkers: priorities, minimum evidence, crashes, and JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Findings name the nodes of the processes that they name."""
+"""Findings list the nodes of the processes that they name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the harness saw in queue files becomes findings."""
+"""Findings from queue files that the harness read."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from staticfire.checkers.guarantees.verdict import Validity, Verdict
 from staticfire.checkers.verdicts.compose import check_run
 from tests.support.history_language import facts, fault, history
+from tests.support.one_checker import only
 
 CLEAN = {
     "kind": "queue_entries",
@@ -25,7 +26,9 @@ CLEAN = {
 
 
 def check(*observations: dict[str, Any], **changes: Any) -> Verdict:
-    verdicts = check_run(history("0 ok send a"), observations, facts(**changes)).verdicts
+    verdicts = check_run(
+        history("0 ok send a"), observations, facts(**changes), only("queue_entries")
+    ).verdicts
     return next(verdict for verdict in verdicts if verdict.checker == "queue_entries")
 
 
@@ -63,7 +66,7 @@ def test_the_last_look_counts() -> None:
         ),
     ],
 )
-def test_what_nobody_looked_at_is_unknown(
+def test_what_was_not_observed_is_unknown(
     observations: tuple[Any, ...], changes: dict[str, Any], valid: Validity
 ) -> None:
     assert check(*observations, **changes).valid == valid

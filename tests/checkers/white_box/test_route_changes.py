@@ -1,4 +1,4 @@
-"""Changes of routes during the run: planted lies of name servers, and near misses."""
+"""Route changes during the run: planted wrong answers of name servers, and near misses."""
 
 from __future__ import annotations
 

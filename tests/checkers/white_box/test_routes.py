@@ -1,4 +1,4 @@
-"""What name servers answer, planted lies and near misses; and clients that need another name server."""
+"""Answers of name servers: planted wrong routes and near misses; clients that need another name server."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from staticfire.checkers.guarantees.facts import FaultFacts
 from staticfire.checkers.guarantees.verdict import Verdict
 from staticfire.checkers.verdicts.compose import check_run
 from tests.support.history_language import facts, fault, history
+from tests.support.one_checker import only
 
 PAIR = {"b": ("n0", "n1")}
 WHOLE = {"b": {"0": "n0", "1": "n1"}}
@@ -32,7 +33,7 @@ def check(
     name: str, *observations: dict[str, Any], ops: tuple[str, ...] = (), **changes: Any
 ) -> Verdict:
     known = facts(**{"replica_sets": PAIR, "routes_observed": True, **changes})
-    verdicts = check_run(history(*ops), observations, known).verdicts
+    verdicts = check_run(history(*ops), observations, known, only(name)).verdicts
     return next(verdict for verdict in verdicts if verdict.checker == name)
 
 
@@ -110,7 +111,7 @@ def test_faults_give_time(
 @pytest.mark.parametrize(
     ("answers", "anomalies"),
     [
-        ((answer(0, {}), answer(500, {})), []),  # nobody has sent anything
+        ((answer(0, {}), answer(500, {})), []),  # no producer has sent yet
         ((answer(0, {}), answer(60), answer(500)), []),
         ((answer(0), answer(1, {}), answer(500, {})), ["missing_route"] * 2),
         ((answer(0, {}), answer(40, node="ns-2"), answer(80, {}), answer(84)), []),
@@ -123,7 +124,7 @@ def test_a_topic_that_brokers_make_is_missing_only_where_it_was(
     assert found(check("routes", *answers, topics_everywhere=False)) == anomalies
 
 
-def test_what_nobody_asked_is_unknown() -> None:
+def test_what_was_not_asked_is_unknown() -> None:
     assert check("routes").valid == "unknown"
     assert check("name_server_switch").valid == "unknown"
 

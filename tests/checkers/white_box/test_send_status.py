@@ -1,4 +1,4 @@
-"""A weaker status than SEND_OK must have a reason."""
+"""Send statuses weaker than SEND_OK: each needs a cause."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from staticfire.checkers.white_box.send_status import check_weak_statuses, weak_
 from tests.checkers.white_box.test_replicas import ack
 from tests.support import reference_copies
 from tests.support.history_language import facts, fault, history
+from tests.support.one_checker import only
 
 PAIR = {"b": ("n0", "n1")}
 WEAK = "0 info send a error=FLUSH_SLAVE_TIMEOUT"
@@ -27,7 +28,7 @@ WEAK = "0 info send a error=FLUSH_SLAVE_TIMEOUT"
 
 def check(*observations: dict[str, Any], op: str = WEAK, **changes: object) -> Verdict:
     known = facts(**{"replica_sets": PAIR, "replication": "sync", **changes})
-    verdicts = check_run(history(op), observations, known).verdicts
+    verdicts = check_run(history(op), observations, known, only("weak_statuses")).verdicts
     return next(verdict for verdict in verdicts if verdict.checker == "weak_statuses")
 
 
@@ -175,7 +176,9 @@ def weak_after(began_s: float, *before: str, **changes: object) -> str:
     """How a weak status of a broker that has acknowledged before is judged."""
     ops = ("0 ok send b t=1", *before, f"0 invoke send a t={began_s}", f"{WEAK} t={began_s + 1}")
     known = facts(replica_sets=PAIR | {"c": ("n2",)}, replication="sync", **changes)
-    verdicts = check_run(history(*ops), [ack(durable="n0 n1")], known).verdicts
+    verdicts = check_run(
+        history(*ops), [ack(durable="n0 n1")], known, only("weak_statuses")
+    ).verdicts
     [finding] = next(of for of in verdicts if of.checker == "weak_statuses").findings
     return finding.judgement
 
@@ -210,7 +213,7 @@ def test_a_node_that_ended_by_itself_follows_later(
     assert weak_after(began_s, exits=(ended,)) == judgement
 
 
-def test_what_nobody_looked_at_is_unknown() -> None:
+def test_what_was_not_observed_is_unknown() -> None:
     assert (check().valid, check().reason) == ("unknown", "1 not observed")
 
 
@@ -222,7 +225,9 @@ def test_other_ends_are_not_asked_for(op: str) -> None:
 def test_the_first_sends_of_a_broker_may_meet_slaves_that_are_coming_up() -> None:
     def counted(*ops: str) -> set[str]:
         known = facts(replica_sets=PAIR, replication="sync")
-        verdicts = check_run(history(*ops), [ack(durable="n0 n1")], known).verdicts
+        verdicts = check_run(
+            history(*ops), [ack(durable="n0 n1")], known, only("weak_statuses")
+        ).verdicts
         verdict = next(verdict for verdict in verdicts if verdict.checker == "weak_statuses")
         return {finding.judgement for finding in verdict.findings}
 
@@ -237,7 +242,7 @@ NOT_THERE = "SLAVE_NOT_AVAILABLE"
 def judged(*ops: str, seen: tuple[dict[str, Any], ...]) -> list[str]:
     """Of key a, where slaves count as not there once they lack 500 bytes."""
     known = facts(replica_sets=PAIR, replication="sync", follower_behind_max_bytes=500)
-    verdicts = check_run(history(*ops), seen, known).verdicts
+    verdicts = check_run(history(*ops), seen, known, only("weak_statuses")).verdicts
     verdict = next(verdict for verdict in verdicts if verdict.checker == "weak_statuses")
     return [finding.judgement for finding in verdict.findings if finding.key == "a"]
 
@@ -316,7 +321,7 @@ def test_a_slave_that_has_reported_a_message_is_there(
     )
     cut = fault("partition", "n1", at_s=2, healed_s=3)
     known = facts(replica_sets=PAIR, replication="sync", faults=(cut,))
-    verdicts = check_run(history(*ops), seen, known).verdicts
+    verdicts = check_run(history(*ops), seen, known, only("weak_statuses")).verdicts
     found = next(verdict for verdict in verdicts if verdict.checker == "weak_statuses").findings
 
     assert [of.judgement for of in found if of.key == "a"] == [judgement]
@@ -348,7 +353,7 @@ def test_slaves_that_come_and_go_are_judged_as_the_reference_judges(seed: int) -
         ),
     }
     expected = reference_copies.weak(history(*ops), seen, known)
-    verdicts = check_run(history(*ops), seen, facts(**known)).verdicts
+    verdicts = check_run(history(*ops), seen, facts(**known), only("weak_statuses")).verdicts
     found = next(verdict for verdict in verdicts if verdict.checker == "weak_statuses").findings
 
     wrong = {finding.key for finding in found if finding.judgement == "violation"}

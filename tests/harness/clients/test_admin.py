@@ -1,4 +1,4 @@
-"""The administrator hears no for an answer, and nonsense too."""
+"""Refusals and malformed answers to the administrator."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import pytest
 from staticfire.harness.clients import admin
 from staticfire.harness.clients.admin import carry_out
 from staticfire.harness.clients.port import Outcome, Request
+from staticfire.system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.protocol.bodies_queues import ResetOffsetBody
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.message import Message, encode_record
@@ -41,7 +43,7 @@ def test_a_queue_has_a_minimum_a_maximum_and_what_is_committed() -> None:
     assert outcome(STATE, {"offset": "7"}) == Outcome("ok", {"queues": [[0, 7, 7, 7]]})
 
 
-def test_a_refusal_is_told_with_its_code() -> None:
+def test_a_refusal_is_reported_with_its_code() -> None:
     code = ResponseCode.SERVICE_NOT_AVAILABLE
     assert outcome(STATE, {}, code=code) == Outcome(
         "info", {}, f"a:1 answered GET_MIN_OFFSET with {code:d}: None"
@@ -192,7 +194,7 @@ def test_a_queue_that_lacks_what_it_claims_to_have_is_asked_again(
 @pytest.mark.parametrize(
     ("code", "type"), [(ResponseCode.SYSTEM_ERROR, "ok"), (ResponseCode.NO_PERMISSION, "info")]
 )
-def test_a_search_at_which_the_broker_fails_is_told_apart_from_one_that_it_forbids(
+def test_a_failed_search_is_distinguished_from_a_forbidden_one(
     code: ResponseCode, type: str
 ) -> None:
     search = {"f": "search_times", "topic": "T", "address": "a:1", "places": [["k", 0, 7]]}
@@ -202,3 +204,61 @@ def test_a_search_at_which_the_broker_fails_is_told_apart_from_one_that_it_forbi
         assert answer == Outcome("ok", {"searched": [], "refused": [["k", 0, 7, said]]})
     else:
         assert answer == Outcome("info", {}, said)
+
+
+class Timed(Answering):
+    """A broker with messages of these store times in queue 0, which answers a reset with these offsets."""
+
+    def __init__(self, times_ms: list[int], answered: dict[int, int]) -> None:
+        self._times_ms = times_ms
+        self._answered = {MessageQueue("T", "b", queue): at for queue, at in answered.items()}
+        self.resets: list[tuple[str, str]] = []
+
+    async def invoke(self, address: str, command: RemotingCommand, *_: Any, **__: Any) -> Any:
+        ext, body = command.ext_fields, b""
+        match command.code:
+            case RequestCode.GET_MIN_OFFSET:
+                ext = {"offset": "0"}
+            case RequestCode.GET_MAX_OFFSET:
+                ext = {"offset": str(len(self._times_ms))}
+            case RequestCode.PULL_MESSAGE:
+                offset = int(ext["queueOffset"])
+                if offset >= len(self._times_ms):
+                    return RemotingCommand.response(command, ResponseCode.PULL_NOT_FOUND, None, {})
+                stored_ms = self._times_ms[offset]
+                message = Message("T", b"", {}, queue_offset=offset, store_timestamp_ms=stored_ms)
+                body = bytes(encode_record(message))
+            case RequestCode.INVOKE_BROKER_TO_RESET_OFFSET:
+                self.resets.append((ext["timestamp"], ext["isForce"]))
+                body = ResetOffsetBody(offset_table=self._answered).encode()
+        return RemotingCommand.response(command, ResponseCode.SUCCESS, None, ext, body)
+
+
+@pytest.mark.parametrize(
+    ("share", "times_ms", "answered", "asked", "offsets"),
+    [
+        (0.0, [5, 6, 7, 8, 9], {0: 0, 1: 0}, ("0", "true"), []),
+        (0.5, [5, 6, 7, 8, 9], {0: 2, 1: 30}, ("7", "false"), [[0, 2], [1, 30]]),
+        (0.5, [5, 6, 7, 8, 9], {0: 1, 1: 30}, ("7", "false"), [[0, 1], [1, 30]]),
+        (0.5, [5, 6, 7, 8, 9], {0: 3, 1: 30}, ("7", "false"), [[0, 2], [1, 30]]),  # too high
+        (0.5, [5, 6, 7, 7, 9], {0: 3}, ("7", "false"), [[0, 3]]),  # any of one time
+        (1.0, [5, 6, 7, 8, 9], {1: 30}, ("9", "false"), [[0, 4], [1, 30]]),
+        (0.5, [], {0: 0}, ("0", "true"), []),
+        (0.0001, [7] * (1 + admin.SAME_TIME_MAX), {0: 0}, ("7", "false"), [[0, 0]]),
+        (0.0001, [7] * (2 + admin.SAME_TIME_MAX), {0: 0}, ("0", "true"), []),  # too many
+    ],
+)
+def test_a_group_goes_back_to_the_time_of_a_message(
+    share: float,
+    times_ms: list[int],
+    answered: dict[int, int],
+    asked: tuple[str, str],
+    offsets: list[list[int]],
+) -> None:
+    replies: list[Outcome] = []
+    broker = Timed(times_ms, answered)
+    request = {"f": "reset_offsets", "topic": "T", "group": "g", "address": "a:1", "share": share}
+    asyncio.run(carry_out(cast(RemotingClient, broker), request, replies.append))
+
+    assert replies == [Outcome("ok", {"offsets": offsets})]
+    assert broker.resets == [asked]

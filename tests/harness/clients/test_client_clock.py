@@ -1,4 +1,4 @@
-"""Client stamps become times of the run, with all that is not known of the client's clock as their width."""
+"""Client stamps as times of the run: the uncertainty of the client's clock is their width."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first line of a client process: what is written is what is read, and bad ones are one sentence."""
+"""The first line of a client process: round trips, and one sentence for a malformed configuration."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_keys_reach_clients_and_other_accounts_may_have_none() -> None:
     assert credentials_of({}) is None
 
 
-def test_a_member_that_pulls_is_told_its_place() -> None:
+def test_a_member_that_pulls_gets_its_share() -> None:
     fields = {**WHO, "topic": "T", "kind": "pull", "share": [1, 3]}
     assert consumer_config(fields)[1] == Listening(kind="pull", share=(1, 3))
 

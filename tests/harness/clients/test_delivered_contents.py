@@ -1,4 +1,4 @@
-"""What the harness reports of a delivered message besides its key and place."""
+"""Delivered messages in the history: their fields besides key and offset."""
 
 from __future__ import annotations
 

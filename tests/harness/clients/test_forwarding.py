@@ -1,4 +1,4 @@
-"""Members that send on what they are given: in batches, under keys of their own, one after the other."""
+"""Members that forward: in batches, under keys of their own, one batch after the other."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Bench:
     def __init__(self) -> None:
         self.said: list[tuple[OpType, str, Mapping[str, Any]]] = []
         self.sending = Sending()
-        self.told: list[Mapping[str, Any]] = []  # which copies are whose
+        self.reported: list[Mapping[str, Any]] = []  # which copies are whose
         self.port = ClientPort(self._emit)
         producer = cast(Producer, self.sending)
         self.forwarder = Forwarder(producer, self.port, "g", "wide", 100_007)
@@ -63,7 +63,7 @@ class Bench:
         if f == "forward":
             assert type == "ok"
             assert self.said[-1][0] == "ok"  # its copies are stored
-            self.told.append(value)
+            self.reported.append(value)
         else:
             self.said.append((type, f, value))
 
@@ -118,24 +118,24 @@ def test_copies_have_keys_of_their_own_and_the_size_of_what_was_given() -> None:
     ]
 
 
-def test_which_copies_are_whose_is_told_when_they_are_stored() -> None:
+def test_the_owners_of_copies_are_reported_when_they_are_stored() -> None:
     async def story(bench: Bench) -> None:
         given = [*messages(90, 90, first=5), *messages(90, 60, first=9)]
         assert await bench.forwarder.forward(given, GIVEN) is None
 
     place = {"group": "g", "topic": "narrow", "broker": "b", "queue": 1}
-    assert play(story).told == [
+    assert play(story).reported == [
         {**place, "originals": [[5, 2], [9, 1]], "key": "p100007-0"},
         {**place, "originals": [[10, 1]], "key": "p100007-3"},
     ]
 
 
-def test_nothing_is_told_of_copies_that_may_not_be_stored() -> None:
+def test_nothing_is_reported_of_copies_that_may_not_be_stored() -> None:
     async def story(bench: Bench) -> None:
         bench.sending.status = SendStatus.FLUSH_DISK_TIMEOUT
         assert await bench.forwarder.forward(messages(60), GIVEN) is not None
 
-    assert play(story).told == []
+    assert play(story).reported == []
 
 
 def test_batches_stay_below_what_brokers_take(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The client's end of the line protocol: requests in order, an end that is told, and nothing said twice."""
+"""The client's end of the line protocol: requests in order, an end that is reported, and no repeated lines."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_request_comes_without_its_id_and_goes_back_with_it() -> None:
     }
 
 
-def test_the_clock_is_told_at_once_whatever_else_is_asked() -> None:
+def test_the_clock_is_answered_at_once_beside_other_requests() -> None:
     written: list[bytes] = []
 
     async def story() -> None:
@@ -148,12 +148,12 @@ def test_a_bad_line_ends_it_after_what_came_before(line: bytes, complaint: str) 
     run(story())
 
 
-def test_nobody_who_reads_is_an_end_even_if_a_listener_swallows_the_error() -> None:
-    def nobody(data: bytes) -> None:
-        raise BrokenPipeError("nobody reads")
+def test_a_closed_pipe_is_an_end_even_if_a_listener_swallows_the_error() -> None:
+    def closed_pipe(data: bytes) -> None:
+        raise BrokenPipeError("the reader is gone")
 
     async def story() -> None:
-        port = LinePort(nobody, checker("consumer", CONSUMER))
+        port = LinePort(closed_pipe, checker("consumer", CONSUMER))
         with pytest.raises(BrokenPipeError):
             port.emit("invoke", "consume", {}, None)
         with pytest.raises(BrokenPipeError):

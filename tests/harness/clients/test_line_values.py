@@ -1,4 +1,4 @@
-"""Stretches that a client tells: what cannot be is refused, before anybody counts a million million messages."""
+"""Message ranges that a client reports: impossible ones are refused before the harness counts 10^12 messages."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_deliveries_that_cannot_be(log_range: list[Any], complaint: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("told", "complaint"),
+    ("reported", "complaint"),
     [
         ({}, None),
         ({"offset": 7, "broker_id": 0}, None),
@@ -82,12 +82,12 @@ def test_deliveries_that_cannot_be(log_range: list[Any], complaint: str) -> None
         ({"broker_id": None}, "'broker_id' of the value of begin is None; expected a whole number"),
     ],
 )
-def test_where_a_member_begins(told: dict[str, Any], complaint: str | None) -> None:
+def test_where_a_member_begins(reported: dict[str, Any], complaint: str | None) -> None:
     if complaint is None:
-        check_emitted("ok", "begin", {**SCOPE, **told})
+        check_emitted("ok", "begin", {**SCOPE, **reported})
         return
     with pytest.raises(LineError, match=complaint):
-        check_emitted("ok", "begin", {**SCOPE, **told})
+        check_emitted("ok", "begin", {**SCOPE, **reported})
 
 
 @pytest.mark.parametrize(

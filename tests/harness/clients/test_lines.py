@@ -1,4 +1,4 @@
-"""Lines between harness and client: however the bytes come, and whatever is in them."""
+"""Lines between harness and client: any chunking, and any bytes."""
 
 from __future__ import annotations
 

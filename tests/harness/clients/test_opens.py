@@ -1,4 +1,4 @@
-"""Every client process says when it is ready: checkers count from there."""
+"""The `open` op of every client process, from which the checkers count."""
 
 from __future__ import annotations
 

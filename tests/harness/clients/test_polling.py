@@ -1,4 +1,4 @@
-"""Members that ask for messages: who reads which queue, what comes again, and what is committed when."""
+"""Polling members: queues that each one reads, redeliveries, and times of commits."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Members:
     def __init__(self, kind: str) -> None:
         self.cluster = Cluster()
         self.kind = kind
-        self.told: list[tuple[str, str, str, dict[str, Any]]] = []  # member, type, f, value
+        self.answered: list[tuple[str, str, str, dict[str, Any]]] = []  # member, type, f, value
         self.controls: dict[str, ListenerControl] = {}
         self.breaks = False
 
@@ -52,7 +52,7 @@ class Members:
         def emit(type: str, f: str, value: dict[str, Any], _error: str | None) -> None:
             if self.breaks and f == "consume":
                 raise RuntimeError("the history is full")
-            self.told.append((name, type, f, value))
+            self.answered.append((name, type, f, value))
 
         port = ClientPort(cast(Any, emit))
         self.cluster.world.hosts[name].start(
@@ -70,15 +70,15 @@ class Members:
         """Keys of deliveries."""
         return [
             row[0]
-            for member, told, f, value in self.told
-            if f == "consume" and told == type and name in (None, member)
+            for member, answered, f, value in self.answered
+            if f == "consume" and answered == type and name in (None, member)
             for row in value["messages"]
         ]
 
     def committed(self) -> dict[tuple[str, int], int]:
         return {
             (broker, queue): offset
-            for _, _, f, value in self.told
+            for _, _, f, value in self.answered
             if f == "commit"
             for broker, queue, offset in value["offsets"]
         }

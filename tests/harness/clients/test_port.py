@@ -1,4 +1,4 @@
-"""The port between harness and client process: every request ends exactly once, whatever becomes of the process."""
+"""The port between harness and client process: every request ends exactly once, also when the process dies."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_what_a_dead_process_did_not_answer_is_unknown() -> None:
         waiting = [asyncio.ensure_future(port.request({"f": "send"})) for _ in range(2)]
         _, reply = await port.next()  # one was begun, the other still lies in the queue
         port.abandon("producer-1 ended")
-        reply(Outcome("ok", {}))  # too late: nobody may believe it
+        reply(Outcome("ok", {}))  # too late: the harness must ignore it
         return [await one for one in waiting]
 
     assert run(story()) == [Outcome("info", {}, "producer-1 ended")] * 2

@@ -1,4 +1,4 @@
-"""The harness's end of the line protocol: every request ends exactly once, and garbage is an error, never a wait."""
+"""The harness's end of the line protocol: every request ends exactly once; garbage is an error, never a hang."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def test_after_it_was_given_up_its_ops_still_count_and_its_answers_do_not() -> N
     assert play(story).emitted == [("ok", "open", {}, None, None)]
 
 
-def test_an_answer_that_nobody_waits_for_any_more_is_no_garbage() -> None:
+def test_an_answer_after_the_wait_is_no_garbage() -> None:
     async def story(client: Client) -> None:
         [send] = await client.asked(SEND)
         send.cancel()
@@ -186,14 +186,14 @@ def test_an_answer_that_nobody_waits_for_any_more_is_no_garbage() -> None:
     play(story)
 
 
-def test_a_process_that_cannot_be_told_anything_is_gone() -> None:
+def test_a_process_that_cannot_be_sent_anything_is_gone() -> None:
     def broken(data: bytes) -> None:
         raise BrokenPipeError("Broken pipe")
 
     async def story(_: Client) -> None:
         port = ProcessPort("producer-2", lambda *op: None, asyncio.StreamReader(), broken, {})
         outcome = await port.request(SEND)
-        assert outcome == Outcome("info", {}, "producer-2 cannot be told anything: Broken pipe")
+        assert outcome == Outcome("info", {}, "producer-2 cannot be sent anything: Broken pipe")
 
     play(story)
 
@@ -260,9 +260,13 @@ def test_a_batch_that_is_one_op_says_where_its_messages_are() -> None:
 
     async def story(client: Client) -> None:
         good, bad = await client.asked(many, many)
-        told: dict[str, Any] = {"broker": "a", "queue": 0, "stretches": [["p1-0", 0, 0, 2, 230]]}
-        client.answer(1, **told)
-        assert await good == Outcome("ok", told)
+        reported: dict[str, Any] = {
+            "broker": "a",
+            "queue": 0,
+            "stretches": [["p1-0", 0, 0, 2, 230]],
+        }
+        client.answer(1, **reported)
+        assert await good == Outcome("ok", reported)
         client.answer(2, broker="a", queue=0, stretches=[["p1-0", 0, 0, 2]])
         with pytest.raises(ClientBroken, match=r"a stretch of send_many is .*; expected a list of"):
             await client.reading
@@ -271,7 +275,7 @@ def test_a_batch_that_is_one_op_says_where_its_messages_are() -> None:
     play(story)
 
 
-def test_a_client_that_sends_by_itself_is_told_to_go_on_once_that_is_written_down() -> None:
+def test_a_client_that_sends_by_itself_may_go_on_once_its_op_is_recorded() -> None:
     value: dict[str, Any] = {"topic": "T", "key": "p7-0", "count": 2, "size": 64}
     place: dict[str, Any] = {"broker": "a", "queue": 0, "stretches": [["p7-0", 0, 0, 2, 230]]}
 

@@ -1,4 +1,4 @@
-"""What a process holds: counted of this process, and of descriptors by their paths."""
+"""Resources of a process: counted for this process, descriptors by their paths."""
 
 from __future__ import annotations
 

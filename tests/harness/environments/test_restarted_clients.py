@@ -1,4 +1,4 @@
-"""Clients of the simulation that are killed: before their end was noticed, and because they do not answer."""
+"""Killed clients in the simulation: before their exit was noticed, and because they do not answer."""
 
 from __future__ import annotations
 

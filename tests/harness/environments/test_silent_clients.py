@@ -1,4 +1,4 @@
-"""What the harness does with clients that neither answer nor end; no process is started."""
+"""Clients that neither answer nor exit: the reaction of the harness. No process is started."""
 
 from __future__ import annotations
 

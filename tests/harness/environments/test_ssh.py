@@ -1,4 +1,4 @@
-"""SSH hosts: who runs where, and what is brought there. Runs over SSH are end-to-end tests."""
+"""SSH hosts: placement of nodes, and the files that are copied. Runs over SSH are end-to-end tests."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_a_host_where_the_code_cannot_be_brought_says_so(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("said", "reported"),
     [
         (
             "1000\n10.0.0.9 4000 22\n",
@@ -118,10 +118,10 @@ def test_a_host_where_the_code_cannot_be_brought_says_so(tmp_path: Path) -> None
         ("0\n10.0.0.9 4000 22\nnft\n", "has no command nft; install the package nftables there"),
     ],
 )
-def test_what_a_host_lacks_is_one_sentence(tmp_path: Path, said: str, told: str) -> None:
+def test_what_a_host_lacks_is_one_sentence(tmp_path: Path, said: str, reported: str) -> None:
     machine, executor = recording_machine(tmp_path)
     executor.answers = {"sh -c": said}
-    with pytest.raises(EnvironmentFailed, match=told):
+    with pytest.raises(EnvironmentFailed, match=reported):
         asyncio.run(check_host(machine, "ext4"))
     executor.answers = {"sh -c": "0\n10.0.0.9 4000 22\n"}
     seen = asyncio.run(check_host(machine, "ext4"))

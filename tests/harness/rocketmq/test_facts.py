@@ -1,4 +1,4 @@
-"""What the harness tells the checkers: every fault by the name under which the promises know it."""
+"""Facts for the checkers: every fault has the name that the promises use."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def record(kind: str, *targets: str) -> FaultRecord:
 def test_facts_carry_what_a_fault_declares_and_older_runs_read_the_same(name: str) -> None:
     fault = FAULTS[name]
     planned = record(name, "broker-a-0")
-    [told] = run_facts(CAMPAIGN, [planned], []).faults
-    assert (told.effects, told.damage) == (fault.affects, fault.destroys)
-    assert told.strikes_when == fault.strikes
-    old = replace(told, affects=None, destroys=None, strikes=None)
-    assert (old.effects, old.damage) == (told.effects, told.damage)
-    assert old.strikes_when == told.strikes_when
+    [reported] = run_facts(CAMPAIGN, [planned], []).faults
+    assert (reported.effects, reported.damage) == (fault.affects, fault.destroys)
+    assert reported.strikes_when == fault.strikes
+    old = replace(reported, affects=None, destroys=None, strikes=None)
+    assert (old.effects, old.damage) == (reported.effects, reported.damage)
+    assert old.strikes_when == reported.strikes_when
 
 
 def test_the_tables_for_older_runs_name_no_fault_that_is_not_there() -> None:
@@ -237,3 +237,35 @@ NEVER_FORCED = ("cleanFileForciblyEnable", "false")
 def test_how_long_brokers_keep_what_is_consumed(changes: dict[str, Any], kept_s: float) -> None:
     campaign = replace(CAMPAIGN, **{"broker_properties": (), **changes})
     assert run_facts(campaign, [], []).kept_s == kept_s
+
+
+READS = (("accessMessageInMemoryMaxRatio", "0"), ("slaveReadEnable", "true"))
+
+
+def changed(option: str) -> PlannedFault:
+    return PlannedFault(
+        fault_id=1,
+        kind="options-change",
+        at_s=1.0,
+        duration_s=1.0,
+        targets=(),
+        params={"option": option},
+    )
+
+
+@pytest.mark.parametrize(
+    ("properties", "options", "reads"),
+    [
+        ((), (), False),
+        (READS, (), True),
+        (READS[1:], (), False),
+        (READS[1:], ("accessMessageInMemoryMaxRatio=0",), True),
+        ((), ("slaveReadEnable=true", "accessMessageInMemoryMaxRatio=0"), True),
+    ],
+)
+def test_members_read_from_followers_where_two_options_say_so(
+    properties: tuple[tuple[str, str], ...], options: tuple[str, ...], reads: bool
+) -> None:
+    campaign = replace(CAMPAIGN, broker_properties=properties, plan=tuple(map(changed, options)))
+
+    assert run_facts(campaign, [], []).follower_reads == reads

@@ -1,4 +1,4 @@
-"""RocketMQ's timings."""
+"""Timings of RocketMQ that the checkers assume."""
 
 from __future__ import annotations
 

@@ -24,10 +24,10 @@ def test_every_item_is_in_one_task_and_loads_are_even(weights: list[int], tasks:
 
 
 def test_in_process_keeps_the_order_and_reports() -> None:
-    told: list[tuple[str, int, int]] = []
-    engine = InProcess(lambda *done: told.append(done))
+    reported: list[tuple[str, int, int]] = []
+    engine = InProcess(lambda *done: reported.append(done))
     assert engine.map("twice", lambda n: 2 * n, [3, 1, 2], [5, 5, 10]) == [6, 2, 4]
-    assert told == [("twice", 5, 20), ("twice", 10, 20), ("twice", 20, 20)]
+    assert reported == [("twice", 5, 20), ("twice", 10, 20), ("twice", 20, 20)]
 
 
 def run_in_worker(function: object, items: list[int]) -> pa.Table:

@@ -57,7 +57,7 @@ def test_no_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.needs_spark
 @pytest.mark.parametrize("scheme", ["spark", "sc"])
-def test_a_master_that_nobody_is(scheme: str) -> None:
+def test_an_unreachable_master(scheme: str) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
@@ -87,7 +87,7 @@ def test_a_master_that_is_no_address() -> None:
         ("", "RuntimeError"),
     ],
 )
-def test_errors_are_told_in_a_sentence(text: str, sentence: str) -> None:
+def test_errors_are_one_sentence(text: str, sentence: str) -> None:
     assert explain(RuntimeError(text)).startswith(sentence)
 
 

@@ -106,10 +106,10 @@ def test_whatever_a_checker_raises_is_its_own_answer(asked: str, tmp_path: Path)
 
     change: dict[str, Any] = {asked: fail}
     broken = [replace(of, **change) if of is AVAILABILITY_GAPS else of for of in verdicts.CHECKERS]
-    told = judge_runs([run], InProcess(), broken)[0]
+    reported = judge_runs([run], InProcess(), broken)[0]
 
-    others = [of for of in told.verdicts if of.checker != AVAILABILITY_GAPS.name]
-    [own] = [of for of in told.verdicts if of.checker == AVAILABILITY_GAPS.name]
+    others = [of for of in reported.verdicts if of.checker != AVAILABILITY_GAPS.name]
+    [own] = [of for of in reported.verdicts if of.checker == AVAILABILITY_GAPS.name]
     assert others == [of for of in good.verdicts if of.checker != AVAILABILITY_GAPS.name]
     assert (own.valid, own.reason) == ("unknown", "the checker failed: RuntimeError: boom")
 

@@ -48,12 +48,12 @@ def test_too_many_are_unknown_with_the_reason(
     [seen] = judge_runs([run], InProcess())
     monkeypatch.setattr(history, "OBSERVED_BYTES_MAX", size - 1)
     [unseen] = judge_runs([run], InProcess())
-    told = f"observations.jsonl has {size} bytes; at most {size - 1} are taken into memory"
+    reported = f"observations.jsonl has {size} bytes; at most {size - 1} are taken into memory"
     assert not reasons(seen).keys() & set(RESTING)
     violated = {"log_holes", "recovery"}  # by what the history alone shows
-    assert {reasons(unseen)[name] for name in RESTING if name not in violated} == {told}
+    assert {reasons(unseen)[name] for name in RESTING if name not in violated} == {reported}
     by_name = {of.checker: of for of in unseen.verdicts}
-    assert {by_name[name].reason for name in violated} == {told}
+    assert {by_name[name].reason for name in violated} == {reported}
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""What is judged at a time, and the memory that is told for it. That verdicts stay the same: test_verdicts.py."""
+"""Runs that are judged at a time, and the memory reported for them. That verdicts stay the same: test_verdicts.py."""
 
 from __future__ import annotations
 

@@ -56,16 +56,19 @@ def test_every_kind_is_planted_when_there_is_room(plant: int, tmp_path: Path) ->
 
 @pytest.mark.slow
 def test_a_plant_that_is_not_made_is_missed(tmp_path: Path) -> None:
-    """Or the comparison with the truth would prove nothing: told and not there, there and not told, judged wrongly."""
+    """The comparison with the truth detects a finding that is not there, one that is missing, and a wrong verdict."""
     [run] = small(tmp_path)
     [verdict] = judge_runs([run], InProcess())
     truth = truth_of(tmp_path)
     for change in (
-        lambda told: told[:-1],
-        lambda told: [*told, told[-1]],
-        lambda told: [*told[:-1], {**told[-1], "explained": not told[-1]["explained"]}],
-        lambda told: [*told[:-1], {**told[-1], "key": "p1-1"}],
-        lambda told: [{**told[0], "physical_offset": 7}, *told[1:]],
+        lambda reported: reported[:-1],
+        lambda reported: [*reported, reported[-1]],
+        lambda reported: [
+            *reported[:-1],
+            {**reported[-1], "explained": not reported[-1]["explained"]},
+        ],
+        lambda reported: [*reported[:-1], {**reported[-1], "key": "p1-1"}],
+        lambda reported: [{**reported[0], "physical_offset": 7}, *reported[1:]],
     ):
         changed = {**truth, "findings": change(truth["findings"])}
         (tmp_path / TRUTH_FILE).write_bytes(orjson.dumps(changed))

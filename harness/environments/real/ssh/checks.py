@@ -36,14 +36,14 @@ async def check_host(machine: LinuxMachine, file_system: FileSystem) -> Spared:
     """Return our address as the host sees it. Raises EnvironmentFailed for what the host lacks."""
     tools = tools_for(file_system)
     said = await machine.run(["sh", "-c", CHECK_HOST, "sh", *tools])
-    user, told_from, *lacking = said.splitlines()
+    user, ssh_client, *lacking = said.splitlines()
     if user != "0":
         raise EnvironmentFailed(f"{machine.host} lets us in, but not as root; allowed: root")
     for tool in lacking:
         raise EnvironmentFailed(
             f"{machine.host} has no command {tool}; install the package {tools[tool]} there"
         )
-    address, _, port = told_from.split()  # sshd(8): SSH_CLIENT
+    address, _, port = ssh_client.split()  # sshd(8): SSH_CLIENT
     return Spared(address=address, port=int(port))
 
 

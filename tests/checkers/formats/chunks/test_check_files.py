@@ -1,4 +1,4 @@
-"""A history in files is judged like one in memory, whatever is read at a time."""
+"""Histories in files: the same verdict as in memory, for any size of the chunks that are read."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_long_queues_are_judged_in_pieces(seed: int, tmp_path: Path) -> None:
         planted_history(seed, random.sample(list(PLANTS), 3)), tmp_path / "h", part_rows=20
     )
     facts = random.choice([*ALL_FACTS, *OTHER_FACTS])
-    told: list[tuple[int, int]] = []
+    reported: list[tuple[int, int]] = []
 
     verdict = check_files(
         history,
@@ -98,11 +98,11 @@ def test_long_queues_are_judged_in_pieces(seed: int, tmp_path: Path) -> None:
         facts,
         partition_rows=1,
         whole_rows=20,
-        progress=lambda *rows: told.append(rows),
+        progress=lambda *rows: reported.append(rows),
     )
 
     assert verdict.to_json() == check_columns(*history.whole(), [], facts).to_json()
-    assert len(told) > len(history.queues())
+    assert len(reported) > len(history.queues())
 
 
 @pytest.mark.slow
@@ -120,12 +120,12 @@ def test_whatever_a_checker_raises_is_its_own_answer(asked: str, tmp_path: Path)
     checkers = [broken if of is AVAILABILITY_GAPS else of for of in ALL_CHECKERS]
     verdict = check_files(history, [], facts, checkers, partition_rows=1)
 
-    for told, before in zip(verdict.verdicts, good.verdicts, strict=True):
-        if told.checker == broken.name:
-            assert told.reason == "the checker failed: RuntimeError: boom"
-            assert told.valid == "unknown"
+    for reported, before in zip(verdict.verdicts, good.verdicts, strict=True):
+        if reported.checker == broken.name:
+            assert reported.reason == "the checker failed: RuntimeError: boom"
+            assert reported.valid == "unknown"
         else:
-            assert told == before
+            assert reported == before
 
 
 @pytest.mark.slow
@@ -153,16 +153,16 @@ def test_partitions_are_whole_queues_in_order(tmp_path: Path) -> None:
     )
 
 
-def test_progress_is_told(tmp_path: Path) -> None:
+def test_progress_is_reported(tmp_path: Path) -> None:
     history = record(planted_history(1, []), tmp_path / "h")
-    told: list[tuple[int, int]] = []
+    reported: list[tuple[int, int]] = []
 
     check_files(
-        history, [], ALL_FACTS[0], partition_rows=1, progress=lambda *rows: told.append(rows)
+        history, [], ALL_FACTS[0], partition_rows=1, progress=lambda *rows: reported.append(rows)
     )
 
-    assert len(told) == len(history.queues())
-    assert told[-1] == (history.manifest.rows, history.manifest.rows)
+    assert len(reported) == len(history.queues())
+    assert reported[-1] == (history.manifest.rows, history.manifest.rows)
 
 
 def test_a_part_that_is_missing_is_an_error_and_no_verdict(tmp_path: Path) -> None:

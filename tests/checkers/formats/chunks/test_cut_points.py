@@ -1,4 +1,4 @@
-"""One queue in chunks: cut at any clean cut points, it gets the verdict of the whole."""
+"""One queue in chunks: any clean cut points give the verdict of the whole."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ STEADY = settings(max_examples=int(os.environ.get("HISTORIES", "25")), deadline=
 SEEDS = st.integers(0, (1 << 32) - 1)  # `st.randoms()` remembers each of thousands of draws
 
 
-def told(verdict: RunVerdict) -> dict[str, object]:
+def reported(verdict: RunVerdict) -> dict[str, object]:
     """By checker, so that a difference says whose it is."""
     return {
         **verdict.to_json(),
@@ -50,7 +50,7 @@ def in_chunks(
 
     with patch.object(cut_points, "_chosen", chosen):
         verdict = check_files(history, [], known, partition_rows=1, whole_rows=1)
-    return numbers, told(verdict)
+    return numbers, reported(verdict)
 
 
 @pytest.mark.slow
@@ -60,7 +60,7 @@ def test_any_borders_give_the_verdict_of_the_whole(seed: int, known: RunFacts, s
     random = Random(seed)
     with TemporaryDirectory() as folder:
         history = record(one_queue_history(random, steps), Path(folder) / "h", part_rows=15)
-        whole = told(check_columns(*history.whole(), [], known))
+        whole = reported(check_columns(*history.whole(), [], known))
 
         assert in_chunks(history, known)[1] == whole
         assert in_chunks(history, known, random)[1] == whole

@@ -1,4 +1,4 @@
-"""Which calls of an orderly group no cut point may separate."""
+"""Calls of an orderly group that no cut point may separate."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_turns_that_follow_each_other_in_two_parts_are_one() -> None:
     ]
 
 
-def test_turns_of_two_parts_that_overlap_are_kept_together_whoever_had_the_queue() -> None:
+def test_overlapping_turns_of_two_parts_are_kept_together_for_any_owner() -> None:
     both = ownership_runs((1, 10), (1, 40)).merge(ownership_runs((2, 30), (2, 60)))
 
     assert kept_together(both, []) == [(10, 40), (30, 60)]

@@ -1,4 +1,4 @@
-"""Into which cells the offsets of a long queue are counted."""
+"""The profile of a long queue: the cells in which its offsets are counted."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def test_cells_reach_over_all_parts_though_one_offset_is_far_away() -> None:
 @pytest.mark.parametrize("far", [10**9, 7])
 def test_a_span_leaves_out_what_is_far_away(far: int, tmp_path: Path) -> None:
     lines = [f"0 ok send m{at}@0:{50_000 + at}" for at in range(200)]
-    told = record(history(*lines, f"0 ok send wrong@0:{far}"), tmp_path / "h")
-    [only] = told.manifest.touches
+    reported = record(history(*lines, f"0 ok send wrong@0:{far}"), tmp_path / "h")
+    [only] = reported.manifest.touches
 
-    low, high = span_of(told, only)
+    low, high = span_of(reported, only)
 
     assert is_sparse(only)
     assert 50_000 <= low < 50_010 < 50_190 < high < 50_200

@@ -1,4 +1,4 @@
-"""Damaged, foreign and hostile histories: a sentence or a history, never another exception, never a silent change."""
+"""Damaged, foreign and hostile histories: one sentence or a history, no other exception, no silent change."""
 
 from __future__ import annotations
 
@@ -102,9 +102,9 @@ def test_any_damage_is_noticed(good: Path, data: st.DataObject) -> None:
             (folder / name).write_bytes(content)
         else:
             (folder / name).unlink()
-        with pytest.raises(HistoryError) as told:
+        with pytest.raises(HistoryError) as reported:
             read_all(folder)
-        assert "\n" not in str(told.value)
+        assert "\n" not in str(reported.value)
 
 
 @pytest.mark.slow
@@ -113,7 +113,7 @@ def test_any_damage_is_noticed(good: Path, data: st.DataObject) -> None:
 def test_damage_that_the_checksum_hides_is_a_sentence_or_a_history(
     good: Path, data: st.DataObject
 ) -> None:
-    """Whoever made the file made its checksum, too: a hostile writer."""
+    """A hostile writer made the file, and a checksum that fits it."""
     manifest = read_manifest(good)
     parts = [*manifest.touches, *manifest.op_parts]
     part = data.draw(st.sampled_from(parts))
@@ -233,7 +233,7 @@ def test_rows_that_cannot_be_are_refused(
         (put("group", -1, -1), "group is -1"),
     ],
 )
-def test_who_reads_some_columns_is_told_so_too(
+def test_a_reader_of_some_columns_gets_the_same_refusal(
     change: Callable[[dict[str, Any]], object], words: str, good: Path
 ) -> None:
     with copied(good) as folder:

@@ -1,4 +1,4 @@
-"""A history in columns says the same as its ops: random histories, written in any chunks and read back."""
+"""Round trips of columnar histories: random histories, written in any chunks and read back as the same ops."""
 
 from __future__ import annotations
 
@@ -120,8 +120,8 @@ def test_where_members_begin_is_read_back(tmp_path: Path) -> None:
     ops = history("1 ok assign 0 1", "1 ok begin 0:5 by=1", "1 ok begin 1", "1 ok commit 0:6")
     read = record(ops, tmp_path / "h")
 
-    told = [begun[3:] for begins in read.timeline().begins.values() for begun in begins]
-    assert told == [(5, 1), (None, None)]
+    reported = [begun[3:] for begins in read.timeline().begins.values() for begun in begins]
+    assert reported == [(5, 1), (None, None)]
     assert read.timeline_of_events().begins == read.timeline().begins
     assert list(read_ops(read)) == ops
 
@@ -130,8 +130,8 @@ def test_where_members_commit_is_read_back(tmp_path: Path) -> None:
     ops = history("1 ok commit_to 0", "1 ok commit 0:6", "1 ok commit_to 1 arrived=1")
     read = record(ops, tmp_path / "h")
 
-    [told] = read.timeline().commits_to.values()
-    assert [sent[2:] for sent in told] == [(0, False), (1, True)]
+    [reported] = read.timeline().commits_to.values()
+    assert [sent[2:] for sent in reported] == [(0, False), (1, True)]
     assert read.timeline_of_events().commits_to == read.timeline().commits_to
     assert list(read_ops(read)) == ops
 

@@ -1,4 +1,4 @@
-"""Stamps of clients and contents of messages come back from columns as they were in the ops."""
+"""Round trips of columnar histories: client stamps and message contents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""EDN: what histories hold, round trips, and text that is none."""
+"""EDN: the values of histories, round trips, and malformed text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jepsen's histories are judged as its own checker judges them, or more strictly; docs/jepsen.md says where and why."""
+"""Verdicts of Jepsen's histories: as its own checker's, or stricter where docs/jepsen.md says so."""
 
 from __future__ import annotations
 

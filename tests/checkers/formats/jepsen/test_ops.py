@@ -1,4 +1,4 @@
-"""Ops of Jepsen's queue workload to ours and back."""
+"""Conversion between ops of Jepsen's queue workload and ours, both ways."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_ops_become_columns() -> None:
     )
     assert placed == {
         "p0-7": (Outcome.OK, 5),
-        "p1-8": (Outcome.OK, -1),  # acknowledged, nobody knows where
+        "p1-8": (Outcome.OK, -1),  # acknowledged at an unknown offset
         "p0-9": (Outcome.UNKNOWN, -1),
     }
     groups = [columns.names.groups[group] for group in got.group.tolist()]

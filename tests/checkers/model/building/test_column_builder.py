@@ -1,4 +1,4 @@
-"""Ops to columns: pairing, open ops, and histories that break the conventions of values."""
+"""Columns built from ops: pairing, open ops, and histories with invalid values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_a_completion_is_paired_with_its_invocation() -> None:
     assert columns.sends.outcome.tolist() == [Outcome.UNKNOWN, Outcome.OK]
 
 
-def test_a_send_that_nobody_answered_has_no_place() -> None:
+def test_a_send_without_an_answer_has_no_position() -> None:
     columns, _ = build_columns(history("0 info send a"))
 
     assert columns.sends.log.tolist() == [UNKNOWN]
@@ -183,7 +183,7 @@ def test_a_history_may_become_arrays_in_pieces(monkeypatch: pytest.MonkeyPatch) 
             assert ours.tolist() == theirs.tolist(), name
 
 
-def test_calls_that_begin_at_the_same_place_are_told_apart_by_where_they_end() -> None:
+def test_calls_that_begin_at_the_same_offset_are_distinguished_by_their_end() -> None:
     """A member lost the queue while its listener worked, and got it again."""
     twice = ("1 invoke consume a", "1 invoke consume a b", "1 ok consume a", "1 ok consume a b")
     deliveries = build_columns(history("0 ok send a", "0 ok send b", *twice))[0].deliveries

@@ -1,4 +1,4 @@
-"""A client that was told to end ends, whatever the library does."""
+"""A client ends when the harness asks it to, whatever the library does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers that boot: for how long a plan is put off, however many of them boot at a time."""
+"""Servers that boot: the time by which the plan is postponed, for any number of concurrent boots."""
 
 from __future__ import annotations
 

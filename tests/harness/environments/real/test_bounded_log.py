@@ -1,4 +1,4 @@
-"""A client that floods its standard error is found out, and the flood is removed."""
+"""A client that floods its standard error: detected, and the flood is removed."""
 
 from __future__ import annotations
 

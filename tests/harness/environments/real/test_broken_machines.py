@@ -1,4 +1,4 @@
-"""What this host cannot do to machines, found out before machines are made."""
+"""Faults that this host cannot inject into machines: detected before machines are made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which faults an environment can carry out, and what is said of the others."""
+"""Faults that an environment can inject, and the reasons given for the others."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_every_environment_can_kill_and_none_cuts_power_inside_an_operation(
     assert not {"kill", "graceful-stop", "pause", "client-crash", "topic-change"} & missing.keys()
 
 
-def test_servers_that_are_somebodys_are_not_stopped_and_their_disks_are_their_own() -> None:
+def test_external_servers_are_not_stopped_and_their_disks_are_their_own() -> None:
     missing = missing_faults(make_provider("address", MachineOptions()).lacks)
     available = set(FAULTS) - set(missing)
     assert available == {

@@ -1,4 +1,4 @@
-"""Servers that end by themselves: they are started again, and given up after the third end."""
+"""Servers that exit by themselves: restarted, and given up after the third exit."""
 
 from __future__ import annotations
 
@@ -104,3 +104,43 @@ def test_a_server_that_ends_three_times_is_dead_until_it_is_started(
     ends = {(op.process, op.f, op.error) for op in environment.recorder.ops}
     assert ends == {(NEMESIS, "node_exit", "status 1: java.lang.Error: no room")}
     assert environment.booting_ns() == 0  # our own brokers are there at once
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "waits_s"),
+    [("opens", 1.0), ("cannot open", 1.0), ("keeps ending", 1.0), ("says nothing", real.OPEN_S)],
+)
+def test_the_load_waits_for_clients_that_start_and_no_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, behaviour: str, waits_s: float
+) -> None:
+    provider = cast(MachineProvider, Machines(tmp_path / "log"))
+    environment = RealEnvironment(
+        CAMPAIGN, Recorder(lambda: 0), provider, lambda _: cast(Target, Anything())
+    )
+    slept_s = 0.0
+    sleep = asyncio.sleep
+
+    async def asleep(delay_s: float) -> None:
+        nonlocal slept_s
+        slept_s += delay_s
+        last = environment.nodes[environment.topology.clients[-1]]
+        if slept_s >= 1.0:
+            match behaviour:
+                case "opens":
+                    environment._emit(last, 0, "ok", "open", {}, None, None)
+                case "cannot open":
+                    environment._emit(last, 0, "fail", "open", {}, None, None)
+                case "keeps ending":
+                    last.deaths = DEATHS_MAX
+        await sleep(0)
+
+    async def scenario() -> None:
+        async with environment:
+            for name in environment.topology.clients[:-1]:
+                environment._emit(environment.nodes[name], 0, "ok", "open", {}, None, None)
+            monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: slept_s)
+            monkeypatch.setattr(asyncio, "sleep", asleep)
+            await environment.clients_open()
+
+    asyncio.run(scenario())
+    assert slept_s == pytest.approx(waits_s, abs=2 * real.READY_POLL_S)

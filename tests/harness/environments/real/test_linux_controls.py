@@ -1,4 +1,4 @@
-"""Faults of disks that meet each other, and clocks that no node was prepared for."""
+"""Overlapping disk faults, and clock faults on nodes without a prepared clock."""
 
 from __future__ import annotations
 

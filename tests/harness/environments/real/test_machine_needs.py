@@ -1,4 +1,4 @@
-"""What a machine lacks for the faults of an environment."""
+"""Capabilities that a machine lacks for the faults of an environment."""
 
 from __future__ import annotations
 

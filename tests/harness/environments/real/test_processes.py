@@ -1,4 +1,4 @@
-"""Processes of this host: parted by a proxy where a plan wants it, and left to themselves where not."""
+"""Processes of this host: separated by a proxy where a plan needs it, otherwise connected directly."""
 
 from __future__ import annotations
 
@@ -38,21 +38,23 @@ def test_partitions_are_made_by_a_proxy() -> None:
         assert isinstance(provider, Rerouting)
         machines = await provider.up(NODES, servers=NODES[:3], needs=frozenset({"network.drop"}))
         address = f"{machines['ns-1'].address}:9876"
-        told = {node: provider.reach(node, address, ServerKind.NAME_SERVER) for node in NODES[1:]}
-        assert len({*told.values(), address}) == 4  # each has a door of its own
+        reported = {
+            node: provider.reach(node, address, ServerKind.NAME_SERVER) for node in NODES[1:]
+        }
+        assert len({*reported.values(), address}) == 4  # each has a door of its own
         network = provider.controls(ENVIRONMENT).network
         assert network is not None
         try:
             await network.drop(source="ns-1", target="producer-1")
-            assert await held_back(told["producer-1"], 0.1)
-            assert not await held_back(told["broker-a-1"])
+            assert await held_back(reported["producer-1"], 0.1)
+            assert not await held_back(reported["broker-a-1"])
             await network.heal()
-            assert not await held_back(told["producer-1"])
+            assert not await held_back(reported["producer-1"])
         finally:
             await provider.down()
 
     async def held_back(address: str, for_s: float = 20.0) -> bool:
-        """Nobody listens at the real address: whoever hears that is not parted from it."""
+        """Whether the connection stays open: no server listens at the real address, so one that gets there is reset."""
         host, _, port = address.partition(":")
         reader, writer = await asyncio.open_connection(host, int(port))
         try:

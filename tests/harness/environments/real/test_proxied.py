@@ -1,4 +1,4 @@
-"""Where the kernel cannot delay, a proxy stands between the nodes; what it cannot do stays the kernel's."""
+"""The proxy between nodes where the kernel cannot delay; the other faults stay with the kernel."""
 
 from __future__ import annotations
 
@@ -59,16 +59,16 @@ def test_without_a_proxy_the_kernel_does_everything_and_addresses_are_real() -> 
     assert proxy.reach("producer-1", "198.18.0.2:9876", ServerKind.NAME_SERVER) == "198.18.0.2:9876"
 
 
-def test_with_one_started_nodes_are_told_its_addresses() -> None:
+def test_with_one_started_nodes_get_its_addresses() -> None:
     async def main() -> tuple[str, bool]:
         proxy = NodeProxy()
         await proxy.start("127.0.0.1", {"ns-1": "127.0.0.9"})
         try:
-            told = proxy.reach("producer-1", "127.0.0.9:9876", ServerKind.NAME_SERVER)
-            return told, isinstance(proxy.over(cast(NetworkControl, Asked())), ProxiedNetwork)
+            reported = proxy.reach("producer-1", "127.0.0.9:9876", ServerKind.NAME_SERVER)
+            return reported, isinstance(proxy.over(cast(NetworkControl, Asked())), ProxiedNetwork)
         finally:
             await proxy.stop()
 
-    told, is_over = asyncio.run(main())
-    assert told.startswith("127.0.0.1:")
+    reported, is_over = asyncio.run(main())
+    assert reported.startswith("127.0.0.1:")
     assert is_over

@@ -1,4 +1,4 @@
-"""A run does not begin where its files have no room."""
+"""Free space for the files of a run: checked before it begins."""
 
 from __future__ import annotations
 

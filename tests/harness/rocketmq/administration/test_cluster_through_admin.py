@@ -1,4 +1,4 @@
-"""What administrators have brokers do: which requests go to which nodes, and what their answers come to."""
+"""Administration of brokers: requests to each node, and the results of their answers."""
 
 from __future__ import annotations
 
@@ -56,6 +56,8 @@ class Cluster:
             return NO_ANSWER
         if code == "UPDATE_AND_CREATE_ACL_CONFIG":
             self.rights.append(request["ext"]["defaultTopicPerm"])
+        if code == "reset_offsets":
+            return Outcome("ok", {"offsets": [[0, 7]]} if request["share"] == 0.5 else {})
         if code == "create_topic":
             self.counts.append(request["queues"])
             if node in self.slow:
@@ -115,9 +117,10 @@ def test_only_the_masters_named_are_asked() -> None:
 def test_a_reset_is_of_the_masters_that_answered() -> None:
     silent, answering = CAMPAIGN.topology().leaders
     cluster = Cluster(silent.node)
-    resets = carried_out(cluster, lambda admin: admin.reset_offsets(CAMPAIGN.topic))
+    resets = carried_out(cluster, lambda admin: admin.reset_offsets(CAMPAIGN.topic, 0.5))
     assert {reset["stream"] for reset in resets} == {answering.replica_set}
     assert [reset["group"] for reset in resets] == list(groups_of(CAMPAIGN))
+    assert all(reset["offsets"] == [[0, 7]] for reset in resets)
     assert all(reset["asked_ns"] < reset["answered_ns"] for reset in resets)
 
 

@@ -1,4 +1,4 @@
-"""Topics beside the load: which brokers take part, and what of them is in the history."""
+"""Topics beside the load: the brokers that have them, and their ops in the history."""
 
 from __future__ import annotations
 
@@ -31,6 +31,8 @@ class Cluster:
     def __init__(self, world: World, refused: tuple[str, str] | None) -> None:
         self.launch_specs: list[tuple[str, str]] = []
         self.committed = 3
+        self.high = 3
+        self.read_at: list[int] = []
         self._refused = refused
         self._world = world
         self.recorder = Recorder(lambda: world.now_ns)
@@ -51,8 +53,11 @@ class Cluster:
         if (what, where) == self._refused:
             return MISSING
         if what == "queue_state":
-            return Outcome("ok", {"queues": [[q, 0, 3, self.committed] for q in range(QUEUES)]})
+            return Outcome(
+                "ok", {"queues": [[q, 0, self.high, self.committed] for q in range(QUEUES)]}
+            )
         if what == "read_queue":
+            self.read_at.append(request["offset"])
             row = ["side", request["offset"], 1, True, 0]
             return Outcome("ok", {"messages": [row] if request["offset"] == 3 else []})
         return SENT if what == "send" else Outcome("ok", {"brokers": {"broker-a": {}}})
@@ -153,3 +158,27 @@ def test_a_clone_that_is_not_sure_is_not_used(what: str) -> None:
     assert evidence["brokers"] == ["broker-a", "broker-b"]
     assert evidence["cloned"] == QUEUES
     assert cluster.launch_specs.count((what, "broker-b-0")) == 1
+
+
+@pytest.mark.parametrize(
+    ("at_drain", "goes_on_at"),
+    [
+        (4, 4),
+        (6, 6),  # a broker for which the source and its clone are one group
+        (3, 4),  # a crash made the broker forget what the source had committed
+    ],
+)
+def test_the_source_of_a_clone_reads_on_at_its_own_offset(at_drain: int, goes_on_at: int) -> None:
+    world = World(1)
+    cluster = Cluster(world, None)
+    cluster.high = 7
+    side = SideTopic(cast(Environment, cluster), 4, 0)
+
+    async def main() -> None:
+        await side.clone_offsets()
+        await side.go_on()
+        cluster.committed = at_drain
+        await side.drain()
+
+    world.run(main)
+    assert cluster.read_at[-2 * QUEUES :] == [goes_on_at] * 2 * QUEUES

@@ -1,4 +1,4 @@
-"""What is counted of logs and of sends."""
+"""Coverage counters of logs and sends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Retry and dead-letter topics are read at the end, once for each group; what a broker refuses is in the history."""
+"""Retry and dead-letter topics: read at the end, once for each group; refusals are in the history."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from staticfire.harness.rocketmq.observers.dead_letters import TRIES, DeadLetter
 from staticfire.harness.simulation.hosts.world import World
 from staticfire.harness.workloads.consumer_spec import ConsumerSpec
 
-TOLD = ConsumerSpec(group="g", topic="T", sends_back=True)
+SPEC = ConsumerSpec(group="g", topic="T", sends_back=True)
 LETTER = ["k", 0, 100, True, 3]
 
 
@@ -47,21 +47,21 @@ def read(**answers: Outcome) -> tuple[Brokers, list[Op]]:
 
     async def main() -> None:
         letters = DeadLetters(cast(Environment, brokers))
-        await letters.read(TOLD)
-        await letters.read(TOLD)
+        await letters.read(SPEC)
+        await letters.read(SPEC)
 
     world.run(main)
     return brokers, brokers.recorder.ops
 
 
-def told_of(ops: list[Op]) -> list[tuple[Any, ...]]:
+def reported_of(ops: list[Op]) -> list[tuple[Any, ...]]:
     return [(op.f, op.type, op.value["topic"], op.error) for op in ops]
 
 
 def test_dead_letters_are_consumed_by_their_group_once() -> None:
     brokers, ops = read(DLQ=Outcome("ok", {"messages": [LETTER]}))
 
-    assert told_of(ops) == [
+    assert reported_of(ops) == [
         ("try_read", "ok", "%RETRY%g", None),
         ("try_read", "ok", "%DLQ%g", None),
         ("consume", "ok", "%DLQ%g", None),
@@ -71,11 +71,11 @@ def test_dead_letters_are_consumed_by_their_group_once() -> None:
 
 
 @pytest.mark.parametrize("name", ["RETRY", "DLQ"])
-def test_a_refusal_is_tried_again_and_told(name: str) -> None:
+def test_a_refusal_is_tried_again_and_reported(name: str) -> None:
     refusal = "code 16, pulling is forbidden"
     brokers, ops = read(**{name: Outcome("ok", {"messages": [], "refusal": refusal})})
 
-    assert ("try_read", "fail", f"%{name}%g", refusal) in told_of(ops)
+    assert ("try_read", "fail", f"%{name}%g", refusal) in reported_of(ops)
     assert len(brokers.asked) == 1 + TRIES
 
 
@@ -88,7 +88,7 @@ def test_what_was_read_before_the_refusal_counts() -> None:
 def test_dead_letters_that_were_not_read_to_their_end_are_unknown() -> None:
     brokers, ops = read(DLQ=Outcome("ok", {"messages": [LETTER], "incomplete": "nothing came"}))
 
-    assert told_of(ops)[1:] == [
+    assert reported_of(ops)[1:] == [
         ("try_read", "info", "%DLQ%g", "nothing came"),
         ("consume", "ok", "%DLQ%g", None),
     ]
@@ -98,10 +98,10 @@ def test_dead_letters_that_were_not_read_to_their_end_are_unknown() -> None:
 def test_of_retries_only_the_first_one_is_asked_for() -> None:
     _, ops = read(RETRY=Outcome("ok", {"messages": [], "incomplete": "nothing came"}))
 
-    assert told_of(ops)[0] == ("try_read", "ok", "%RETRY%g", None)
+    assert reported_of(ops)[0] == ("try_read", "ok", "%RETRY%g", None)
 
 
 def test_no_answer_is_unknown() -> None:
     _, ops = read(DLQ=Outcome("info", {}, "RemotingTimeout"))
 
-    assert ("try_read", "info", "%DLQ%g", "RemotingTimeout") in told_of(ops)
+    assert ("try_read", "info", "%DLQ%g", "RemotingTimeout") in reported_of(ops)

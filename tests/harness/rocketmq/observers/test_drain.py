@@ -1,4 +1,4 @@
-"""The drain waits for everything that the group still has to consume, and says when it stopped waiting."""
+"""The drain: waits until the group has consumed everything, and reports when it gives up."""
 
 from __future__ import annotations
 

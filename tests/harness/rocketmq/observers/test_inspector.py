@@ -1,4 +1,4 @@
-"""Logs of replicas are compared where both have one: each deletes its oldest files by itself."""
+"""Comparison of replicas' logs in their common range: each node deletes its oldest files by itself."""
 
 from __future__ import annotations
 

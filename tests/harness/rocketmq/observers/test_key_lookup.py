@@ -1,4 +1,4 @@
-"""After the drain the first living node of a broker name is asked for everything, the others for what it lacks."""
+"""Queries by key after the drain: the first living node gets all, the others the keys it did not find."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queue files held against the log: what is planted is found, and nothing else."""
+"""Queue files against the log: planted errors are found, and no others."""
 
 from __future__ import annotations
 

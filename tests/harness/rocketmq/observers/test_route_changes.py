@@ -1,4 +1,4 @@
-"""Changes of routes, of masters' tables and of who runs are written down, and the run stays the same."""
+"""Changes of routes, master tables and running nodes: recorded without an effect on the run."""
 
 from __future__ import annotations
 

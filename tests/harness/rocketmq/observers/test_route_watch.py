@@ -1,4 +1,4 @@
-"""Answers of name servers are written down when they change."""
+"""Answers of name servers: recorded when they change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stretches of a log out of the files that a run kept: several files, damage, links, devices."""
+"""Ranges of a log read from the files of a run: several files, damage, links, devices."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_damage_is_said_and_the_next_start_is_tried() -> None:
     assert found[20].text.endswith("its body does not fit its checksum")
 
 
-def test_files_of_the_log_are_told_from_others_by_their_path() -> None:
+def test_files_of_the_log_are_distinguished_by_their_path() -> None:
     logs = CommitLogs()
     assert logs.begin_of("/store/commitlog/00000000000000262144") == 262144
     assert logs.begin_of("/store/commitlog-2/00000000000000000000") == 0

@@ -1,4 +1,4 @@
-"""A cluster that somebody runs is watched: who is silent is shown, and it is gone once nobody answers for a while."""
+"""Watching an external cluster: silent servers are shown, and it is gone once no server answers for a while."""
 
 from __future__ import annotations
 

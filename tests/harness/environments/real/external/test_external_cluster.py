@@ -1,4 +1,4 @@
-"""A cluster that somebody runs is found by its name servers, and a run leaves nothing in it."""
+"""An external cluster is found by its name servers, and a run leaves nothing in it."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_traces_of_a_run_are_removed_and_nothing_else() -> None:
     asyncio.run(run())
 
 
-def test_what_a_run_leaves_is_told_by_its_members_and_is_its_own() -> None:
+def test_what_a_run_leaves_follows_from_its_members_and_is_its_own() -> None:
     given = {"workload": "forwarded", "consumers": 4, "token": "x", "faults": ()}
     own, wide = traces_of(draw_campaign(1, given))
     assert own == ("staticfire-x-1-topic", "staticfire-x-1-group")
@@ -97,8 +97,8 @@ def test_what_cannot_be_removed_is_said(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @asynccontextmanager
-async def somebody_else(answer: bytes | None) -> AsyncIterator[str]:
-    """Another product, which says this to everybody; or one that hangs."""
+async def unrelated_server(answer: bytes | None) -> AsyncIterator[str]:
+    """Another product, which gives this answer to every client; or one that hangs."""
 
     served: list[asyncio.Future[None]] = []
 
@@ -120,11 +120,11 @@ async def somebody_else(answer: bytes | None) -> AsyncIterator[str]:
 
 
 @pytest.mark.parametrize("answer", [None, b"HTTP/1.1 400 Bad Request\r\n\r\n", b""])
-def test_what_is_no_name_server_is_told_in_one_sentence(
+def test_a_server_that_is_no_name_server_is_reported_in_one_sentence(
     answer: bytes | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def run() -> None:
-        async with somebody_else(answer) as address:
+        async with unrelated_server(answer) as address:
             with pytest.raises(EnvironmentFailed, match=f"the cluster at {address}: no answer"):
                 await find_cluster([address])
 
@@ -132,7 +132,7 @@ def test_what_is_no_name_server_is_told_in_one_sentence(
     asyncio.run(run())
 
 
-def test_nobody_there_is_told_in_one_sentence() -> None:
+def test_an_address_without_a_server_is_reported_in_one_sentence() -> None:
     with pytest.raises(EnvironmentFailed, match=r"no answer from 127\.0\.0\.1:1 .*cannot connect"):
         asyncio.run(find_cluster(["127.0.0.1:1"]))
 

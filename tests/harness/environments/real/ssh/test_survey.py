@@ -1,4 +1,4 @@
-"""What SSH hosts lack: asked in one command, told with the first host that lacks it."""
+"""Capabilities that SSH hosts lack: asked in one command, reported with the first host that lacks them."""
 
 from __future__ import annotations
 

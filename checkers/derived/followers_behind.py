@@ -1,0 +1,77 @@
+"""Lagging followers: the time in which members that read from them may get messages late.
+
+A follower whose leader is gone for good may not have caught up with the others.
+What a synchronous leader has acknowledged is on one of its followers at least, and members read from any. A follower
+learns from the silence of its leader that it is gone, and then asks the other followers for what they have. So a
+message that is on one of them alone reaches members of the group up to that silence, and a round of questions, after
+the last fault that was in the way of the replicas. Followers of Apache RocketMQ ask none
+(`replication.fetches_missing`).
+
+A follower that starts learns from a coordinator which node is its leader. While no coordinator answers, the follower
+asks the replicas of its configuration every few seconds. So it lags, and members that the leader has sent to it wait
+there.
+
+Where leaders send all members to followers, a broken link between the two is enough. TCP doubles the time between two
+attempts to send a packet, so a follower gets the next packet before the link has been whole for as long as it was
+broken. If another fault meets that attempt, the time since the first fault counts. The wait ends in any case when the
+follower gives up a silent connection and opens another.
+"""
+
+from __future__ import annotations
+
+from staticfire.checkers.derived.rebalances import leader_lost_ns
+from staticfire.checkers.engine.kernel import Context
+from staticfire.checkers.guarantees.excuses import began_ns, healed_ns
+from staticfire.checkers.guarantees.fault_effects import STOPS
+from staticfire.checkers.guarantees.promises import NOT_FETCHED, NS_PER_S
+from staticfire.checkers.model.intervals import Span
+
+BEHIND = "slave_behind_slave"
+LEADER_UNKNOWN = "leader_unknown"
+LINK_BROKEN = "follower_link_broken"
+_FOLLOWERS_MIN = 2
+
+
+def behind_spans(context: Context, broker: str) -> list[Span]:
+    """When a follower of a replica set may lack what another one has; none while there is a leader, or one follower."""
+    facts, lost_ns = context.facts, leader_lost_ns(context, broker)
+    has_others = len(facts.replica_sets.get(broker, ())) > _FOLLOWERS_MIN
+    if not has_others or facts.behaves(NOT_FETCHED.policy):
+        return []
+    spans = context.excuses.spans(BEHIND, broker)
+    return [Span(max(start_ns, lost_ns), end_ns) for start_ns, end_ns in spans if end_ns > lost_ns]
+
+
+def leaderless_spans(context: Context, broker: str) -> list[Span]:
+    """When a follower of a replica set may not know its leader: it started while no coordinator answered.
+
+    It learns which one it is once it registers with a coordinator that answers again.
+    """
+    followers = frozenset(context.facts.replica_sets.get(broker, ())[1:])
+    register_ns = int(context.facts.timings.register_s * NS_PER_S)
+    starts = [
+        fault
+        for fault in context.facts.faults
+        if STOPS in fault.effects and fault.bitten_ns is not None
+        if not followers.isdisjoint(fault.targets)
+    ]
+    return [
+        Span(max(start_ns, began_ns(fault)), end_ns + register_ns)
+        for start_ns, end_ns in context.excuses.spans(LEADER_UNKNOWN, broker)
+        for fault in starts
+        if began_ns(fault) < end_ns and healed_ns(fault) > start_ns
+    ]
+
+
+def unsent_spans(context: Context, broker: str) -> list[Span]:
+    """When followers of a replica set that members read from may lack what a broken link kept from them."""
+    if not context.facts.follower_reads:
+        return []
+    timings = context.facts.timings
+    reconnected_ns = int((timings.replication_silence_s + 2 * timings.request_s) * NS_PER_S)
+    broken: list[Span] = []
+    for start_ns, end_ns in context.excuses.spans(LINK_BROKEN, broker):
+        if broken and start_ns <= broken[-1].end_ns:
+            start_ns = broken.pop().start_ns
+        broken.append(Span(start_ns, end_ns + min(end_ns - start_ns, reconnected_ns)))
+    return broken
