@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         found.bound_cpu_s = max(found.bound_cpu_s, options.cpu)
         with working("museum") as progress:
             progress.update(details=f"piece {number} of {len(names)}: {name}")
-            _measure(DEFECTS[name], found, is_blind=options.blind)
+            measure(DEFECTS[name], found, is_blind=options.blind)
         print(f"{number}/{len(names)}  {line_of(DEFECTS[name], found)}", flush=True)
         if not options.sample:
             _keep(name, piece, is_blind=options.blind)
@@ -70,13 +70,19 @@ def _keep(name: str, piece: Measured, *, is_blind: bool) -> None:
         write_measured(fresh)
 
 
-def _measure(defect: Defect, found: Search, *, is_blind: bool) -> None:
+def measure(defect: Defect, found: Search, *, is_blind: bool) -> None:
+    """Search for one piece until its bound. Raises DefectError."""
     if defect.store_crashes and not is_blind:
         search_store(defect, found)
         return
     search(defect, found, is_blind=is_blind)
-    if found.is_found and not found.off and not is_blind:
-        judge_without(defect, found)
+    while found.is_found and not found.off:
+        off = judge_without(defect, found, is_blind=is_blind)
+        if is_blind and off == "invalid":
+            found.forget_seed()  # it says nothing of the bug
+            search(defect, found, is_blind=is_blind)
+        else:
+            found.off = off
 
 
 def line_of(defect: Defect, found: Search) -> str:

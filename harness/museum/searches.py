@@ -61,6 +61,11 @@ class Search:
                 row["faults"],
             )
 
+    def forget_seed(self) -> None:
+        """Go on as if the last seed had been valid."""
+        self.seed, self.workload = None, ""
+        self.anomalies, self.checkers, self.faults = [], [], []
+
 
 def search(defect: Defect, so_far: Search, *, is_blind: bool) -> None:
     """Judge seeds in a process with the bug until one is invalid or the bound is reached. Raises DefectError."""
@@ -84,8 +89,9 @@ def search(defect: Defect, so_far: Search, *, is_blind: bool) -> None:
                 so_far.take(row)
 
 
-def judge_without(defect: Defect, so_far: Search) -> None:
-    """Run the seed that shows the bug on the clean system."""
+def judge_without(defect: Defect, so_far: Search, *, is_blind: bool) -> str:
+    """Run the seed that shows the bug on the clean system. Return "valid", "invalid" or "unknown"."""
     assert so_far.seed is not None
-    valid = judged(so_far.seed, {**recipe_of(defect.name), "defect": ""})["valid"]
-    so_far.off = {True: "valid", False: "invalid"}.get(valid, "unknown")
+    given = {"workload": so_far.workload} if is_blind else recipe_of(defect.name)
+    valid = judged(so_far.seed, {**given, "defect": ""})["valid"]
+    return {True: "valid", False: "invalid"}.get(valid, "unknown")

@@ -32,16 +32,16 @@ def judged_seeds(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
     It also ends after three runs in a row that could not be carried out.
 
     Args:
-        job: `recipe` names a bug whose campaign is run, or else `workloads` take turns and everything else is drawn;
-            `defect` is what campaigns say is planted; `first` is the number of the first seed; `stops` says whether to
-            stop at the first invalid one.
+        job: `recipe` names a bug whose campaign is run. Without it `workloads` take turns and everything else is drawn,
+            by a seed for each run: one seed draws the same options and kinds of fault for all workloads. `defect` is
+            what campaigns say is planted, `first` is the first seed, and `stops` says whether to stop at the first
+            invalid one.
     """
     given = options_of(job)
     spent_s = 0.0
     failures = 0
-    for number in range(job["first"], job["first"] + job["seeds_max"]):
-        seed, turn = divmod(number, len(given))
-        row = judged(seed, given[turn])
+    for seed in range(job["first"], job["first"] + job["seeds_max"]):
+        row = judged(seed, given[seed % len(given)])
         spent_s += row["cpu_s"]
         failures = failures + 1 if "failed" in row else 0
         yield row

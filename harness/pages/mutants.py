@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from textwrap import shorten
 
 from staticfire.harness.museum.mutants import COUNT, EQUIVALENT_SEEDS, Trial, read_trials
 from staticfire.harness.pages.generated import table
+
+REASON_MAX = 80  # characters of what found a mutant
 
 
 def score_text() -> str:
@@ -66,10 +69,14 @@ def survivors_table() -> str:
     return table(("mutant", "change", "digests that differ", "equivalent, because"), rows)
 
 
+def _short(reason: str) -> str:
+    return shorten(reason, REASON_MAX, placeholder=" ...")
+
+
 def found_table() -> str:
     """Return the table of found mutants, with what found them."""
     rows = [
-        (_where(trial), _change(trial), trial.found_by, _cell(trial.reason[:80]))
+        (_where(trial), _change(trial), trial.found_by, _cell(_short(trial.reason)))
         for trial in read_trials().trials
         if trial.found_by
     ]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import resources
 from itertools import groupby
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from staticfire.harness.cli.farm.ledger import Ledger, Round
@@ -46,24 +47,20 @@ def page(ledger: Ledger, settings: Settings, now_s: float, missed: Sequence[str]
     """Return the page as HTML. `missed`: the canaries that the farm did not find, so that it counts as broken."""
     rounds = ledger.rounds
     today = ledger.cpu_s(time.strftime("%Y-%m-%d", time.gmtime(now_s)))
-    return (
-        _environment()
-        .get_template("farm.html")
-        .render(
-            style=_style(),
-            made=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(now_s)),
-            missed=missed,
-            seeds=sum(one.seeds for one in rounds),
-            cpu_hours=sum(one.cpu_s for one in rounds) / HOUR_S,
-            today=today / HOUR_S,
-            settings=settings,
-            behaviours=behaviours_over_time(rounds)[-1] if rounds else 0.0,
-            chart=_chart(rounds),
-            failures=failures(rounds),
-            commits=by_commit(rounds),
-            canaries=_latest_canaries(rounds),
-            latest=rounds[: -ROUNDS_SHOWN - 1 : -1],
-        )
+    return _template().render(
+        style=_style(),
+        made=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(now_s)),
+        missed=missed,
+        seeds=sum(one.seeds for one in rounds),
+        cpu_hours=sum(one.cpu_s for one in rounds) / HOUR_S,
+        today=today / HOUR_S,
+        settings=settings,
+        behaviours=behaviours_over_time(rounds)[-1] if rounds else 0.0,
+        chart=_chart(rounds),
+        failures=failures(rounds),
+        commits=by_commit(rounds),
+        canaries=_latest_canaries(rounds),
+        latest=rounds[: -ROUNDS_SHOWN - 1 : -1],
     )
 
 
@@ -132,13 +129,15 @@ def _style() -> Markup:
     return Markup(path.read_text(encoding="utf-8"))
 
 
-def _environment() -> Environment:
-    return Environment(
+@cache
+def _template() -> Template:
+    environment = Environment(
         loader=PackageLoader("staticfire.harness.cli.farm"),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=_shown,
     )
+    return environment.get_template("farm.html")
 
 
 def _shown(value: object) -> object:

@@ -1,4 +1,4 @@
-"""`staticfire synthesize` and `analyze` as commands: files, 25 lines, exit statuses, sentences."""
+"""`staticfire synthesize` and `analyze` as commands: files, 25 lines, exit statuses, error messages."""
 
 from __future__ import annotations
 
@@ -89,6 +89,7 @@ def test_bad_arguments(
     assert len(said.err.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_a_history_that_is_there_is_not_overwritten(staticfire: Staticfire, tmp_path: Path) -> None:
     assert staticfire("synthesize", tmp_path, *SMALL).status == 0
     said = staticfire("synthesize", tmp_path, *SMALL)

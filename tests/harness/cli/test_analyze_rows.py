@@ -1,4 +1,4 @@
-"""`staticfire analyze --rows`: a row a run with the verdict of `staticfire check`, and no run silently missing."""
+"""`staticfire analyze --rows`: a row for each run, with the verdict of `staticfire check`; no run is missing."""
 
 from __future__ import annotations
 
@@ -241,10 +241,12 @@ def test_what_ends_early_keeps_its_rows(
         (tmp_path / "runs" / name / "history.parquet").mkdir(parents=True)
     monkeypatch.setattr(survey, "row_of", end_at_second)
     file = tmp_path / "rows.parquet"
-    told = staticfire("analyze", "--rows", file, tmp_path / "runs")
-    assert told.status == 255
-    assert "planned   3: 1 done, 0 failed, 2 not run" in told.out
-    assert f"{said}: 2 of 3 runs are not judged; the rows of the others are in {file}" in told.err
+    reported = staticfire("analyze", "--rows", file, tmp_path / "runs")
+    assert reported.status == 255
+    assert "planned   3: 1 done, 0 failed, 2 not run" in reported.out
+    assert (
+        f"{said}: 2 of 3 runs are not judged; the rows of the others are in {file}" in reported.err
+    )
     assert len(rows_in(file)) == 1
 
 

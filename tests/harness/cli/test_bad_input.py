@@ -1,4 +1,4 @@
-"""Bad input is one sentence on stderr and status 254; nothing is begun, nothing is written."""
+"""Bad input: one sentence on stderr and status 254, before anything is started or written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Campaigns that a guided hunt breeds, and how it says what it sees."""
+"""Campaigns that a guided hunt breeds, and the progress that it reports."""
 
 from __future__ import annotations
 

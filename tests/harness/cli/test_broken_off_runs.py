@@ -1,4 +1,4 @@
-"""A run may break off at any moment. What its history shows by then is no violation if the whole run has none."""
+"""Interrupted runs: a prefix of a history without violations has no violation either."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`check` on histories that are torn, broken off, or no histories: judged as far as they can be believed."""
+"""`check` on torn, interrupted and malformed histories: the readable part is judged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`staticfire clean`: what a killed harness has left goes, and nothing else."""
+"""`staticfire clean`: removes the leftovers of a killed harness, and nothing else."""
 
 from __future__ import annotations
 
@@ -95,14 +95,14 @@ def test_what_cannot_be_removed_is_status_255(staticfire: Staticfire, tmp_path: 
     assert json.loads(said.out)[0]["resources"][0]["outcome"] == "failed"
 
 
-def test_a_damaged_inventory_is_told(staticfire: Staticfire, tmp_path: Path) -> None:
+def test_a_damaged_inventory_is_reported(staticfire: Staticfire, tmp_path: Path) -> None:
     (tmp_path / "x.inventory.jsonl").write_text("nonsense\n")
     said = staticfire("clean", "--state", tmp_path)
     assert said.status == 255
     assert "is no inventory" in said.out
 
 
-def test_a_host_that_is_none_is_told(staticfire: Staticfire, tmp_path: Path) -> None:
+def test_a_malformed_host_is_reported(staticfire: Staticfire, tmp_path: Path) -> None:
     inventory = killed_inventory(tmp_path / "state", "/a/b/c")
     inventory.path.write_text(inventory.path.read_text().replace('"host": ""', '"host": "no host"'))
     said = staticfire("clean", "--state", tmp_path / "state")
@@ -138,14 +138,14 @@ def test_after_kill_9_of_a_harness(staticfire: Staticfire, tmp_path: Path) -> No
         assert staticfire("clean", "--state", tmp_path).out.startswith("running ")
         harness.kill()
         harness.wait()
-        told = json.loads(line)
-        names = (told["identity"], str(tmp_path))
+        reported = json.loads(line)
+        names = (reported["identity"], str(tmp_path))
         assert len(find_leftovers(*names)) >= 8
         said = staticfire("clean", "--state", tmp_path)
         assert said.status == 0, said.out
         assert find_leftovers(*names) == []
         assert list(tmp_path.iterdir()) == []
-        assert set(told["kinds"]) == {
+        assert set(reported["kinds"]) == {
             *("folder", "network namespace", "link", "nft table", "qdisc"),
             *("mount", "loop device", "marked processes", "cgroup"),
         }

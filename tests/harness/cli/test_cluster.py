@@ -1,4 +1,4 @@
-"""`staticfire cluster up` as a user meets it."""
+"""`staticfire cluster up` as a command."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def name_server_of(said: str) -> str:
 @pytest.mark.real
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("processes", [[], ["--processes"]])
-def test_serves_until_it_is_told_to_stop(
+def test_serves_until_a_signal_stops_it(
     number: signal.Signals, processes: list[str], tmp_path: Path
 ) -> None:
     with cluster_up("--port", "0", "--store", tmp_path, *processes) as (process, said):
@@ -108,7 +108,7 @@ def test_serves_until_it_is_told_to_stop(
 
 @pytest.mark.slow
 @pytest.mark.real
-def test_says_how_to_connect_and_where_everybody_is() -> None:
+def test_says_how_to_connect_and_where_each_node_is() -> None:
     port = free_first_port()
     with cluster_up("--port", port, "--slaves", "1", "--name-servers", "1") as (process, said):
         lines = said.splitlines()

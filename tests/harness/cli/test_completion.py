@@ -1,4 +1,4 @@
-"""Shells complete names of what there is, by the protocol of click."""
+"""Shell completion of names, by the protocol of click."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`staticfire conform --name-server`: what it says of targets that it cannot judge, and what it leaves at others."""
+"""`staticfire conform --name-server`: messages for targets that it cannot judge, and leftovers on external targets."""
 
 from __future__ import annotations
 
@@ -71,6 +71,7 @@ def test_a_target_that_denies_permission(staticfire: Staticfire, tmp_path: Path)
     assert set(report_in(tmp_path / "report")["counts"]) == {"not run"}
 
 
+@pytest.mark.slow
 @pytest.mark.real
 def test_nothing_is_left_and_nothing_foreign_touched(
     staticfire: Staticfire, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -132,6 +133,7 @@ def hears_terms() -> Iterator[None]:
     signal.signal(signal.SIGTERM, before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.usefixtures("hears_terms")
 def test_an_interruption_leaves_the_report_of_what_was_tried(

@@ -26,7 +26,8 @@ FILES = (
     "history.parquet/ops/part-0.parquet",
     "history.parquet/touches/queue-0/part-0.parquet",
 )
-SHARES = (0.0, 0.3, 0.7, 0.97, 1.0)  # of the file: where it is hit
+# Of the file: where it is hit.
+SHARES = (0.0, 0.7, 1.0, *(pytest.param(share, marks=pytest.mark.slow) for share in (0.3, 0.97)))
 
 
 @pytest.fixture(scope="session")
@@ -81,6 +82,7 @@ def test_a_file_that_lacks_its_last_lines_is_named(
     assert is_refused(staticfire("check", run_folder), name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_of_another_run_is_named(
     name: str, run_folder: Path, other_run: Path, staticfire: Staticfire

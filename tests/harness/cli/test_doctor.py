@@ -18,7 +18,7 @@ from staticfire.harness.cli.this_machine import doctor
 from tests.harness.cli.conftest import Said
 
 Staticfire = Callable[..., Said]
-NOBODY = (Capability(name="root", reason="needs root"), Capability(name="processes"))
+WITHOUT_ROOT = (Capability(name="root", reason="needs root"), Capability(name="processes"))
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +36,7 @@ def survey_says(monkeypatch: pytest.MonkeyPatch, *capabilities: Capability) -> N
 
 def test_a_table_and_the_reasons(staticfire: Staticfire, monkeypatch: pytest.MonkeyPatch) -> None:
     netem = Capability(name="netem", reason="there is no command tc", package="iproute2")
-    survey_says(monkeypatch, *NOBODY, netem)
+    survey_says(monkeypatch, *WITHOUT_ROOT, netem)
     said = staticfire("doctor")
     assert said.status == 0
     assert said.out.split("\n")[0].split() == ["fault", *ENVIRONMENTS]
@@ -47,7 +47,7 @@ def test_a_table_and_the_reasons(staticfire: Staticfire, monkeypatch: pytest.Mon
 
 
 def test_json(staticfire: Staticfire, monkeypatch: pytest.MonkeyPatch) -> None:
-    survey_says(monkeypatch, *NOBODY)
+    survey_says(monkeypatch, *WITHOUT_ROOT)
     found = json.loads(staticfire("doctor", "--json").out)
     assert found["capabilities"][0] == {
         "name": "root",

@@ -1,4 +1,4 @@
-"""What `--environment address` takes from the cluster, and what it refuses."""
+"""`--environment address`: options taken from the cluster, and options refused."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_the_nodes_are_called_what_the_cluster_calls_them() -> None:
     assert (campaign.target, campaign.mode) == ("address", "faithful")
 
 
-def test_promises_that_nobody_gave_are_the_weakest() -> None:
+def test_missing_promises_are_the_weakest() -> None:
     given = taken(environment="address")
     assert (given["flush"], given["replication"]) == ("async", "async")
     given = taken(environment="address", flush="sync", replication="sync")
@@ -114,7 +114,7 @@ def test_a_cluster_that_does_not_answer_is_no_bad_input(monkeypatch: pytest.Monk
         ("brokers", ("orders",), "allowed: name:id, such as broker-a:0"),
     ],
 )
-def test_what_somebodys_cluster_cannot_be(option: str, value: Any, text: str) -> None:
+def test_options_that_an_external_cluster_excludes(option: str, value: Any, text: str) -> None:
     given = {**taken(environment="address"), "faults": (), option: value}
     with pytest.raises(CampaignError, match=text):
         draw_campaign(7, given)

@@ -1,4 +1,4 @@
-"""The base needs none of the optional libraries, and a command that does names the extra that brings its library."""
+"""Optional libraries: the base needs none, and a command that does names the extra to install."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A farm: what comes next, canaries, budgets, failures made small, its page; it goes on where it was stopped."""
+"""A farm: its schedule, canaries, budgets, shrunk failures and page; it resumes after a stop."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_canaries_come_first_and_workloads_share_the_budget_by_weight(tmp_path: 
     hunts = rounds[1:]
     assert len(rounds) == 12  # an hour
     assert [name for _, name, _ in hunts].count("queue") == 8
-    assert [first for _, name, first in hunts if name == "retry"] == [0, 4, 8]
+    assert [first for _, name, first in hunts if name == "retry"] == [4, 20, 36]
 
 
 def test_a_new_cause_is_shrunk_once_and_kept(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Every command explains itself: what it does, an example that works when pasted, the exit statuses."""
+"""Help of every command: a description, an example that works when pasted, and the exit statuses."""
 
 from __future__ import annotations
 

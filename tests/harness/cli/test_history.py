@@ -1,4 +1,4 @@
-"""`staticfire history`: every form into every other, looked at, filtered, merged; and input that is none."""
+"""`staticfire history`: conversions between all forms, statistics, filters, merges; and malformed input."""
 
 from __future__ import annotations
 

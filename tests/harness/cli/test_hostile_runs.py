@@ -1,4 +1,4 @@
-"""Names and keys of a run that are made for terminals, markup and formulas: they arrive as text, or as escapes."""
+"""Names and keys with terminal escapes, markup or formulas: shown as text or escaped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hunts: what came of each seed is kept, also of one that the harness could not carry out."""
+"""Hunts: a row for each seed, also for one at which the harness failed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of several hunts in one file: once for each seed and commit, in both forms; contradictions are named."""
+"""Merged rows of several hunts: one for each seed and commit, in both forms; contradictions are named."""
 
 from __future__ import annotations
 

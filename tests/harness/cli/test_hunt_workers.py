@@ -1,4 +1,4 @@
-"""Workers of a hunt: a seed that ends its process or takes too long has failed, and no other seed is missing."""
+"""Workers of a hunt: a seed that ends its process or takes too long has failed, and no other seed is lost."""
 
 from __future__ import annotations
 

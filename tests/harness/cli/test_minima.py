@@ -1,4 +1,4 @@
-"""Minima made by hand, and what `shrink` came to from a drawn run of the same planted bug.
+"""Minimal plans made by hand, and the results of `shrink` for the same planted bugs.
 
 `tests/data/minima/` holds the campaigns made by hand, `tests/data/shrunk/` those that `shrink` has written.
 """

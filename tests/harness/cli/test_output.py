@@ -19,7 +19,7 @@ Staticfire = Callable[..., Said]
 
 
 @pytest.mark.parametrize("number", [errno.EPIPE, errno.ENOSPC])
-def test_output_that_nobody_takes_is_a_harness_error(
+def test_a_closed_output_is_a_harness_error(
     number: int, staticfire: Staticfire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_rows: object) -> None:
@@ -137,11 +137,12 @@ FULL = OSError(errno.ENOSPC, "No space left on device")
 def test_a_full_disk_is_the_machine_and_a_wrong_name_is_input(
     error: OSError, kind: type[Exception], sentence: str
 ) -> None:
-    told = of_a_file(error, Path("out/x"))
-    assert type(told) is kind
-    assert str(told) == sentence
+    reported = of_a_file(error, Path("out/x"))
+    assert type(reported) is kind
+    assert str(reported) == sentence
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "patched"),
     [

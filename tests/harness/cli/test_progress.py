@@ -1,4 +1,4 @@
-"""What long work says of itself: on a terminal one line that changes, elsewhere a line now and then."""
+"""Progress of long commands: one changing line on a terminal, a line now and then elsewhere."""
 
 from __future__ import annotations
 
@@ -210,7 +210,9 @@ def words(text: str) -> list[str]:
         ("check {run}", ["judging"]),
         ("check {run} --json", ["judging"]),
         ("report {run} --out {out}/report.html", ["reading", "drawing"]),
-        ("replay {run}", ["set up", "load", "drain", "judging"]),
+        pytest.param(
+            "replay {run}", ["set up", "load", "drain", "judging"], marks=pytest.mark.slow
+        ),
         ("look {run} --at 1s --node broker-a-0", ["repeating"]),
         ("history convert {run} {out}/history.edn", ["converting", "writing"]),
         ("history filter {run} {out}/part.jsonl --f send", ["filtering", "writing"]),

@@ -1,4 +1,4 @@
-"""`staticfire report`, and `--junit`, `--markdown`, `--json` of the commands that judge: all say the same verdict."""
+"""`staticfire report`, and `--junit`, `--markdown`, `--json` of the judging commands: all give the same verdict."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ def test_a_report_may_go_elsewhere(run_folder: Path, staticfire: Staticfire) -> 
     assert not (run_folder / "report.html").exists()
 
 
+@pytest.mark.slow
 def test_every_form_says_the_same(run_folder: Path, staticfire: Staticfire) -> None:
     for command in ("report", "check"):
         junit = run_folder.parent / f"{command}.xml"
@@ -77,6 +78,7 @@ def test_analyze_says_the_same_of_each_run(
     assert said.status == document["exit_status"] == 0
 
 
+@pytest.mark.slow
 def test_a_hunt_has_a_case_a_seed(staticfire: Staticfire, tmp_path: Path) -> None:
     junit = tmp_path / "hunt.xml"
     options = ("--seeds", "1-2", *SHORT, "--faults", "kill", "--jobs", "1", "--junit", junit)

@@ -1,4 +1,4 @@
-"""`resimulate` looks for the failure of a real run in the simulation, and says what it has tried."""
+"""`resimulate`: searches the simulation for the failure of a real run, and reports its attempts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`look`, and `explain` where it repeats the run: one planted loss, and what cannot be repeated."""
+"""`look`, and `explain` with a repeated run: one planted loss, and runs that cannot be repeated."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ replication = "none"
 time_s = 8.0
 producers = 4
 consumers = 1
-think_ms = 80.0
+think_ms = 20.0  # the cut always meets messages that are acknowledged and not yet synced
 fsync_us = 20000
 acks_min = 10
 faults = ["power-cut"]

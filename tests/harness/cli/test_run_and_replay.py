@@ -1,4 +1,4 @@
-"""`run` keeps everything that `replay` and `check` need; a damaged folder is one sentence."""
+"""`run` keeps everything that `replay` and `check` need; a damaged folder gives one sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The errors of the command line."""
+"""Errors of the command line and their exit statuses."""
 
 from __future__ import annotations
 

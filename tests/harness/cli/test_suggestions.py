@@ -1,4 +1,4 @@
-"""A name that is mistyped gets the nearest right ones, whichever part of the project refuses it."""
+"""Suggestions for mistyped names, from every part of the project."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`staticfire table`: a row a run, and a run that has one is not made again."""
+"""`staticfire table`: a row for each run; runs that have one are not repeated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which Staticfire made a run."""
+"""The version of Staticfire that a run records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures of the museum go on where they stopped, and say what was found."""
+"""Figures of the museum: measuring resumes where it stopped, and reports what it found."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from staticfire.faults.defects import DEFECTS
-from staticfire.harness.museum.__main__ import line_of, main
+from staticfire.harness.museum import searches
+from staticfire.harness.museum.__main__ import line_of, main, measure
 from staticfire.harness.museum.measured import Measured, read_measured, write_measured
 from staticfire.harness.museum.mutant_worker import finding
 from staticfire.harness.museum.searches import Search
@@ -31,6 +32,28 @@ def test_a_search_counts_seeds_until_one_is_invalid() -> None:
     assert (search.seeds, search.cpu_s, search.failed, search.is_found) == (2, 3.0, 1, False)
     search.take(invalid(seed=4))
     assert (search.is_found, search.seed, search.checkers) == (True, 4, ["loss"])
+
+
+def test_a_seed_that_is_invalid_without_the_bug_does_not_end_a_blind_search(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clean = {19: False, 23: True}  # whether the clean system is valid
+    seeds = iter(clean)
+    asked = []
+
+    def judged(seed: int, given: dict[str, Any]) -> dict[str, Any]:
+        asked.append((seed, given))
+        return row(valid=clean[seed])
+
+    def rows_of(*_: object) -> list[dict[str, Any]]:
+        return [invalid(seed=next(seeds))]
+
+    monkeypatch.setattr(searches, "judged", judged)
+    monkeypatch.setattr(searches, "rows_of", rows_of)
+    search = Search(bound_cpu_s=10.0)
+    measure(DEFECTS[NAME], search, is_blind=True)
+    assert (search.seed, search.off, search.seeds) == (23, "valid", 2)
+    assert asked == [(seed, {"workload": "queue", "defect": ""}) for seed in clean]
 
 
 def test_seed_0_can_be_the_one() -> None:

@@ -1,4 +1,4 @@
-"""Mutants are one-line changes that stay Python, and a seed fixes which ones."""
+"""Mutants: one-line changes that stay valid Python, determined by a seed."""
 
 from __future__ import annotations
 

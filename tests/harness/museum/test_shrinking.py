@@ -1,4 +1,4 @@
-"""What a shrink came to, in a line and in the page."""
+"""Results of a shrink, in a line and in the page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results of mutants: what the file may say of a survivor."""
+"""Results of mutants: the entries that the file allows for a survivor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands that change a cluster name it first; those that destroy something want to be asked for it."""
+"""Admin commands that change a cluster: they name it first, and destructive ones ask for confirmation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`staticfire admin`: bad input, dead nodes, answers that make no sense."""
+"""`staticfire admin`: bad input, dead nodes, malformed answers."""
 
 from __future__ import annotations
 
@@ -224,7 +224,7 @@ def test_a_command_answers_to_the_second_name_that_mqadmin_has_for_it(
 
 @pytest.mark.real
 @pytest.mark.parametrize("command", COMMANDS)
-def test_nobody_listens(command: str, staticfire: Staticfire) -> None:
+def test_a_port_without_a_listener(command: str, staticfire: Staticfire) -> None:
     [port] = free_ports(1)
     given = [*arguments(command, port), "-n", f"127.0.0.1:{port}", "--timeout", "1"]
     says_one_sentence(staticfire("admin", command, *given), 255)

@@ -1,4 +1,4 @@
-"""`staticfire proxy` as a user meets it, in a script and on a terminal."""
+"""`staticfire proxy` in a script and on a terminal."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_without_input_it_serves_all_the_same() -> None:
 
 
 @pytest.mark.real
-def test_an_output_that_nobody_reads_ends_it() -> None:
+def test_a_closed_output_ends_it() -> None:
     with script("--name-server", "127.0.0.1:1") as proxy:
         assert proxy.process.stdin is not None
         assert proxy.process.stdout is not None

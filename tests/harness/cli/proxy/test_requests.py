@@ -1,4 +1,4 @@
-"""Lines of JSON: what a proxy is told, and what it answers."""
+"""Lines of JSON: the requests to a proxy, and its answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of links, as people read it."""
+"""The table of links, as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`staticfire admin` with keys and over TLS, on a cluster that wants both."""
+"""`staticfire admin` with keys and over TLS, on a cluster that requires both."""
 
 from __future__ import annotations
 

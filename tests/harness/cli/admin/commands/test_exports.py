@@ -1,4 +1,4 @@
-"""`staticfire admin`: exports, sends to brokers and a look at all groups, on a running cluster."""
+"""`staticfire admin`: exports, sends to brokers and an overview of all groups, on a running cluster."""
 
 from __future__ import annotations
 

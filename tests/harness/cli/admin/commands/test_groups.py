@@ -108,7 +108,7 @@ def test_offsets_of_an_offline_group_are_reset(admin: Admin, topic: str) -> None
     assert {row["offset"] for row in rows if row["before"] == 2} == {0}
 
 
-def test_members_are_told_of_a_reset(admin: Admin, topic: str) -> None:
+def test_members_are_notified_of_a_reset(admin: Admin, topic: str) -> None:
     queue = send_two(admin, topic)
     with ScriptedConsumer(admin.masters, "resetting", topic) as consumer:
         begin_everywhere(admin, "resetting", topic)

@@ -130,7 +130,7 @@ def test_bodies_that_are_no_text_are_base_64() -> None:
     assert "body" not in record
 
 
-def test_the_trace_of_a_message_is_told_in_order(admin: Admin, topic: str) -> None:
+def test_the_trace_of_a_message_is_shown_in_order(admin: Admin, topic: str) -> None:
     records = (
         "SubAfter|R|ID-1|5|false|k|4|1600000000900|billing",
         "SubBefore|1600000000100|null|billing|R|ID-1|3|k",
