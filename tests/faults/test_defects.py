@@ -6,6 +6,7 @@ import ast
 import py_compile
 import re
 import shutil
+import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -22,9 +23,11 @@ from staticfire.faults.defects import (
     Defect,
     DefectError,
     Museum,
+    copy_system,
     defect_named,
     plant,
 )
+from staticfire.faults.defects.diffs import DiffError, apply_diff
 from staticfire.harness.cli.options import given_options
 from staticfire.harness.conformance.case import cases
 from staticfire.harness.draws.campaign import draw_campaign
@@ -71,6 +74,49 @@ def test_a_defect_changes_a_few_lines_of_the_system_and_applies_once(
     assert 0 < len(changed_lines(defect.diff.decode())) <= LINES_MAX
     with pytest.raises(DefectError, match=f"{defect.name} does not apply"):
         plant(defect, planted, tmp_path / "twice")
+
+
+# Of the messages of mypy, those about code that cannot run. A defect may leave an argument unused, or a type too wide.
+CANNOT_RUN = re.compile(r"\[(attr-defined|name-defined|call-arg|import-not-found)\]$", re.MULTILINE)
+
+
+@pytest.mark.slow
+def test_a_defect_names_nothing_that_the_system_has_no_more(tmp_path: Path) -> None:
+    """An AttributeError of the defect would be refused requests of a broker, and no bug that anything can find.
+
+    As many defects as apply together are checked at a time.
+    """
+    left = dict(DEFECTS)
+    while left:
+        together = [name for name in left if _applies(left[name], tmp_path)]
+        wrong = _messages_of_mypy(tmp_path)
+        assert not wrong, "\n".join(wrong)
+        assert together
+        for name in together:
+            del left[name]
+        shutil.rmtree(tmp_path / SYSTEM)
+
+
+def _applies(defect: Defect, folder: Path) -> bool:
+    if not (folder / SYSTEM).exists():
+        copy_system(ROOT / SYSTEM, folder)
+    try:
+        apply_diff(defect.diff.decode(), folder)
+    except DiffError:
+        return False
+    return True
+
+
+def _messages_of_mypy(folder: Path) -> list[str]:
+    (folder / "staticfire").mkdir(exist_ok=True)
+    link = folder / "staticfire" / SYSTEM
+    if not link.is_symlink():
+        link.symlink_to(f"../{SYSTEM}")
+    options = ("--strict", "--explicit-package-bases", "--namespace-packages")
+    command = [sys.executable, "-m", "mypy", *options, f"staticfire/{SYSTEM}"]
+    said = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert said.returncode in (0, 1), said.stderr
+    return [line for line in said.stdout.splitlines() if CANNOT_RUN.search(line)]
 
 
 def test_compiled_modules_are_copied_but_for_that_of_the_changed_file(tmp_path: Path) -> None:
