@@ -61,6 +61,7 @@ lint: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/codespell
+	$(BIN)/pytest -q --numprocesses 2 -m slow tests/test_determinism_lint.py
 
 bench: $(DEV)
 	$(PIP) --quiet --editable '.[bench]'

@@ -178,7 +178,7 @@ def test_what_a_killed_consumer_had_not_finished_comes_again(
     play(cluster, f"Redelivered-{len(module)}", story)
 
 
-def test_a_listener_misbehaves_when_told(cluster: LocalCluster) -> None:
+def test_a_listener_misbehaves_when_configured(cluster: LocalCluster) -> None:
     async def story(world: World) -> None:
         async with client_process(OURS, "consumer", world.consumer(OURS)) as consumer:
             await consumer.until(1, "ok", "assign")
@@ -234,9 +234,9 @@ def test_keys_transactions_and_requests_over_the_line_protocol(cluster: LocalClu
 @HAS_CPP
 def test_what_the_cpp_client_did_not_send_has_failed(cluster: LocalCluster) -> None:
     async def story(world: World) -> None:
-        nobody = {**world.producer(CPP), "name_servers": ["127.0.0.1:9"]}
+        misled = {**world.producer(CPP), "name_servers": ["127.0.0.1:9"]}
         async with (
-            client_process(CPP, "producer", nobody) as lonely,
+            client_process(CPP, "producer", misled) as lonely,
             client_process(CPP, "producer", world.producer(CPP)) as producer,
         ):
             send = {"topic": world.topic, "key": "k", "size": 10}
@@ -309,10 +309,10 @@ def test_the_session_of_the_documentation_is_what_happens() -> None:
         create = {"f": "create_topic", "address": cluster.brokers[0].address}
         run_client("admin", [{}, {"id": 1, **create, "topic": "Orders", "queues": 1}])
         for role, lines in zip(("producer", "consumer"), session(), strict=True):
-            told = [fields for who, fields in lines if who == ">"]
-            told[0]["name_servers"] = list(cluster.name_servers)
+            reported = [fields for who, fields in lines if who == ">"]
+            reported[0]["name_servers"] = list(cluster.name_servers)
             wait_for = 5 if role == "consumer" else 0  # lines, before it is asked and ended
-            heard = run_client(role, told, wait_for)
+            heard = run_client(role, reported, wait_for)
             shown = [without_what_changes(fields) for fields in heard]
             assert shown == [fields for who, fields in lines if who == "<"]
 
@@ -326,7 +326,9 @@ def without_what_changes(fields: dict[str, Any]) -> dict[str, Any]:
     return {**{name: fields[name] for name in fields if name != "at_ns"}, "value": value}
 
 
-def run_client(role: str, told: list[dict[str, Any]], wait_for: int = 0) -> list[dict[str, Any]]:
+def run_client(
+    role: str, reported: list[dict[str, Any]], wait_for: int = 0
+) -> list[dict[str, Any]]:
     """Tell a client its configuration, hear so many lines, tell it the rest, and hear what it says until its end."""
     process = subprocess.Popen(
         [sys.executable, "-m", OURS, role],
@@ -341,9 +343,9 @@ def run_client(role: str, told: list[dict[str, Any]], wait_for: int = 0) -> list
     with process:
         assert process.stdin is not None
         assert process.stdout is not None
-        print(json.dumps(told[0]), file=process.stdin, flush=True)
+        print(json.dumps(reported[0]), file=process.stdin, flush=True)
         lines = [process.stdout.readline() for _ in range(wait_for)]
-        rest, _ = process.communicate("".join(f"{json.dumps(line)}\n" for line in told[1:]))
+        rest, _ = process.communicate("".join(f"{json.dumps(line)}\n" for line in reported[1:]))
     bound.cancel()
     assert process.returncode == 0
     return [json.loads(line) for line in (*lines, *rest.splitlines())]

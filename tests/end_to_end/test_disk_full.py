@@ -50,7 +50,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 @dataclass(slots=True)
 class Seen:
-    """What the senders were told."""
+    """The answers that senders got."""
 
     acknowledged: list[str] = field(default_factory=list)
     refused: dict[int | None, int] = field(default_factory=dict)

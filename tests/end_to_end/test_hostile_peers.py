@@ -130,7 +130,7 @@ def test_announced_frames_that_never_come_do_not_fill_the_memory(pair: LocalPair
     assert growth < GROWTH_MAX, f"{growth / MIB:.0f} MiB more, {refused} refused"
 
 
-def test_answers_that_nobody_reads_do_not_fill_the_memory(pair: LocalPair) -> None:
+def test_answers_that_no_client_reads_do_not_fill_the_memory(pair: LocalPair) -> None:
     """Each peer pulls 40 MiB, less than one connection may leave unread, and reads nothing."""
     large = asyncio.run(send_one(pair.name_server_address, b"x" * MIB))
     everything = Subscription(TOPIC, "*", version_ms=0)

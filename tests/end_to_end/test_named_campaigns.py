@@ -14,7 +14,7 @@ pytestmark = pytest.mark.real
 ROOT = Path(__file__).parents[2]
 TIMEOUT_S = 120
 # The named campaign in a sixtieth of its time: all that waits for a silent server would wait for longer. It begins when
-# every member surely knows where it stands in its queues: whoever has just come must ask the master that is silent.
+# every member surely knows its offsets: a new member would have to ask the master that is silent.
 FAKE_DEATH = """
 [campaign]
 time_s = 12.0
@@ -35,7 +35,7 @@ plan = [
     {id = 3, kind = "client-crash", at_s = 6.0, duration_s = 1.0, targets = ["consumer-1"]},
 ]
 """
-# `large-backlog` in little: nobody forwards for a while.
+# A small `large-backlog`: no member forwards for a while.
 BACKLOG = """
 [campaign]
 workload = "forwarded"

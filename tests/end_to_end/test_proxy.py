@@ -135,7 +135,7 @@ def test_our_clients_through_a_partition_and_a_cut() -> None:
         async with cluster_behind_proxy() as (proxy, load):
             partition = proxy.drop(client="producer", server="broker-a-0", direction="down")
             await load.more(load.failed, 1)
-            await load.more(load.got, 1)  # nobody else is struck
+            await load.more(load.got, 1)  # the fault strikes no other client
             proxy.heal(partition)
             await load.more(load.acked)
             cut = proxy.cut(client="producer", server="brokers")
@@ -201,7 +201,7 @@ def test_ids_of_messages_lead_through_the_proxy() -> None:
 
 
 def test_a_slave_is_cut_off_from_its_master(tmp_path: Path) -> None:
-    """Both register through the proxy, each by a door of its own; nothing else is told to the slave."""
+    """Both register through the proxy, each by a listener of its own. The slave learns no other address."""
     properties = tmp_path / "broker.properties"
     properties.write_text("slaveTimeout=200\n")
 
@@ -232,7 +232,7 @@ async def _cut_off(proxy: Proxy, pair: LocalPair) -> None:
         return result
 
     await _until_ok(first_send)
-    # Whoever asks the name server itself is led through the proxy, too: brokers are registered with its addresses.
+    # A client that asks the name server itself goes through the proxy, too: brokers are registered with its addresses.
     config = ProducerConfig(
         group="g", name_servers=(pair.name_server_address,), client_id="127.0.0.1@direct"
     )

@@ -126,10 +126,10 @@ def test_a_restart_after_a_failed_fsync_believes_the_disk_alone(
     asyncio.run(asyncio.wait_for(scenario(), 60))
 
 
-def test_an_error_that_nobody_has_heard_of_does_not_end_the_next_process(
+def test_an_unreported_error_does_not_end_the_next_process(
     machine: LinuxMachine, tmp_path: Path
 ) -> None:
-    """The kernel keeps it for the first fsync by whoever opens the file; the lost page is of a dead process."""
+    """The kernel keeps it for the first fsync of the next opener. The lost page is of a dead process."""
 
     async def scenario() -> None:
         async with new_disk(machine, tmp_path) as disk:

@@ -86,7 +86,7 @@ def play_with_disk(request: pytest.FixtureRequest) -> Play:
 
 @pytest.fixture(params=["simulation", EXT4])
 def play_with_failing_disk(request: pytest.FixtureRequest) -> Play:
-    """With a disk that can be told to fail, which XFS cannot (`faults/linux/disks/disk_errors.py`)."""
+    """With a disk that fails on request, which XFS does not support (`faults/linux/disks/disk_errors.py`)."""
     return _play(request, DISK_SEEDS)
 
 

@@ -184,7 +184,7 @@ class Node:
         asyncio.get_running_loop().call_later(delay_s, self._report, [name, "timer", None])
 
     def hello(self) -> None:
-        """Whether anybody is there."""
+        """Do nothing: the answer shows that the process is there."""
 
     def end(self) -> None:
         """Leave main as a program does that has nothing more to do."""

@@ -11,7 +11,7 @@ from tests.parity.world import PORT, Failed, World, played
 
 
 @played
-async def test_nobody_listens(world: World) -> None:
+async def test_a_port_without_a_listener(world: World) -> None:
     await world.server.start()
     client = await world.client.start()
     assert await client.fails("connect", "c", world.server.address, PORT) == "ECONNREFUSED"

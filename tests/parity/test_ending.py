@@ -73,7 +73,7 @@ async def test_close_with_unread_bytes_resets(world: World) -> None:
 
 @played
 async def test_bytes_that_a_killed_process_had_sent_arrive(world: World) -> None:
-    """The kernel sends what it has been given, although nobody is left who wrote it."""
+    """The kernel sends what it has been given, although the process that wrote it is gone."""
     server, client = await world.connect(reading=False)
     await server.ask("write_pattern", "s.1", 100_000)
     await world.sleep(0.05)  # until the kernel has all
@@ -135,10 +135,10 @@ async def test_the_first_write_to_a_closed_peer_succeeds(world: World) -> None:
     server, client = await world.connect(half_open=True)
     await server.ask("close", "s.1")
     await client.until("c", "eof")
-    await client.ask("write", "c", "to nobody")
+    await client.ask("write", "c", "late data")
     await world.sleep(0.1)
     assert client.story("c") == ["made", "eof"]
-    await client.ask("write", "c", "to nobody")
+    await client.ask("write", "c", "late data")
     await client.until("c", "lost")
     assert client.story("c") == ["made", "eof", "lost EPIPE"]
 
@@ -150,7 +150,7 @@ async def test_a_write_to_who_closed_early_is_reset(world: World) -> None:
     await server.ask("write", "s.1", "goodbye")
     await server.ask("close", "s.1")
     await world.sleep(0.05)
-    await client.ask("write", "c", "to nobody")
+    await client.ask("write", "c", "late data")
     await world.sleep(0.05)
     assert client.story("c") == ["made"]
     await client.ask("resume_reading", "c")
@@ -191,14 +191,14 @@ async def test_a_reset_leaves_what_had_arrived_in_a_stopped_process(world: World
 
 
 @played
-async def test_a_reset_while_nobody_reads_is_found_by_the_next_write(world: World) -> None:
+async def test_a_reset_without_a_reader_is_found_by_the_next_write(world: World) -> None:
     server, client = await world.connect(reading=False, listening={"reading": False})
     await client.ask("write", "c", "never read")
     await world.sleep(0.05)
     await server.ask("close", "s.1")
     await world.sleep(0.05)
     assert client.story("c") == ["made"]
-    await client.ask("write", "c", "to nobody")
+    await client.ask("write", "c", "late data")
     await client.until("c", "lost")
     assert client.story("c") == ["made", "lost ECONNRESET"]
 
@@ -215,7 +215,7 @@ async def test_an_end_of_file_waits_for_who_does_not_read(world: World) -> None:
 
 
 @played
-async def test_who_writes_to_a_killed_reader_is_told(world: World) -> None:
+async def test_a_writer_to_a_killed_reader_gets_an_error(world: World) -> None:
     _, client = await world.connect(listening={"reading": False})
     await client.ask("flood", "c", MUCH)
     await world.server.kill()

@@ -18,7 +18,7 @@ async def test_many_bytes_arrive_in_order(world: World) -> None:
 
 
 @played
-async def test_who_writes_to_somebody_who_does_not_read_is_asked_to_pause(world: World) -> None:
+async def test_a_writer_to_a_peer_that_does_not_read_is_asked_to_pause(world: World) -> None:
     server, client = await world.connect(listening={"reading": False})
     size = await client.ask("flood", "c", MUCH)
     assert 256 * 1024 <= size < MUCH
@@ -164,14 +164,14 @@ async def test_a_lost_reset_is_not_sent_again(world: World) -> None:
     await world.heal()
     await world.sleep(0.5)
     assert client.story("c") == ["made"]
-    await client.ask("write", "c", "anybody?")
+    await client.ask("write", "c", "question")
     await client.until("c", "lost")
     assert client.story("c") == ["made", "lost ECONNRESET"]
 
 
 @played
 async def test_a_host_that_rebooted_knows_no_connection(world: World) -> None:
-    """Nobody is told of a power cut; the first segment that the new kernel sees is answered by RST."""
+    """A power cut sends no packet to peers. The new kernel answers the first segment that it sees by RST."""
     _, client = await world.connect()
     await world.server.power_cut()
     await world.sleep(0.2)
@@ -180,7 +180,7 @@ async def test_a_host_that_rebooted_knows_no_connection(world: World) -> None:
     await server.ask("listen", "s", world.server.address, PORT)
     await world.sleep(0.3)
     assert client.story("c") == ["made"]
-    await client.ask("write", "c", "anybody?")
+    await client.ask("write", "c", "question")
     await client.until("c", "lost")
     assert client.story("c") == ["made", "lost ECONNRESET"]
     assert server.story("s.1") == []
@@ -190,7 +190,7 @@ async def test_a_host_that_rebooted_knows_no_connection(world: World) -> None:
 async def test_bytes_sent_to_a_dead_host_are_reset_after_its_boot(world: World) -> None:
     _, client = await world.connect()
     await world.server.power_cut()
-    await client.ask("write", "c", "anybody?")
+    await client.ask("write", "c", "question")
     await world.sleep(0.3)
     assert client.story("c") == ["made"]
     await world.server.power_on()
@@ -203,7 +203,7 @@ async def test_a_connection_without_acknowledgements_is_given_up(world: World) -
     await world.give_up_soon()
     _, client = await world.connect()
     await world.server.power_cut()
-    await client.ask("write", "c", "anybody?")
+    await client.ask("write", "c", "question")
     await client.until("c", "lost")
     assert client.story("c") == ["made", "lost ETIMEDOUT"]
 

@@ -1,4 +1,4 @@
-"""What a process is told by a disk that is full or fails, in both worlds."""
+"""Errors that a process gets from a full or failing disk, in both worlds."""
 
 from __future__ import annotations
 
@@ -51,10 +51,12 @@ def test_what_has_its_blocks_can_be_written_on_a_full_disk(play_with_disk: Play)
         await node.ask("allocate", "allocated", 40_960)
         await node.ask("fsync", "allocated")
         await world.server.fill_disk(0)
-        told = [await node.fails("fill", name, "b", 40_960) for name in ("written", "allocated")]
-        told += [await node.fails("fsync", name) for name in ("written", "allocated")]
+        reported = [
+            await node.fails("fill", name, "b", 40_960) for name in ("written", "allocated")
+        ]
+        reported += [await node.fails("fsync", name) for name in ("written", "allocated")]
         names = [f"{folder}/{name}" for name in ("written", "allocated")]
-        return (*told, *[await node.ask("read", name) for name in names])
+        return (*reported, *[await node.ask("read", name) for name in names])
 
     assert set(play_with_disk(scenario)) == {(None, None, None, None, "b*40960", "b*40960")}
 
@@ -100,7 +102,7 @@ async def failed_sync(world: World, node: Remote) -> None:
     assert await node.fails("fsync", "f") == "EIO"
 
 
-def test_a_failed_fsync_is_told_once(play_with_failing_disk: Play) -> None:
+def test_a_failed_fsync_is_reported_once(play_with_failing_disk: Play) -> None:
     """The next one succeeds, although nothing was written (PostgreSQL's "fsyncgate")."""
 
     async def scenario(world: World) -> object:
@@ -111,7 +113,7 @@ def test_a_failed_fsync_is_told_once(play_with_failing_disk: Play) -> None:
     assert set(play_with_failing_disk(scenario)) == {(None, None)}
 
 
-def test_a_failed_fsync_is_told_to_everybody_who_has_the_file_open(
+def test_a_failed_fsync_is_reported_to_every_process_with_the_file_open(
     play_with_failing_disk: Play,
 ) -> None:
     """Once for each open file; who opens it afterwards hears nothing (Linux 4.13 and later: errseq_t)."""
@@ -121,9 +123,9 @@ def test_a_failed_fsync_is_told_to_everybody_who_has_the_file_open(
         await failed_sync(world, node)
         await world.server.mend_disk()
         await node.ask("open", "later", f"{world.server.folder}/f")
-        told = [await node.fails("fsync", "later")]
-        told += [await node.fails("fsync", "g") for _ in range(2)]
-        return tuple(told)
+        reported = [await node.fails("fsync", "later")]
+        reported += [await node.fails("fsync", "g") for _ in range(2)]
+        return tuple(reported)
 
     assert set(play_with_failing_disk(scenario)) == {(None, "EIO", None)}
 

@@ -113,7 +113,7 @@ def test_space_that_was_allocated_is_kept_with_what_was_written(play_with_disk: 
 
 
 def test_fsync_of_a_file_says_nothing_of_its_name(play_with_disk: Play) -> None:
-    """ext4 and XFS keep the name as well; POSIX does not ask for it, and nobody should rely on it."""
+    """ext4 and XFS keep the name as well; POSIX does not require it, and no program should rely on it."""
 
     async def scenario(world: World) -> object:
         folder, node = world.server.folder, await world.server.start()
@@ -280,7 +280,7 @@ def test_a_lock_ends_with_its_process(play_with_disk: Play) -> None:
     assert set(play_with_disk(scenario)) == {(True, False, True)}
 
 
-def test_a_removed_file_takes_space_as_long_as_somebody_has_it_open(play_with_disk: Play) -> None:
+def test_a_removed_file_takes_space_as_long_as_a_process_has_it_open(play_with_disk: Play) -> None:
     size = 4 << 20
 
     async def scenario(world: World) -> object:

@@ -28,14 +28,14 @@ def test_a_power_cut_in_an_fsync_leaves_any_part_of_it(play_with_slow_disk: Play
     async def scenario(world: World) -> tuple[list[str], str]:
         node = await world.server.start()
         await slow_fsync(world, node)
-        told = node.story("f")
+        reported = node.story("f")
         node = await reboot(world)
-        return told, await node.ask("read", f"{world.server.folder}/f")
+        return reported, await node.ask("read", f"{world.server.folder}/f")
 
     outcomes = play_with_slow_disk(scenario)
-    for told, content in outcomes:
+    for reported, content in outcomes:
         found = sizes(content)
-        assert told == []  # it had not returned
+        assert reported == []  # it had not returned
         assert sum(found.values()) == FILE_SIZE
         assert set(found) <= {"a", "b"}
         assert found["a"] >= FILE_SIZE - STAMPED_SIZE  # what was durable before
@@ -108,7 +108,7 @@ def test_an_error_in_an_fsync_ends_it_with_a_part_of_what_it_covers(
     for before, after, again, content in outcomes:
         assert before == []
         assert after in (["EIO"], ["ENOSPC"])
-        assert again is None  # told once; what is lost stays lost
+        assert again is None  # reported once; what is lost stays lost
         found = sizes(content)
         assert sum(found.values()) == FILE_SIZE
         assert found.get("b", 0) < STAMPED_SIZE

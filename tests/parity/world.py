@@ -79,12 +79,12 @@ class Remote:
 
     def story(self, name: str) -> list[str]:
         """What happened to one connection, in order: kinds, "lost" with its errno; data once, however often it came."""
-        told: list[str] = []
+        answered: list[str] = []
         for of, kind, detail in self._events:
             text = f"lost {detail}" if kind == "lost" and detail else kind
-            if of == name and not (kind == "data" and told[-1:] == ["data"]):
-                told.append(text)
-        return told
+            if of == name and not (kind == "data" and answered[-1:] == ["data"]):
+                answered.append(text)
+        return answered
 
     def errors(self, name: str) -> list[str | None]:
         """With what the syncs that were begun of this handle ended: names of errnos, None for success."""
@@ -92,8 +92,10 @@ class Remote:
 
     def order(self) -> list[str]:
         """What happened to whom, data once: "a data", "t timer"."""
-        told = [f"{name} {kind}" for name, kind, _ in self._events]
-        return [text for number, text in enumerate(told) if told[number - 1 : number] != [text]]
+        answered = [f"{name} {kind}" for name, kind, _ in self._events]
+        return [
+            text for number, text in enumerate(answered) if answered[number - 1 : number] != [text]
+        ]
 
     def received(self, name: str) -> int:
         """How many bytes."""
@@ -134,7 +136,7 @@ class Remote:
 
 
 def _look_at_error(answer: asyncio.Future[Any]) -> None:
-    """A command that was told may fail without anybody who waits."""
+    """A command without a waiting caller may fail: its error counts as retrieved."""
     if not answer.cancelled():
         answer.exception()
 
@@ -167,7 +169,7 @@ class Host(ABC):
 
     @abstractmethod
     async def power_on(self) -> None:
-        """Boot: nobody remembers a connection, and files are as the disk has them."""
+        """Boot: the kernel has no connections, and files are as the disk has them."""
 
     @abstractmethod
     async def slow_disk(self) -> None:

@@ -53,7 +53,7 @@ def answers(name: str) -> list[tuple[Frame, RemotingCommand | None]]:
 
 
 def is_other(name: str, frame: Frame, key: str, value: str, ours: str | None) -> bool:
-    """Whether our field is not what the client was told; the past of a broker may differ, but has to be there."""
+    """Whether our field differs from the captured one. The past of a broker may differ, but must be present."""
     if key in POSITIONS or (name, frame.head["opaque"], key) in PAST:
         return ours is None
     return ours != value
@@ -113,7 +113,7 @@ def test_every_body_is_what_the_client_reads(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SESSIONS)
-def test_clients_are_asked_and_told_what_they_were(name: str) -> None:
+def test_clients_get_the_captured_requests_and_answers(name: str) -> None:
     heard = replay(name).heard[name]
     recorded = {
         (frame.conversation, frame.head["code"], tuple(sorted(frame.ext)))

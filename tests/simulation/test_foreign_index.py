@@ -1,4 +1,4 @@
-"""Somebody restores the index of another broker while a node is down: it is made again from the log, whole."""
+"""An operator restores the index of another broker while a node is down: the broker rebuilds it from its log."""
 
 from __future__ import annotations
 

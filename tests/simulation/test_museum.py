@@ -13,7 +13,7 @@ def test_a_piece_is_found_by_its_recipe_and_its_seed_is_valid_without_it() -> No
     found = Search(bound_cpu_s=60.0)
 
     search(defect, found, is_blind=False)
-    judge_without(defect, found)
+    found.off = judge_without(defect, found, is_blind=False)
 
     assert found.is_found
     assert defect.checkers[0] in found.checkers

@@ -26,10 +26,10 @@ def test_a_situation_ends_with_its_diagnosis(
     name: str, valid: bool, words: tuple[str, ...]
 ) -> None:
     result = run_simulated(draw_campaign(1, load_options(name)))
-    told = " ".join(line.strip() for line in diagnosis_lines(result.verdict))
+    reported = " ".join(line.strip() for line in diagnosis_lines(result.verdict))
     assert result.verdict.valid is valid
     for part in words:
-        assert part in told
+        assert part in reported
 
 
 def test_a_master_that_is_silent_is_dropped_from_the_routes_and_comes_back() -> None:
@@ -56,10 +56,10 @@ def test_of_nothing_that_only_one_member_asks_for_does_the_group_get_all(
 ) -> None:
     """Whether members hear of each other at once is not drawn: until they do, both have all queues."""
     result = run_simulated(draw_campaign(seed, load_options(name)))
-    told = " ".join(line.strip() for line in diagnosis_lines(result.verdict))
-    got = [(int(some), int(all_)) for some, all_ in re.findall(r"(\d+) of (\d+) ", told)]
-    assert len(got) == (3 if name == "mixed-tags" else 2), told
-    assert all(0.3 * all_ <= some <= 0.7 * all_ for some, all_ in got), told
+    reported = " ".join(line.strip() for line in diagnosis_lines(result.verdict))
+    got = [(int(some), int(all_)) for some, all_ in re.findall(r"(\d+) of (\d+) ", reported)]
+    assert len(got) == (3 if name == "mixed-tags" else 2), reported
+    assert all(0.3 * all_ <= some <= 0.7 * all_ for some, all_ in got), reported
 
 
 @pytest.mark.parametrize("name", sorted(WORKLOADS))

@@ -1,6 +1,6 @@
-"""Stories that the storage crash test has told once, each as a story of its own.
+"""Scenarios that the storage crash test has found, each as a test of its own.
 
-A seed tells another story after any change of the code; these do not.
+A seed gives another scenario after any change of the code; these stay the same.
 """
 
 from __future__ import annotations
