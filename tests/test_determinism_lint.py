@@ -17,7 +17,9 @@ NODES = {
     "runtime/real_env.py": ANYTHING,
     "configuration/real_tls.py": ANYTHING,
     "runtime/real_worker.py": ANYTHING,
-    "store/reading/reading.py": frozenset({"shared-state"}),  # an empty default that nobody changes
+    "store/reading/reading.py": frozenset(
+        {"shared-state"}
+    ),  # an empty default that no caller changes
 }
 # The event loop treats BaseException as asyncio does; the guard and the lint look at the real world.
 SIMULATION = {
@@ -39,6 +41,7 @@ FOLDERS = [
 ]
 
 
+# `make lint` runs them, too.
 @pytest.mark.slow
 @pytest.mark.parametrize(("folder", "exempt"), FOLDERS)
 def test_nothing_escapes_the_seed(folder: str, exempt: dict[str, frozenset[str]]) -> None:

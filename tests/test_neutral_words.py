@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from tests.support.sources import ROOT, modules
+from tests.support.sources import ROOT, modules, parsed
 
 ROCKETMQ = re.compile(
     r"name[-_ ]?server|slave|master|rocketmq|apache|commit[-_ ]?log|consume[-_ ]?queue|broker_?role|half[-_ ]?message",
@@ -61,7 +61,7 @@ LEFT: dict[str, int] = {
     "checkers/anomalies/log.py": 1,
     "checkers/anomalies/white_box.py": 2,
     "checkers/derived/follower_lag.py": 1,
-    "checkers/derived/orphaned_followers.py": 2,
+    "checkers/derived/followers_behind.py": 2,
     "checkers/features/refusals.py": 1,
     "checkers/guarantees/excuse_table.py": 8,
     "checkers/guarantees/fault_effects.py": 10,
@@ -107,7 +107,7 @@ def words_of(text: str) -> Iterator[str]:
     if not ROCKETMQ.search(text):
         return  # without the cost of a syntax tree
     sentences: set[int] = set()
-    for node in ast.walk(ast.parse(text)):  # a statement comes before what it holds
+    for node in ast.walk(parsed(text)):  # a statement comes before what it holds
         if isinstance(node, ast.Expr):
             sentences.add(id(node.value))
         for name in names_in(node, sentences):

@@ -138,7 +138,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "harness/cli/admin": ("commands",),
     "harness/conformance": ("contract", "data", "clients", "cases", "sites", "outputs"),
-    "harness/conformance/cases": ("client",),
+    "harness/conformance/cases": ("durability", "client"),
     "checkers/model": ("building",),
     "checkers/formats": ("columnar", "chunks", "jepsen"),
 }

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.sources import parsed
+
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "where.md").read_text(encoding="utf-8")
 ROWS = re.findall(r"^\| (.+?) \| `([^`]+)` \| `([^`]+)` \|$", PAGE, re.MULTILINE)
@@ -16,7 +18,7 @@ ROWS = re.findall(r"^\| (.+?) \| `([^`]+)` \| `([^`]+)` \|$", PAGE, re.MULTILINE
 def names_of(path: Path) -> set[str]:
     """Classes, functions and variables of a module, and `Class.method`."""
     found: set[str] = set()
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+    for node in parsed(path.read_text(encoding="utf-8")).body:
         match node:
             case ast.ClassDef(name=name, body=body):
                 found |= {name}

@@ -26,7 +26,7 @@ SIGNS = {True: "✔", False: "✖", "unknown": "?"}
 CAMPAIGN_CHARACTERS_MAX = 60_000
 EXTRA_CHARACTERS_MAX = 20_000
 SHOWN_OTHERWISE = frozenset({"witness", "events", "commands", "consequences", "others"})
-CAUSES_MAX = 8  # on top of the page, told in full
+CAUSES_MAX = 8  # on top of the page, in full
 TEXT_MAX = 4000  # of one value out of a file
 SECTIONS = (
     ("ledger", "Promises"),

@@ -61,7 +61,7 @@ def fault_facts(record: FaultRecord) -> FaultFacts:
         strikes=fault.strikes,
         links=fault.links(record.planned),
         records=tuple(RottenRecord(**found) for found in record.evidence.get("records", ())),
-        resets=tuple(OffsetsReset(**one) for one in record.evidence.get("resets", ())),
+        resets=tuple(map(OffsetsReset.from_json, record.evidence.get("resets", ()))),
         struck=tuple(_struck(record)),
         incidents=tuple(
             Incident(node=one["node"], at_ns=one["at_ns"], what=one["what"])

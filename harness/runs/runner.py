@@ -123,6 +123,7 @@ class Run:
         await self._operations.set_up()
         self._up_ns = environment.now_ns()
         await asyncio.gather(*map(environment.start, environment.topology.clients))
+        await environment.clients_open()
         self._load_start_ns = environment.now_ns()
 
     async def _load(self) -> None:

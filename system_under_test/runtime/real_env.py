@@ -100,11 +100,13 @@ class RealFile:
 
 
 class _Descriptors:
-    """Opens files, also for a moment in which accepted connections have taken every descriptor: some are kept back."""
+    """Opens files, also for a moment in which accepted connections have taken every descriptor.
+
+    Some are kept back from the first file on, so that a client without files has none.
+    """
 
     def __init__(self) -> None:
         self._spare: list[int] = []
-        self._keep()
 
     def open(self, path: str, flags: int) -> int:
         while True:

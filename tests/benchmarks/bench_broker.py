@@ -4,15 +4,15 @@
         [--messages N]
 
 1 KiB bodies, one connection, N in flight; broker, slave and load are a process each. "us" is the broker's CPU time a
-message, "RSS" its resident memory afterwards. Of several runs the one with the median rate is told, and the range of
+message, "RSS" its resident memory afterwards. Of several runs, the one with the median rate is shown, and the range of
 the rates. "of Java" compares with Apache RocketMQ 4.9.8 under its own client on two quiet cores (JAVA below). Another
 machine, another client: read it as an order of magnitude, and compare rows of one run.
 
 Where the time of a send goes (py-spy, samples with the interpreter lock, sync flush, 64 in flight, index and
 statistics on, a busy machine), in percent with everything below: append 23 (encode the record 8, key hashes 4, queue
 entry and log the rest), wake the thread that flushes 11, decode the frame 11, answers 10 (of it the template 4),
-dispatch 7 (index entries 2), read the header 6, properties and message 4, be told by the thread 3. A pull is the
-socket write and one pread of neighbouring records. One flush carries all 64 sends.
+dispatch 7 (index entries 2), read the header 6, properties and message 4, the notification by the thread 3. A pull is
+the socket write and one pread of neighbouring records. One flush carries all 64 sends.
 
 What made a difference, in alternating pairs on a busy machine, us a message and the median of the ratios:
 

@@ -67,8 +67,13 @@ def ops_of(sends: int) -> Iterator[Op]:
         at, offset = physical[queue % BROKERS], offsets[queue]
         offsets[queue] += 1
         physical[queue % BROKERS] += RECORD_SIZE + value["size"]
-        told = {"queue_offset": offset, "physical_offset": at, "status": "SEND_OK", "attempts": 1}
-        yield op(process, "ok", "send", {**value, **place, **told})
+        reported = {
+            "queue_offset": offset,
+            "physical_offset": at,
+            "status": "SEND_OK",
+            "attempts": 1,
+        }
+        yield op(process, "ok", "send", {**value, **place, **reported})
         waiting[queue].append([value["key"], offset, at, True, 0])
         if len(waiting[queue]) == BATCH:
             got = {"group": "g", "topic": "orders", **place, "messages": waiting[queue]}

@@ -160,6 +160,7 @@ def _touches(
         tag=nothing,
         due_ns=nothing,
         transaction=np.zeros(rows, np.int64),
+        check_ns=nothing,
         at_ns=nothing,
         invoke_at_ns=nothing,
         within_ns=nothing,

@@ -1,4 +1,4 @@
-"""One fault against capabilities that answer as they were told, on virtual time."""
+"""One fault against capabilities with scripted answers, on virtual time."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ SITUATION = ClusterContext(
     ("answers", "swallowed", "bitten"),
     [
         (False, (5, 9), True),
-        (True, (5, 9), False),  # somebody got through
+        (True, (5, 9), False),  # a connection got through
         (False, (5, 5), False),  # nothing came by
     ],
 )

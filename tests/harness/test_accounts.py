@@ -1,4 +1,4 @@
-"""Access control of campaigns: which accounts brokers get, and what is known of the guest's right."""
+"""Access control of campaigns: the accounts of brokers, and the known rights of the guest."""
 
 from __future__ import annotations
 
@@ -103,10 +103,10 @@ def test_every_node_gets_its_keys(acl: bool) -> None:
     node = campaign.topology().replicas[0]
     broker = cluster.broker_config(node, ["ns-1"])
     files = cluster.account_files(node.node)
-    told = {broker.acl_path, broker.acl_credentials_path}
+    reported = {broker.acl_path, broker.acl_credentials_path}
     load = Credentials(**LOAD) if acl else None
     assert broker.acl_enable is acl
-    assert told == (set(files) if acl else {None})
+    assert reported == (set(files) if acl else {None})
     assert cluster.producer_config("producer-1", ["ns-1"]).credentials == load
     assert cluster.consumer_config("consumer-1", ["ns-1"]).credentials == load
     assert cluster.operator == (Credentials(**OPERATOR) if acl else None)

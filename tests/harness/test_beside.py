@@ -1,4 +1,4 @@
-"""What comes beside a swarm is drawn apart: with it and without it the faults are the same."""
+"""Draws beside a swarm are independent: with and without them the faults are the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TLS of campaigns: where it is drawn, which nodes speak it, and what real ones are given."""
+"""TLS of campaigns: the draw, the nodes that use it, and the files of real nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which modules are compiled, and when a process imports them."""
+"""Compiled modules, and the processes that import them."""
 
 from __future__ import annotations
 

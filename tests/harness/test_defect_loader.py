@@ -1,4 +1,4 @@
-"""A command runs again with a planted defect, in a process whose system is the patched copy."""
+"""Commands restarted with a planted defect, in a process that imports the patched copy of the system."""
 
 from __future__ import annotations
 
@@ -46,6 +46,7 @@ def test_the_copy_comes_first_and_the_harness_is_ours() -> None:
     assert not Path(folders[0]).exists()
 
 
+@pytest.mark.slow
 def test_the_status_is_that_of_the_second_run(capfd: pytest.CaptureFixture[str]) -> None:
     assert status_of(["crash-store", "--cycles", "1", "--policies", "x", "--defect", DEFECT]) == 254
     assert "policies" in capfd.readouterr().err

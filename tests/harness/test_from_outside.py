@@ -1,4 +1,4 @@
-"""A fault, a checker and a workload of known ops from outside: one file and one line each."""
+"""Extensions from outside: a fault, a checker and a workload of known ops, in one file and one line each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signals to a real run: what they end in each phase, and that nothing interrupts the removal."""
+"""Signals during a real run: their effect in each phase; the removal is never interrupted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Any target may be judged by the promises of either mode."""
+"""Modes of judging: any target may be judged by the promises of either mode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run folder keeps of the servers: logs always, files unless the run was valid."""
+"""Records of the servers in the run folder: always logs, and files unless the run was valid."""
 
 from __future__ import annotations
 

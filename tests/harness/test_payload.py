@@ -1,4 +1,4 @@
-"""Bodies that prove themselves."""
+"""Bodies with a checksum of their own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A planted defect changes nothing that is drawn: the same seed is the same campaign, with it and without it."""
+"""Draws with a planted defect: the same seed gives the same campaign as without it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How late the harness is in reading: stalls are remembered for a second, and the one that goes on counts."""
+"""Read stalls of the harness: kept for a second, and a stall in progress counts."""
 
 from __future__ import annotations
 

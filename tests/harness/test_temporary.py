@@ -1,4 +1,4 @@
-"""Temporary folders: gone at the end, or written down for `staticfire clean`."""
+"""Temporary folders: removed at the end, or recorded for `staticfire clean`."""
 
 from __future__ import annotations
 

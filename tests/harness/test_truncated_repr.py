@@ -1,4 +1,4 @@
-"""What peers say is shown, and does nothing to the terminal on which it is shown."""
+"""Text from peers in messages: shortened, and without effect on the terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes that do parts of a command: their results, their end, and signals that come while they begin."""
+"""Worker processes of a command: their results, their exit, and signals during their start."""
 
 from __future__ import annotations
 

@@ -21,10 +21,10 @@ MASTER = "0"
 # Fields of requests in which a broker names itself: 103, 104, 322, and the heartbeats of 5.x.
 BROKER_FIELD, HA_FIELD = "brokerAddr", "haServerAddr"
 # Fields in which a broker learns of others: answers to 103, and what 5.x sends (905, 906).
-TOLD_BROKERS = ("masterAddr", "masterAddress", "minBrokerAddr", "offlineBrokerAddr")
+REPORTED_BROKERS = ("masterAddr", "masterAddress", "minBrokerAddr", "offlineBrokerAddr")
 # Requests of brokers with a record in them; in any other the body may be anything.
 WITH_RECORD = (RequestCode.CHECK_TRANSACTION_STATE, RequestCode.CONSUME_MESSAGE_DIRECTLY)
-TOLD_HA = ("haServerAddr", "masterHaAddress", "haBrokerAddr")
+REPORTED_HA = ("haServerAddr", "masterHaAddress", "haBrokerAddr")
 
 
 class Rewriter:
@@ -88,9 +88,9 @@ class NameServerRewriter(Rewriter):
     def _tell(self, ext: dict[str, str]) -> bool:
         master = f"{self._broker_name}-{MASTER}" if self._broker_name else ""
         translator = self._translator
-        brokers = [_replace(ext, name, master, translator.broker) for name in TOLD_BROKERS[:1]]
-        brokers += [_replace(ext, name, "", translator.broker) for name in TOLD_BROKERS[1:]]
-        has = [_replace(ext, name, master, translator.ha) for name in TOLD_HA]
+        brokers = [_replace(ext, name, master, translator.broker) for name in REPORTED_BROKERS[:1]]
+        brokers += [_replace(ext, name, "", translator.broker) for name in REPORTED_BROKERS[1:]]
+        has = [_replace(ext, name, master, translator.ha) for name in REPORTED_HA]
         return any((*brokers, *has))
 
 
@@ -122,7 +122,7 @@ class BrokerRewriter(Rewriter):
         ids = "msgId" if command.is_response else "offsetMsgId"
         changed = _replace_ids(ext, ids, translator)
         if command.is_response:
-            for name in (*TOLD_BROKERS, BROKER_FIELD):
+            for name in (*REPORTED_BROKERS, BROKER_FIELD):
                 changed = _replace(ext, name, "", translator.broker) or changed
             changed = _replace(ext, "masterHaAddress", "", translator.ha) or changed
         elif command.code == RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT:

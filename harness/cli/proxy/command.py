@@ -50,7 +50,7 @@ class LineView:
         )
 
     def event(self, text: str) -> None:
-        self._say({"event": "told", "text": text})
+        self._say({"event": "reported", "text": text})
 
     def answered(self, fields: dict[str, object]) -> None:
         self._say(fields)

@@ -42,7 +42,7 @@ def test_what_is_no_record_ends_the_search(log: bytes) -> None:
     assert len(list(stored_records(log[: next(stored_records(log)).body_end]))) == 0
 
 
-def test_what_is_told_of_a_record_is_its_key_and_its_place() -> None:
+def test_a_record_is_reported_by_its_key_and_its_position() -> None:
     store = StoreOnDisk(log_file_size=4096)
     store.open()
     results = [
@@ -102,6 +102,10 @@ def test_a_disk_that_fails_meanwhile(
 
     monkeypatch.setattr(os, "fsync", fsync)
     main([str(tmp_path), "0.5"])
-    told = json.loads(capsys.readouterr().out)
-    assert (told["bitten"], "error" in told, "records" in told) == (bitten, not bitten, bitten)
+    reported = json.loads(capsys.readouterr().out)
+    assert (reported["bitten"], "error" in reported, "records" in reported) == (
+        bitten,
+        not bitten,
+        bitten,
+    )
     assert (file.read_bytes() != log) is bitten

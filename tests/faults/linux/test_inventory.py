@@ -133,7 +133,7 @@ def test_a_removal_runs_behind_the_prefix_and_gets_its_details() -> None:
 
 
 @pytest.mark.parametrize("name", ["/", "/tmp", "relative/path", "/a/../../b", ""])
-def test_a_folder_that_can_be_nobodys_is_not_removed(name: str) -> None:
+def test_a_folder_that_no_run_can_own_is_not_removed(name: str) -> None:
     with pytest.raises(FaultError, match="two names deep or more"):
         removal_argv(Resource(kind="folder", name=name))
 
@@ -168,19 +168,19 @@ def test_clean_goes_on_after_an_error_and_keeps_the_journal(tmp_path: Path) -> N
 
 
 def test_what_a_failure_lies_in_is_kept(tmp_path: Path) -> None:
-    """Without the mount that holds its file a loop device could not be told from others."""
+    """Without the mount that holds its file, a loop device could not be distinguished from others."""
     device = Resource(kind="loop device", name="/run/x/device/image")
     made = (Resource(kind="folder", name="/run/x"), mount("/run/x/device"), device, mount("/run/y"))
     path = journal_with(tmp_path, *made)
     executor = RecordingExecutor()
     executor.answers = {
-        f"sh -c {KINDS['loop device'].script}": failing("somebody has it open"),
+        f"sh -c {KINDS['loop device'].script}": failing("a process has it open"),
         "sh": "removed\n",
     }
     removals = asyncio.run(clean(read_journal(path), lambda _: executor))
     assert [(str(r.resource), r.removed, r.error) for r in removals] == [
         ("mount /run/y", True, ""),
-        ("loop device /run/x/device/image", False, "somebody has it open"),
+        ("loop device /run/x/device/image", False, "a process has it open"),
         ("mount /run/x/device", False, "kept for loop device /run/x/device/image"),
         ("folder /run/x", False, "kept for loop device /run/x/device/image"),
     ]

@@ -99,7 +99,7 @@ def test_a_plan_is_refused_before_the_run_where_a_capability_is_missing() -> Non
         Nemesis([clock_skew], Controls(process=process), Recorder(lambda: 0), lambda: 0)
 
 
-def test_what_an_environment_lacks_is_told_with_its_reason() -> None:
+def test_what_an_environment_lacks_is_reported_with_its_reason() -> None:
     disk: Any = object()
     lacks = {
         "disk.power_cut_at": "only the simulation can cut inside an operation",

@@ -19,7 +19,7 @@ def test_one_is_cut_off_in_both_directions() -> None:
     ]  # fmt: skip
 
 
-def test_one_way_hears_nobody_and_is_heard() -> None:
+def test_one_way_hears_no_other_and_is_heard() -> None:
     assert sorted(grudges.one_way("b", ["a", "b", "c"])) == [("a", "b"), ("c", "b")]
 
 

@@ -63,7 +63,7 @@ def test_brokers_and_clients_are_known_by_what_they_say(name: str) -> None:
         "127.0.0.1:20911": "broker-a-0",
         "127.0.0.1:21911": "broker-a-1",
     }
-    assert client.names == ()  # name servers are not told
+    assert client.names == ()  # name servers do not learn it
     broker = BrokerRewriter(translator, client)
     for frame in frames(name, to_name_server=False):
         if frame.from_client:

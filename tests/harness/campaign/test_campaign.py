@@ -7,7 +7,7 @@ from collections import defaultdict
 from functools import cache
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -17,13 +17,18 @@ from staticfire.harness.campaign.campaign import AVERAGELY, STRATEGIES, Campaign
 from staticfire.harness.campaign.file import campaign_names, load_options, read_options
 from staticfire.harness.clients.consumer_kinds import CONSUMER_KINDS, LITE_PULL_ASSIGN, PUSH
 from staticfire.harness.draws.campaign import GROUP_RESTART, draw_campaign, draw_faults
+from staticfire.harness.environments.simulated.environment import SimulationEnvironment
 from staticfire.harness.generators.illegal_sends import NO_NEW_TOPICS
+from staticfire.harness.recording.recorder import Recorder
+from staticfire.harness.rocketmq.draws import SIMULATED_HOSTS
 from staticfire.harness.rocketmq.facts import run_facts
+from staticfire.harness.simulation.hosts.world import World
 from staticfire.harness.targets.consumer_options import consumer_options
 from staticfire.harness.targets.own_cluster import OwnCluster, check_properties
 from staticfire.harness.workloads.catalogue import WORKLOADS
 from staticfire.system_under_test.client.consumer.rebalance import allocation
 from staticfire.system_under_test.configuration.mode import Mode
+from staticfire.system_under_test.remoting.allowed_hosts import AllowedHosts
 
 
 @cache
@@ -287,6 +292,32 @@ def test_options_of_brokers_are_drawn_in_about_half_of_the_swarm_and_can_be_used
         check_properties(campaign)
 
 
+@pytest.mark.parametrize("environment", ["simulation", "processes"])
+@pytest.mark.parametrize("acl", [True, False])
+def test_servers_with_access_control_list_their_peers_in_the_simulation(
+    environment: str, acl: bool
+) -> None:
+    drawn = draw_campaign(1, {"acl": acl, "environment": environment, "faults": ()})
+    is_closed = acl and environment == "simulation"
+    assert (("haAllowedAddresses", SIMULATED_HOSTS) in drawn.broker_properties) == is_closed
+    assert {name for name, _ in drawn.coordinator_properties} == (
+        {"registerAllowedAddresses", "registerAllowedClusters"} if is_closed else set()
+    )
+
+
+def test_every_node_of_the_simulation_is_in_the_list() -> None:
+    campaign = draw_campaign(1, {"consumers": 64, "producers": 64})
+    given: dict[str, str] = {}
+    SimulationEnvironment(
+        campaign,
+        World(1),
+        Recorder(lambda: 0),
+        lambda addresses: cast(Any, given.update(addresses)),
+    )
+    assert len(given) > 128
+    assert all(map(AllowedHosts([SIMULATED_HOSTS]).allows, given.values()))
+
+
 def test_a_bound_on_gaps_keeps_the_load_plain() -> None:
     for seed in range(20):
         bounded = draw_campaign(seed, {"gap_max_s": 3.0})
@@ -430,10 +461,10 @@ def test_members_share_out_averagely_where_a_bound_or_a_plan_is_given(
     assert {draw_campaign(seed, given).strategy for seed in range(40)} == {AVERAGELY}
 
 
-def test_consumers_are_told_how_to_share_out() -> None:
+def test_consumers_get_the_strategy_of_the_campaign() -> None:
     campaign = draw_campaign(1, {"strategy": "CONSISTENT_HASH"})
-    told = WORKLOADS[campaign.workload].members(campaign)
-    assert {consumer_options(one, "/c")["strategy"] for one in told} == {"CONSISTENT_HASH"}
+    reported = WORKLOADS[campaign.workload].members(campaign)
+    assert {consumer_options(one, "/c")["strategy"] for one in reported} == {"CONSISTENT_HASH"}
 
 
 def test_a_strategy_that_there_is_not_is_named() -> None:
@@ -466,7 +497,8 @@ def test_members_are_push_consumers_where_they_have_to_be(given: dict[str, Any])
 
 
 def test_a_consumer_that_is_assigned_queues_filters_nothing() -> None:
-    drawn = {draw_campaign(s, {"workload": "filtered"}).consumer_kind for s in range(240)}
+    given = {"workload": "filtered", "faults": ("kill",)}  # one kind: its plan is drawn at once
+    drawn = {draw_campaign(seed, given).consumer_kind for seed in range(240)}
     assert drawn == set(CONSUMER_KINDS) - {LITE_PULL_ASSIGN}
 
 
@@ -496,8 +528,8 @@ def test_a_kind_of_consumer_that_cannot_be_is_refused(
 
 
 @pytest.mark.parametrize("changed", [False, True])
-def test_members_are_told_their_kind_and_their_place_in_their_group(changed: bool) -> None:
-    """Also after a change of filter, with which they took the usual strategy until they were told."""
+def test_members_get_their_kind_and_their_share_of_their_group(changed: bool) -> None:
+    """Also after a change of filter. Once, members then fell back to the usual strategy."""
     given = {
         "workload": "filtered",
         "consumers": 3,
@@ -506,7 +538,7 @@ def test_members_are_told_their_kind_and_their_place_in_their_group(changed: boo
     }
     campaign, workload = draw_campaign(1, given), WORKLOADS["filtered"]
     member = workload.member_changed if changed else workload.member
-    told = [member(campaign, number) for number in range(3)]
-    assert {(one.kind, one.strategy) for one in told} == {("pull", "AVG_BY_CIRCLE")}
-    assert [one.share for one in told] == [(0, 2), (0, 1), (1, 2)]
-    assert (told[0].wanted_tags == ("red", "Aa")) is not changed
+    reported = [member(campaign, number) for number in range(3)]
+    assert {(one.kind, one.strategy) for one in reported} == {("pull", "AVG_BY_CIRCLE")}
+    assert [one.share for one in reported] == [(0, 2), (0, 1), (1, 2)]
+    assert (reported[0].wanted_tags == ("red", "Aa")) is not changed

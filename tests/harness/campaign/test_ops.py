@@ -1,4 +1,4 @@
-"""The workload as data: read, checked, written, and done again as it was."""
+"""The workload as data: read, checked, written, and repeated unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of a campaign: each field is declared, and bounds are held."""
+"""Options of a campaign: each field is declared, and bounds are enforced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans that somebody wrote: what cannot be carried out is refused with one sentence, what was drawn never is."""
+"""Plans written by hand: an impossible plan is refused with one sentence, a drawn plan never is."""
 
 from __future__ import annotations
 

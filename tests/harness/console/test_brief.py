@@ -1,4 +1,4 @@
-"""A run in few lines: the verdict first, each cause once, the commands that go on last."""
+"""The short report of a run: the verdict first, each cause once, follow-up commands last."""
 
 from __future__ import annotations
 

@@ -192,15 +192,15 @@ def test_a_campaign_is_printed_whole_with_every_fault() -> None:
     assert max(map(len, lines[4:])) <= WIDTH
 
 
-def test_each_anomaly_is_told_once_and_a_loss_before_what_happened_earlier() -> None:
+def test_each_anomaly_is_reported_once_and_a_loss_before_earlier_findings() -> None:
     exits = (
         NodeExit(node="n0", time_ns=1, error="first"),
         NodeExit(node="n0", time_ns=2, error="second"),
     )
     verdict = check_run(losses(3), [], facts(exits=exits))
     assert [finding.anomaly for finding in first_violations(verdict)][:2] == ["lost", "node_died"]
-    told = "\n".join(verdict_lines(verdict))
-    assert ("first" in told, "second" in told) == (True, False)
+    reported = "\n".join(verdict_lines(verdict))
+    assert ("first" in reported, "second" in reported) == (True, False)
 
 
 @pytest.mark.parametrize(

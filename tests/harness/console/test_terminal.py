@@ -1,4 +1,4 @@
-"""Lists and long lines: fitted to a terminal, a line each elsewhere."""
+"""Lists and long lines: fitted to a terminal, one line each elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Continuations: forked ones are those of a run from the start, and forks change nothing of the run itself."""
+"""Continuations: forks give the same result as runs from the start, and leave the run itself unchanged."""
 
 from __future__ import annotations
 

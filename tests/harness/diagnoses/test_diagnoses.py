@@ -1,4 +1,4 @@
-"""Diagnoses on small made-up runs: what they say, and that they are silent about everything else."""
+"""Diagnoses of small made-up runs: their texts, and their absence in other runs."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ def many(script: Script, start_s: float, number: int, queues: int, members: int,
             script.op(at_s, "ok", "consume_many", got, node=node)
 
 
-def test_a_backlog_that_is_told_in_batches_and_what_members_and_queues_make_of_it() -> None:
+def test_a_backlog_that_is_reported_in_batches_and_how_members_and_queues_drain_it() -> None:
     script = Script()
     many(script, 0, 1, queues=4, members=1, rate=10_000)
     many(script, 100, 2, queues=4, members=4, rate=30_000)
@@ -276,7 +276,7 @@ def test_a_backlog_that_is_forwarded_and_whether_that_was_of_any_use() -> None:
     assert "queues instead of" not in text
 
 
-def test_copies_that_nobody_consumed_are_no_remedy() -> None:
+def test_copies_that_no_member_consumed_are_no_remedy() -> None:
     script = Script()
     forwarded(script, 0, 1, rate=20_000, behind=20_000)
     of_copies = [op for op in script.ops if op.value["topic"] == "t-forwarded"]
@@ -286,9 +286,9 @@ def test_copies_that_nobody_consumed_are_no_remedy() -> None:
     assert "forwarded it to" not in text
 
 
-@pytest.mark.parametrize(("per_second", "told"), [(2000, 1), (200, 2)])
-def test_a_little_backlog_beside_a_large_one_is_told_if_it_lasts(
-    per_second: int, told: int
+@pytest.mark.parametrize(("per_second", "reported"), [(2000, 1), (200, 2)])
+def test_a_small_backlog_beside_a_large_one_is_reported_if_it_lasts(
+    per_second: int, reported: int
 ) -> None:
     script = Script()
     many(script, 0, 1, queues=4, members=1, rate=10_000)
@@ -298,7 +298,7 @@ def test_a_little_backlog_beside_a_large_one_is_told_if_it_lasts(
     for number, key in enumerate(keys):
         script.consumed(60 + number / per_second, key)
     text = " ".join(backlog(run_of(script)))
-    assert text.count("A backlog of") == told
+    assert text.count("A backlog of") == reported
 
 
 def test_refusals_of_a_busy_broker() -> None:
@@ -338,7 +338,7 @@ def test_reservations_are_confirmed_or_taken_back() -> None:
     assert "None stayed reserved" in text
 
 
-def test_a_reservation_that_nobody_takes_back_is_named() -> None:
+def test_a_reservation_without_a_cancel_is_named() -> None:
     script = Script()
     script.sent(1.0, "tried", delay_ms=10_000)
     [text] = reservations(run_of(script, workload="reservations"))

@@ -100,7 +100,7 @@ def test_a_fault_that_did_not_bite_is_no_part_of_it() -> None:
     assert life_of(finding(), OPS, [], faults, ["b-0"]) == life_of(finding(), OPS, [], [], ["b-0"])
 
 
-def test_without_a_message_the_owners_of_the_queue_are_told() -> None:
+def test_without_a_message_the_owners_of_the_queue_are_listed() -> None:
     assigned = [
         op(time_s, "ok", "assign", {"group": "g", "topic": "t", "queues": queues}, "c", process=9)
         for time_s, queues in ((1, [["b", 0]]), (2, [["b", 0], ["b", 1]]), (3, []), (4, []))
@@ -144,7 +144,7 @@ def test_a_finding_without_a_queue_shows_nodes_that_ended_and_the_last_faults() 
     assert [event.text for event in early] == ["ends by itself: no answer"]
 
 
-def test_the_consequences_of_a_loss_are_told_with_it() -> None:
+def test_the_consequences_of_a_loss_are_listed_with_it() -> None:
     found = verdict(finding("realtime_order", "x"), finding("lost"), finding("corrupt", "y"))
     explanation = explanation_of(
         found, OPS, [], [], {"b": ["b-0"]}, commands=["staticfire shrink R"]

@@ -1,4 +1,4 @@
-"""The bisection for the point of no return, over shares that are known."""
+"""The bisection for the point of no return, with known shares."""
 
 from __future__ import annotations
 

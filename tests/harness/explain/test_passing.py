@@ -1,4 +1,4 @@
-"""How a group went past a message, and what lies around it."""
+"""Explanation of how a group passed a message, with the neighbouring messages."""
 
 from __future__ import annotations
 

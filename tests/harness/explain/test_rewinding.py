@@ -1,4 +1,4 @@
-"""Where the search for the point of no return begins."""
+"""The starting point of the search for the point of no return."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exchanges of hand-written histories: batches, ends that never came, and ops that are none."""
+"""Exchanges of hand-written histories: batches, missing ends, and ops that are not exchanges."""
 
 from __future__ import annotations
 

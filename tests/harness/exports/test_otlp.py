@@ -1,4 +1,4 @@
-"""The spans as OpenTelemetry's own schema and its names of attributes read them."""
+"""OpenTelemetry spans: valid by its own schema, with its names of attributes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The trace as Perfetto's own schema reads it: tracks, nesting, arrows, counters and faults."""
+"""Perfetto traces, read by its own schema: tracks, nesting, arrows, counters and faults."""
 
 from __future__ import annotations
 

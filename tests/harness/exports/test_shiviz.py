@@ -1,4 +1,4 @@
-"""The log as ShiViz reads it: its own first line is the regular expression, and clocks order the events."""
+"""ShiViz logs: the first line is the regular expression that parses them, and clocks order the events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sends of other accounts beside the load: how many, of whom, and where there are none."""
+"""Sends of other accounts beside the load: their number, their accounts, and workloads without any."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The interpreter: a process does one op at a time, and retires when it cannot know how one ended."""
+"""The interpreter: a process does one op at a time, and retires when an outcome is unknown."""
 
 from __future__ import annotations
 
@@ -303,8 +303,8 @@ class Refusing(ScriptedClients):
 
     async def request(self, node: str, request: Request) -> Outcome:
         outcome = await super().request(node, request)
-        told = {"code": 13, "refused_by": "b"} if len(self.requests) == 1 else {}
-        return Outcome("fail", {"attempts": 1, **told}, outcome.error)
+        reported = {"code": 13, "refused_by": "b"} if len(self.requests) == 1 else {}
+        return Outcome("fail", {"attempts": 1, **reported}, outcome.error)
 
 
 def test_the_code_of_a_broker_that_refuses_what_is_illegal_is_an_op() -> None:

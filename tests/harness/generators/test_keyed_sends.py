@@ -1,3 +1,5 @@
+"""Keyed sends: shares of batches and one-way sends, sizes, topics, illegal sends and asynchronous sends."""
+
 from __future__ import annotations
 
 from random import Random
@@ -7,7 +9,7 @@ from staticfire.harness.generators.keyed_sends import KeyedSends
 from staticfire.harness.workloads.ordered import OrderedSends
 
 
-def test_shares_of_batches_and_one_way_sends_and_keys_that_nobody_else_uses() -> None:
+def test_shares_of_batches_and_one_way_sends_and_unique_keys() -> None:
     campaign = draw_campaign(1, {"batch_share": 0.3, "one_way_share": 0.2})
     sends = KeyedSends(Random(1), campaign)
     ops = [op for number in range(1000) if (op := sends.next_op(number % 3)) is not None]

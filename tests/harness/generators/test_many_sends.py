@@ -1,4 +1,4 @@
-"""Batches that are one op each: keys follow each other, within a batch and from one to the next."""
+"""Batches that are one op each: keys are consecutive, within a batch and between batches."""
 
 from __future__ import annotations
 

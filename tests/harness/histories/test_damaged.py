@@ -1,4 +1,4 @@
-"""EDN that somebody damaged, and what is made of it: a sentence or a history, in every form."""
+"""Damaged EDN: reading it gives one sentence or a history, in every form."""
 
 from __future__ import annotations
 

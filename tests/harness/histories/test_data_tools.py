@@ -1,4 +1,4 @@
-"""docs/history.md in the tools of data people: each example runs as it is written, and finds what was planted."""
+"""docs/history.md in data tools: each example runs as written, and finds the planted anomaly."""
 
 from __future__ import annotations
 

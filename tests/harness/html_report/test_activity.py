@@ -1,4 +1,4 @@
-"""What happened in each slice of a run, counted from a history whose answer is plain."""
+"""Activity in each slice of a run, counted from a history with known results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The copies of one message: what an acknowledgement, power cuts and recoveries say of them."""
+"""The copies of one message, by acknowledgements, power cuts and recoveries."""
 
 from __future__ import annotations
 

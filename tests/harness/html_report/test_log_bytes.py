@@ -1,4 +1,4 @@
-"""The table of the log around a message: what was acknowledged there, what each node holds, where it was cut."""
+"""The table of the log around a message: acknowledgements, the bytes of each node, and the cuts."""
 
 from __future__ import annotations
 

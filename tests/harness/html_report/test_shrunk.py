@@ -1,4 +1,4 @@
-"""What `staticfire shrink` left below a run: read for its report, with the command that runs it."""
+"""Results of `staticfire shrink` in the folder of a run: read for its report, with the command to run them."""
 
 from __future__ import annotations
 

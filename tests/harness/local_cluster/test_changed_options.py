@@ -1,4 +1,4 @@
-"""Options that were changed while a node ran, and its next start."""
+"""Options changed while a node runs: kept for its next start."""
 
 from __future__ import annotations
 
@@ -77,11 +77,11 @@ def test_changed_options_survive_a_restart_of_the_node_and_of_the_cluster(tmp_pa
         ask(broker.address, RequestCode.UPDATE_BROKER_CONFIG, "regionId=there\nmaxIndexNum=4000")
         ask(name_server, RequestCode.UPDATE_NAMESRV_CONFIG, "orderMessageEnable=true")
         cluster.restart_node(broker.name)
-        told = ask(broker.address, RequestCode.GET_BROKER_CONFIG)
-        assert (told["regionId"], told["maxIndexNum"]) == ("there", "4000")
+        reported = ask(broker.address, RequestCode.GET_BROKER_CONFIG)
+        assert (reported["regionId"], reported["maxIndexNum"]) == ("there", "4000")
         ask(broker.address, RequestCode.UPDATE_BROKER_CONFIG, "flushDiskType=SYNC_FLUSH")
     with LocalCluster(store=tmp_path, processes=True) as cluster:
         [name_server], [broker] = cluster.name_servers, cluster.brokers
-        told = ask(broker.address, RequestCode.GET_BROKER_CONFIG)
-        assert (told["regionId"], told["flushDiskType"]) == ("there", "SYNC_FLUSH")
+        reported = ask(broker.address, RequestCode.GET_BROKER_CONFIG)
+        assert (reported["regionId"], reported["flushDiskType"]) == ("there", "SYNC_FLUSH")
         assert ask(name_server, RequestCode.GET_NAMESRV_CONFIG)["orderMessageEnable"] == "true"

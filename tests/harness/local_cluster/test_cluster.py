@@ -1,4 +1,4 @@
-"""Local clusters that really run: ready, stopped, killed, kept, in the way of each other."""
+"""Real local clusters: start, stop, kill, kept files, and conflicts between two of them."""
 
 from __future__ import annotations
 

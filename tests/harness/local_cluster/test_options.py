@@ -1,4 +1,4 @@
-"""Options of a local cluster: what is refused, and who listens where."""
+"""Options of a local cluster: refusals, and listening addresses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The examples of an embedded cluster run as they stand in the pages, and docs/admin.md has every command."""
+"""The examples of an embedded cluster in the pages run unchanged, and docs/admin.md lists every command."""
 
 from __future__ import annotations
 

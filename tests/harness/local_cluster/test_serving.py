@@ -1,4 +1,4 @@
-"""When a node is what clients expect of it."""
+"""Readiness of a node for clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When one of several fails, or somebody gives up, nothing is made behind the back of what removes it."""
+"""Concurrent starts: after a failure or a cancellation, none creates anything once removal has begun."""
 
 from __future__ import annotations
 

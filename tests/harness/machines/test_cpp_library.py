@@ -1,4 +1,4 @@
-"""`--client cpp` is refused where its library is not, with what to install."""
+"""`--client cpp` without its library: refused, with the package to install."""
 
 from __future__ import annotations
 

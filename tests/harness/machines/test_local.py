@@ -1,4 +1,4 @@
-"""A node as a process of this machine: a start that is cancelled half way leaves no process."""
+"""A node as a process of this machine: a cancelled start leaves no process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the user says about hosts."""
+"""Host options given by the user."""
 
 from __future__ import annotations
 

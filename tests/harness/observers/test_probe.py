@@ -1,4 +1,4 @@
-"""Probes: a broker that ends, refuses or is silent for good is given up; any other is asked until the bound is over."""
+"""Probes: a broker that has ended, refuses or stays silent is given up; others are asked until the time limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers are measured before the clients start, and again after they have ended, until nothing has grown."""
+"""Resources of servers: measured before the clients start, and after their end until no value grows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The types in checkers/op_kinds/values.py say what the kinds of op declare."""
+"""The types in checkers/op_kinds/values.py match the declared kinds of op."""
 
 from __future__ import annotations
 

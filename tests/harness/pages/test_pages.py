@@ -1,4 +1,4 @@
-"""Pages in docs/ have what `make docs` makes of the declarations."""
+"""Pages in docs/ match the output of `make docs`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What clients say and are asked fits the JSON Schema of the line protocol, and what breaks the protocol does not."""
+"""The JSON Schema of the line protocol: accepts the messages of both sides, and rejects violations."""
 
 from __future__ import annotations
 
@@ -117,6 +117,7 @@ def test_what_our_clients_say_fits_and_is_taken(
     assert {f for _, f, _, _ in said.reports} >= {"open", "assign", "commit"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", HISTORIES, ids=lambda path: path.parent.name)
 def test_what_clients_reported_in_recorded_histories_fits(path: Path, schema: Validator) -> None:
     ops = [json.loads(line) for line in path.read_bytes().splitlines()]

@@ -1,4 +1,4 @@
-"""The fixture `rocketmq_cluster` in somebody else's project."""
+"""The fixture `rocketmq_cluster` in another project."""
 
 from __future__ import annotations
 

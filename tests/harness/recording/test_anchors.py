@@ -1,4 +1,4 @@
-"""Events at which faults strike are seen when they come, and counted."""
+"""Events that trigger faults: recognized as they happen, and counted."""
 
 from __future__ import annotations
 

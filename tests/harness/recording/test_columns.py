@@ -1,4 +1,4 @@
-"""Columns beside a run: a thread keeps them, and whatever happens to it the run goes on."""
+"""Columns written beside a run by a thread: a failure of the thread does not stop the run."""
 
 from __future__ import annotations
 

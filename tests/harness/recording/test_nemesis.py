@@ -1,4 +1,4 @@
-"""The nemesis: every fault of the plan is fired and healed on time, whatever becomes of the others."""
+"""The nemesis: every fault of the plan is injected and healed on time, even if others fail."""
 
 from __future__ import annotations
 

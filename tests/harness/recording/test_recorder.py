@@ -1,4 +1,4 @@
-"""The recorder: a line a write, in order, before anybody acts on it; the digest sees the same bytes."""
+"""The recorder: a line a write, in order, before any listener sees the op; the digest covers the same bytes."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_the_digest_gets_history_and_observations_in_the_order_of_events() -> No
     assert digested == [history.writes[0], observations.writes[0], history.writes[1]]
 
 
-def test_an_acknowledgement_is_written_before_anybody_looks_into_the_nodes() -> None:
+def test_an_acknowledgement_is_written_before_the_nodes_are_observed() -> None:
     file = CountingFile()
     recorder = Recorder(Clock(), history=file)
     seen: list[tuple[Op, int]] = []

@@ -1,4 +1,4 @@
-"""A large run is judged from the columns that it kept, with the verdict that memory would give."""
+"""Large runs: judged from the recorded columns, with the same verdict as from memory."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_verdict_is_that_of_memory(tmp_path: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(judging, "check_run", no_memory)
     assert judge(recorder, facts(), files_pay=39) == expected
-    assert judge(recorder, facts(), files_pay=39) == expected  # whoever asks again gets the same
+    assert judge(recorder, facts(), files_pay=39) == expected  # a second call gets the same
     with pytest.raises(MemoryError):
         judge(recorder, facts(), files_pay=40)
 

@@ -1,4 +1,4 @@
-"""What facts say of faults, and of nodes that ended by themselves."""
+"""Facts of faults, and of nodes that exited by themselves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The folder of a run: never overwritten, whole or not there."""
+"""The folder of a run: never overwritten, complete or absent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server under attack: nothing outside of its folder is read, nothing ends it, every answer has its rules."""
+"""The server under attack: it reads only its folder, survives, and sends its security headers."""
 
 from __future__ import annotations
 

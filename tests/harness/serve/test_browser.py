@@ -1,4 +1,4 @@
-"""The pages in headless Chromium: a person filters, compares and watches; nothing is said on the console."""
+"""The pages in headless Chromium: filters, comparison and live view; the console stays empty."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a page says of a report of the conformance suite is what the suite itself says."""
+"""Reports of the conformance suite as pages: the same content as the suite's own report."""
 
 from __future__ import annotations
 

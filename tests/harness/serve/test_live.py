@@ -1,4 +1,4 @@
-"""The live view of a run, look by look, and charts of it."""
+"""The live view of a run, refresh by refresh, and its charts."""
 
 from __future__ import annotations
 

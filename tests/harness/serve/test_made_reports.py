@@ -1,4 +1,4 @@
-"""Reports that are made when they are asked for: from a copy without links, bounded, and kept."""
+"""Reports made on request: from a copy without links, bounded, and kept."""
 
 from __future__ import annotations
 

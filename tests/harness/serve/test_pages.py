@@ -1,4 +1,4 @@
-"""Pages of a real server: what they show, and that a damaged or hostile run is a page as well."""
+"""Pages of a real server: their content, and an error page for a damaged or hostile run."""
 
 from __future__ import annotations
 

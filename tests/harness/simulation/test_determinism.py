@@ -1,4 +1,4 @@
-"""One seed, one run: whatever the hash seed, the environment, the addresses and the order of runs are."""
+"""Determinism: one seed gives one run, for any hash seed, environment, memory addresses and order of runs."""
 
 from __future__ import annotations
 

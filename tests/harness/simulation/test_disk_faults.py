@@ -1,4 +1,4 @@
-"""Faults of the simulated disk: each one bites, its counter says so, and heal() ends it."""
+"""Faults of the simulated disk: each one bites, is counted, and ends with heal()."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Links: their faults and addresses, latency by seed, loss, and wires that are narrow."""
+"""Links: faults, addresses, latency by seed, loss, and limited bandwidth."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_lost_segment_costs_a_time_out() -> None:
     assert hosts.network.link("client", "server").lost == 1
 
 
-def test_nobody_connects_where_everything_is_lost() -> None:
+def test_no_connection_succeeds_where_everything_is_lost() -> None:
     hosts = TwoHosts()
     hosts.listen()
 

@@ -1,4 +1,4 @@
-"""A sync takes time: it covers what was there when it began, and makes it durable when it ends."""
+"""Syncs that take time: they cover the data at their begin, and make it durable at their end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an Apache RocketMQ is started with: no distribution is needed to know."""
+"""The launch configuration of an Apache RocketMQ; the tests need no distribution."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a machine says of Java and a distribution on it: asked by a shell here, each refusal one sentence."""
+"""Java and a distribution on a machine: the check script in a local shell, and one sentence for each refusal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What our own nodes are started with on real machines: files and lines from which they read the same again."""
+"""Launch files and arguments of our own nodes on real machines: they read back as the same configuration."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_broker_reads_the_very_configuration_of_the_simulation(
     assert fields["store_path"] == f"/places/{node}/store" == target.store_folder(node)
 
 
-def test_nodes_are_told_where_the_fleet_says_that_servers_are_reached(
+def test_nodes_get_the_server_addresses_of_the_machine_provider(
     machines: dict[str, Somewhere],
 ) -> None:
     def reach(node: str, address: str, kind: ServerKind) -> str:
@@ -123,7 +123,7 @@ def test_a_name_server_keeps_its_files_at_its_place(target: OwnProcesses) -> Non
     assert Path(config.kv_config_path).is_relative_to("/places/ns-1/store")
 
 
-def test_clients_are_told_who_they_are_in_their_first_line(target: OwnProcesses) -> None:
+def test_the_first_line_of_a_client_holds_its_identity(target: OwnProcesses) -> None:
     launch_spec, line = as_read(target.client_launch_spec("producer-1", ("ns-2",)))
     assert launch_spec.argv == ("python", "-P", "-m", "staticfire.harness.clients", "producer")
     assert producer_config(line).name_servers == ("198.18.7.3:9876",)

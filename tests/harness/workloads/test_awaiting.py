@@ -1,4 +1,4 @@
-"""What the drain waits for: messages that brokers still keep from consumers."""
+"""Messages that the drain waits for: those that brokers still hold back from consumers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def commit(story: Story, key: str, **more: Any) -> list[Op]:
     return story.send(0.0, key, transaction="commit", state="commit", **more).ops
 
 
-def test_committed_transactions_are_awaited_until_somebody_has_seen_them() -> None:
+def test_committed_transactions_are_awaited_until_a_member_has_seen_them() -> None:
     assert transactional.awaits(commit(Story(), "a"), 0) is not None
     assert transactional.awaits(commit(Story().consume(0.0, "a", 0), "a"), 0) is None  # quicker
     assert transactional.awaits(Story().send(0.0, "a", "info", transaction="commit").ops, 0) is None

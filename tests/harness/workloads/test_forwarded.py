@@ -1,4 +1,4 @@
-"""Who forwards, who consumes behind that, and where the drain looks for what is left."""
+"""The forwarded workload: forwarders, the consumers of copies, and the queues that the drain checks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_the_last_consumers_forward_and_consume_behind_that() -> None:
     assert run_facts(campaign, [], []).groups == groups
 
 
-def test_nobody_forwards_unless_the_campaign_says_so() -> None:
+def test_no_member_forwards_unless_the_campaign_says_so() -> None:
     assert not any(one.forward_to for one in BULK.members(draw_campaign(1, {"workload": "bulk"})))
     campaign = draw_campaign(1, {"workload": "forwarded", "queues": 64})
     assert campaign.forwarding == (2, 2)

@@ -86,7 +86,7 @@ def test_another_request_has_another_signature(
     assert full_signature_of(request, "12345678") != full_signature_of(other, "12345678")
 
 
-def test_only_clients_that_are_told_to_sign_in_full() -> None:
+def test_only_clients_configured_to_sign_in_full() -> None:
     assert "FullSignature" not in signed(PLAIN).ext_fields
     request = signed(FULL, topic="T")
     given = request.ext_fields["FullSignature"]

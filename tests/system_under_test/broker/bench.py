@@ -57,7 +57,7 @@ from tests.system_under_test.store.store_on_disk import SilentLog
 
 
 class HandClock:
-    """A clock that stands still until it is told to move."""
+    """A clock that stands still until the test moves it."""
 
     def __init__(self) -> None:
         self.now_ms = 1_600_000_000_000
@@ -326,7 +326,7 @@ class Bench:
         *,
         peer: Peer | None = None,
     ) -> RemotingCommand:
-        """Ask whoever handles this code; it must answer at once. A ValueError is code 1, as on a connection."""
+        """Call the handler of this code; it must answer at once. A ValueError is code 1, as on a connection."""
         try:
             return self.ask(self.handlers[code], ext, body, code=code, peer=peer)
         except ValueError as error:

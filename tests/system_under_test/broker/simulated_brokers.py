@@ -145,7 +145,7 @@ class Client:
         return await self._remoting.invoke(address, request, timeout_s, close_on_timeout=True)
 
     async def send(self, key: str = "k", *, queue_id: int = 0, timeout_s: float = 1.0) -> int:
-        """Send one message to the master; return the response code, or -1 if nobody answers."""
+        """Send one message to the master; return the response code, or -1 without an answer."""
         ext = send_ext("TopicTest", queue_id=queue_id, properties={"KEYS": key})
         try:
             return (await self.ask(MASTER, 310, ext, timeout_s)).code

@@ -79,7 +79,9 @@ async def test_a_slave_has_no_catch_up_to_lift(cluster: Cluster, client: Client)
 
 
 @on_cluster()
-async def test_dead_slave_is_told_at_once_and_comes_back(cluster: Cluster, client: Client) -> None:
+async def test_dead_slave_is_reported_at_once_and_comes_back(
+    cluster: Cluster, client: Client
+) -> None:
     cluster.start_master()
     slave = cluster.start_slave()
     await client.send_until(OK, within_s=5)
@@ -293,7 +295,7 @@ async def test_slave_learns_its_master_and_copies_its_tables(
 
 @on_cluster(name_servers=(f"{NAME_SERVER}:9876",))
 async def test_a_pair_that_starts_together_serves_at_once(cluster: Cluster, client: Client) -> None:
-    """The slave starts first, so that no name server can tell it its master, and nobody has to wait for a timer."""
+    """The slave starts first, before a name server knows its master. It still serves without waiting for a timer."""
     cluster.start_slave()
     await asyncio.sleep(0.1)
     cluster.start_name_server()

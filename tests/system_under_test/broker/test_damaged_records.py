@@ -36,7 +36,7 @@ def rot(host: Host, key: str = KEYS[DAMAGED]) -> int:
 
 
 async def readable(client: Client, host: str) -> list[str]:
-    """Those of KEYS that a consumer is given, which goes where it is told to go."""
+    """Those of KEYS that reach a consumer which follows every offset correction of the broker."""
     found: list[str] = []
     offset, code = 0, 0
     while code in (ResponseCode.SUCCESS, ResponseCode.PULL_RETRY_IMMEDIATELY):

@@ -106,7 +106,8 @@ class DelayedMessages(RuleBasedStateMachine):
 class Transactions(RuleBasedStateMachine):
     """What is committed is visible once, what is rolled back never; in the end nothing is open.
 
-    Any producer of the group may be asked. What nobody answers for three times is parked, and may be revived.
+    The broker may ask any producer of the group. After three questions without an answer, a transaction is parked, and
+    may be revived.
     """
 
     def __init__(self) -> None:

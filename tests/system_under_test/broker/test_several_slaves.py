@@ -1,4 +1,4 @@
-"""A master with two slaves: what a synchronous master acknowledged is on one of them, and nobody knows on which."""
+"""A master with two slaves: a message that a synchronous master acknowledged is on one of them, unknown which."""
 
 from __future__ import annotations
 
@@ -448,7 +448,7 @@ def first_answer_of_an_empty_master(mode: Mode) -> int:
     return codes[0]
 
 
-def test_when_the_last_slave_dies_waiting_sends_are_told_at_once_or_time_out() -> None:
+def test_when_the_last_slave_dies_waiting_sends_are_answered_at_once_or_time_out() -> None:
     assert wait_for_dead_slave_s(Mode.HARDENED) < 0.5
     assert wait_for_dead_slave_s(Mode.FAITHFUL) > 2.0
 

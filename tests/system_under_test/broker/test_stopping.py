@@ -6,7 +6,7 @@ from tests.system_under_test.broker.simulated_brokers import OK, Client, Cluster
 
 
 @on_cluster()
-async def test_a_full_disk_is_told_at_the_end_and_the_store_is_closed_nevertheless(
+async def test_a_full_disk_is_reported_at_the_end_and_the_store_is_closed_nevertheless(
     cluster: Cluster, client: Client
 ) -> None:
     cluster.start_slave()

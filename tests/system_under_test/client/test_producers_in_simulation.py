@@ -211,7 +211,7 @@ def test_requests_are_answered() -> None:
     assert {reply.sent.queue.broker_name for reply in replies} == {"a", "b"}
 
 
-def test_a_reply_to_somebody_who_is_gone_is_not_tried_elsewhere() -> None:
+def test_a_reply_to_a_client_that_is_gone_is_not_tried_elsewhere() -> None:
     cluster = Cluster()
     responder = Responder(cluster)
 

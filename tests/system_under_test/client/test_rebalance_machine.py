@@ -73,7 +73,7 @@ class Rebalancing(RuleBasedStateMachine):
             self.alive[name].queues = list(self.queues)
 
     @rule()
-    def everybody_hears_and_rebalances(self) -> None:
+    def every_member_hears_and_rebalances(self) -> None:
         for name in list(self.alive):
             self.hear(name)
         for name in list(self.alive):
@@ -166,14 +166,14 @@ class Rebalancing(RuleBasedStateMachine):
         assert len(holders) == len(set(holders))
 
     @invariant()
-    def whoever_believes_to_hold_a_queue_does(self) -> None:
+    def a_member_that_believes_to_hold_a_queue_holds_it(self) -> None:
         for member in self.alive.values():
             for queue in member.owned:
                 if member.locks.is_held(queue, self.now_s):
                     assert self.broker.owner(GROUP, queue) == member.client_id
 
     def teardown(self) -> None:
-        """When everybody has heard of everybody, each queue has exactly one owner, a minute later at the latest."""
+        """When all members have heard of each other, each queue has exactly one owner, a minute later at the latest."""
         for member in self.alive.values():
             member.busy.clear()
         for _ in range(2):

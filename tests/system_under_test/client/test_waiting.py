@@ -46,7 +46,7 @@ async def test_first_good(
 
 
 @in_virtual_time
-async def test_nobody_to_ask() -> None:
+async def test_no_broker_to_ask() -> None:
     questions: list[Callable[[], asyncio.Future[str]]] = []
     assert await first_good(questions, bool, patience_s=0.5) is None
 

@@ -190,7 +190,7 @@ def test_a_registration_names_the_checksum_as_java_does() -> None:
     assert ext["haServerAddr"] == "10.0.0.1:10912"
 
 
-def test_a_master_is_told_nothing() -> None:
+def test_a_master_gets_no_address() -> None:
     assert RegisterBrokerResponse().to_ext() == {}
     assert RegisterBrokerResponse.from_ext({}) == RegisterBrokerResponse()
 

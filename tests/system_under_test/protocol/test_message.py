@@ -313,7 +313,7 @@ def test_a_real_store_is_read_and_written_byte_for_byte(store: str) -> None:
     assert different == BATCH_SIZE
 
 
-def test_a_real_store_holds_what_its_producer_was_told() -> None:
+def test_a_real_store_holds_what_its_producer_received() -> None:
     by_offset = {message.physical_offset: message for message in golden_messages("clean")}
     lines = (GOLDEN / "ledger.txt").read_text().splitlines()
     sends = [line.split() for line in lines if line.startswith("send ")]

@@ -348,7 +348,7 @@ def test_a_closed_client_leaves_no_connection_to_a_peer_that_does_not_read(
     monkeypatch.setattr("staticfire.system_under_test.remoting.client.GOODBYE_TIMEOUT_S", 0.01)
 
     async def main() -> None:
-        with socket.create_server(("127.0.0.1", 0)) as deaf:  # the kernel accepts, nobody reads
+        with socket.create_server(("127.0.0.1", 0)) as deaf:  # the kernel accepts, no process reads
             host, port = deaf.getsockname()
             client = RemotingClient(env)
             command = RemotingCommand.request(105, {"topic": "T"}, b"x" * 12_000_000)

@@ -247,7 +247,7 @@ def test_answers_may_come_in_any_order() -> None:
 
 
 @pytest.mark.parametrize("opaque", [0, 999, -1])
-def test_a_response_that_nobody_waits_for_is_ignored(opaque: int) -> None:
+def test_a_response_without_a_waiting_request_is_ignored(opaque: int) -> None:
     wire = Wire()
     future = wire.invoke()
     wire.receive(RemotingCommand.response(request(opaque=opaque), ResponseCode.SUCCESS))
@@ -264,7 +264,7 @@ def test_a_late_response_is_ignored() -> None:
     assert not wire.connection.closed
 
 
-def test_a_timeout_closes_only_if_told() -> None:
+def test_a_timeout_closes_only_if_requested() -> None:
     wire = Wire()
     other, future = wire.invoke(30.0), wire.invoke(1.0, close_on_timeout=True)
     wire.loop.advance(1.0)

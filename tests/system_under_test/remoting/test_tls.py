@@ -123,7 +123,7 @@ def test_without_the_library_a_sentence_says_what_to_do(
     monkeypatch.setitem(sys.modules, "cryptography", None)
     with pytest.raises(TlsError, match=r"pip install staticfire\[tls\]"):
         RealTls(TlsOptions(mode=TlsMode.ENFORCING)).check()
-    RealTls(TlsOptions()).check()  # nobody has asked for TLS yet
+    RealTls(TlsOptions()).check()  # the options do not ask for TLS
     with pytest.raises(RemotingError):
         echoed(env, TlsOptions(), CLIENT)
     assert "no TLS" in [event for _, event, _ in log.events]

@@ -8,7 +8,7 @@ from staticfire.system_under_test.runtime.loop_errors import REPEAT_AFTER_NS, Lo
 from staticfire.system_under_test.runtime.real_env import JsonLinesLog, RealClock
 
 
-def test_an_error_without_end_is_told_now_and_then() -> None:
+def test_a_repeated_error_is_logged_now_and_then() -> None:
     output, now_ns = io.StringIO(), [0]
     errors = LoopErrors(JsonLinesLog("node", RealClock(), output), now_ns=lambda: now_ns[0])
     loop = asyncio.new_event_loop()

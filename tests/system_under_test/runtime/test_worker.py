@@ -45,7 +45,7 @@ async def outcome(worker: Worker, job: Callable[[], None]) -> BaseException | No
 
 
 @BOTH
-def test_a_job_runs_elsewhere_and_its_end_is_told_here(make: Callable[[], Worker]) -> None:
+def test_a_job_runs_elsewhere_and_its_end_is_reported_here(make: Callable[[], Worker]) -> None:
     threads: list[int] = []
 
     async def story() -> None:
@@ -59,7 +59,7 @@ def test_a_job_runs_elsewhere_and_its_end_is_told_here(make: Callable[[], Worker
 
 
 @BOTH
-def test_what_a_job_raises_is_told_and_the_next_one_runs(make: Callable[[], Worker]) -> None:
+def test_what_a_job_raises_is_reported_and_the_next_one_runs(make: Callable[[], Worker]) -> None:
     def fail() -> None:
         raise OSError(5, "EIO")
 
@@ -92,7 +92,7 @@ def test_a_thread_does_its_jobs_in_order_and_ends_after_them() -> None:
     assert done == list(range(20))
 
 
-def test_a_loop_that_is_closed_meanwhile_is_not_told() -> None:
+def test_a_loop_that_is_closed_meanwhile_gets_no_report() -> None:
     may_end = threading.Event()
 
     async def story() -> None:
@@ -133,11 +133,13 @@ def test_a_worker_leaves_no_descriptor_open() -> None:
         assert open_descriptors() == before
 
 
-def test_what_one_end_raises_does_not_keep_the_next_from_being_told() -> None:
+def test_what_one_end_raises_does_not_keep_the_next_from_its_report() -> None:
     heard: list[dict[str, object]] = []
 
     async def story() -> None:
-        asyncio.get_running_loop().set_exception_handler(lambda _loop, told: heard.append(told))
+        asyncio.get_running_loop().set_exception_handler(
+            lambda _loop, reported: heard.append(reported)
+        )
         worker = RealWorker("test worker")
 
         def fail(_error: BaseException | None) -> None:
@@ -148,7 +150,7 @@ def test_what_one_end_raises_does_not_keep_the_next_from_being_told() -> None:
         worker.close()
 
     asyncio.run(story())
-    assert [type(told["exception"]) for told in heard] == [ZeroDivisionError]
+    assert [type(reported["exception"]) for reported in heard] == [ZeroDivisionError]
 
 
 def test_closing_what_never_ran_begins_nothing() -> None:

@@ -156,7 +156,7 @@ def test_metadata_of_the_broker(unpacked: Path) -> None:
 def test_every_message_of_the_ledger_is_found_by_key_and_by_id(
     unpacked: Path, tmp_path: Path, name: str, lost: str
 ) -> None:
-    """Whatever folder somebody has removed."""
+    """Also after an operator has removed a folder."""
     store, root = copy_store(unpacked, name, tmp_path)
     if lost:
         shutil.rmtree(root / lost)

@@ -129,7 +129,7 @@ class Replication(RuleBasedStateMachine):
     @precondition(lambda self: self.serves)
     @rule()
     def acknowledge(self) -> None:
-        """Answer whoever waits: the log is safe up to here."""
+        """Answer all waiting sends: the log is safe up to here."""
         end = max(slave.acked for slave in self.slaves)
         if self.flushed_only:
             end = min(end, self.master.flushed_offset)
@@ -277,7 +277,7 @@ class Replication(RuleBasedStateMachine):
             assert slave.log.data[:common] == self.master.data[:common]
 
     def teardown(self) -> None:
-        """In the end everybody agrees."""
+        """In the end master and slaves agree."""
         while not self.serves:
             self.hear_slave(0, 1 << 30)
         while any(slave.log.end_offset >= self.master.end_offset for slave in self.slaves):

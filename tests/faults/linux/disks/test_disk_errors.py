@@ -45,6 +45,7 @@ def synced_errno(path: Path) -> int:
         os.close(opened)
 
 
+@pytest.mark.slow
 @pytest.mark.real
 @pytest.mark.needs_root("mkfs.ext4", "losetup", "dumpe2fs")
 def test_a_real_disk_fails_with_eio(machine: LinuxMachine, tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def test_what_is_refused_is_tried_in_smaller_steps(tmp_path: Path) -> None:
     machine.inventory.close()
 
 
-def test_another_error_is_told(tmp_path: Path) -> None:
+def test_another_error_is_reported(tmp_path: Path) -> None:
     machine, executor = recording_machine(tmp_path)
     executor.answers = {
         "stat": "4096 100 16\n",

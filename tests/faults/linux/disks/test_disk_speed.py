@@ -1,4 +1,4 @@
-"""A disk that is slow for the processes of its node, and for nobody else."""
+"""A disk that is slow for the processes of its node alone."""
 
 from __future__ import annotations
 

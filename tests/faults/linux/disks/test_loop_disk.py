@@ -1,4 +1,4 @@
-"""A node's disk that is made, mounted, used by somebody, wiped, destroyed and removed."""
+"""A node's loop disk: made, mounted, in use, wiped, destroyed and removed."""
 
 from __future__ import annotations
 
@@ -64,6 +64,7 @@ def test_everything_is_written_down_before_it_is_made(tmp_path: Path) -> None:
         machine.inventory.path.unlink()
 
 
+@pytest.mark.slow
 @pytest.mark.real
 @pytest.mark.needs_root("mkfs.ext4", "mkfs.xfs", "losetup")
 @pytest.mark.parametrize("file_system", ["ext4", "xfs"])
@@ -90,6 +91,7 @@ def test_a_real_disk(machine: LinuxMachine, tmp_path: Path, file_system: FileSys
     asyncio.run(asyncio.wait_for(scenario(), 180))
 
 
+@pytest.mark.slow
 @pytest.mark.real
 @pytest.mark.needs_root("mkfs.ext4", "losetup")
 def test_a_destroyed_disk_answers_nothing_and_goes(machine: LinuxMachine, tmp_path: Path) -> None:
@@ -107,6 +109,7 @@ def test_a_destroyed_disk_answers_nothing_and_goes(machine: LinuxMachine, tmp_pa
     asyncio.run(asyncio.wait_for(scenario(), 180))
 
 
+@pytest.mark.slow
 @pytest.mark.real
 @pytest.mark.needs_root("mkfs.ext4", "losetup")
 def test_a_disk_in_use_is_not_unmounted(

@@ -21,6 +21,7 @@ pytestmark = [
 BLOCK = 4096
 
 
+@pytest.mark.slow
 def test_exactly_what_was_synced_survives(
     machine: LinuxMachine, tmp_path: Path, file_system: FileSystem
 ) -> None:

@@ -20,7 +20,7 @@ from tests.support.reachability import hears_nothing, reaches
 from tests.support.recording_executor import recording_machine
 
 
-def test_a_black_hole_spares_the_port_over_which_the_machine_is_told() -> None:
+def test_a_black_hole_spares_the_control_port_of_the_machine() -> None:
     """And nothing else from there: it may be a proxy's machine, too."""
     spared = Spared(address="198.18.0.1", port=22)
     lines = ruleset([], black_hole=True, spared=spared).splitlines()
@@ -48,7 +48,7 @@ def test_rules_of_every_kind() -> None:
     ]
 
 
-def test_what_somebody_left_goes_with_the_first_load() -> None:
+def test_the_first_load_removes_leftovers() -> None:
     lines = ruleset([], black_hole=False, anew=True).splitlines()
     assert lines[:3] == [
         "add table inet staticfire",
@@ -132,7 +132,7 @@ async def drops(one: LinuxMachine, one_address: str, two: LinuxMachine, two_addr
 
 
 async def black_hole(host: LinuxMachine, node: LinuxMachine, address: str) -> None:
-    await node.run(["nft", "add", "table", "inet", "somebody"])
+    await node.run(["nft", "add", "table", "inet", "other"])
     firewall = Firewall(node)
     await firewall.black_hole()
     assert await hears_nothing(host, address)
@@ -140,4 +140,4 @@ async def black_hole(host: LinuxMachine, node: LinuxMachine, address: str) -> No
     assert await firewall.dropped_in_black_hole() > 0
     await firewall.heal()
     assert await reaches(host, address)
-    assert await node.run(["nft", "list", "tables"]) == "table inet somebody\n"
+    assert await node.run(["nft", "list", "tables"]) == "table inet other\n"

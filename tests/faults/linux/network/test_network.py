@@ -77,6 +77,7 @@ def test_names_that_a_namespace_cannot_have(tmp_path: Path, name: str) -> None:
     machine.inventory.close()
 
 
+@pytest.mark.slow
 @pytest.mark.real
 @pytest.mark.needs_root("ip")
 def test_nodes_reach_each_other_and_the_machine(machine: LinuxMachine) -> None:

@@ -65,7 +65,7 @@ def test_counters_of_ours_alone() -> None:
     assert counters_of("[]") == Counters(packets=0, dropped=0, delayed=0)
 
 
-def test_a_kernel_without_netem_is_told_and_nothing_stays(tmp_path: Path) -> None:
+def test_a_kernel_without_netem_is_reported_and_nothing_stays(tmp_path: Path) -> None:
     machine, executor = recording_machine(tmp_path)
     executor.answers = {"tc": failing("Error: Specified qdisc kind is unknown.", 2)}
     traffic = Traffic(machine, "eth0")
@@ -101,7 +101,9 @@ def test_bandwidth_of_a_real_interface(machine: LinuxMachine) -> None:
             assert HANDLE not in await inside.run(["tc", "qdisc", "show", "dev", node.interface])
             await inside.run(["tc", "qdisc", "add", "dev", "eth0", "root", "handle", "7:", "pfifo"])
             with pytest.raises(CommandFailed):
-                await traffic.shape(Shape(bits_per_s=1_000_000))  # somebody else's is not replaced
+                await traffic.shape(
+                    Shape(bits_per_s=1_000_000)
+                )  # the qdisc of another owner is not replaced
             assert "7:" in await inside.run(["tc", "qdisc", "show", "dev", node.interface])
         finally:
             await network.remove()
@@ -134,7 +136,7 @@ def test_counters_go_on_when_something_else_goes_wrong_with_a_node(tmp_path: Pat
     machine.inventory.close()
 
 
-def test_an_address_that_is_nowhere_is_told(tmp_path: Path) -> None:
+def test_an_address_without_an_interface_is_reported(tmp_path: Path) -> None:
     machine, executor = recording_machine(tmp_path)
     executor.answers = {"ip": "[{}]"}
     with pytest.raises(TrafficError, match=r"no interface .* has the address 198\.18\.0\.2"):

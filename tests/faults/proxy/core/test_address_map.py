@@ -66,11 +66,11 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
 
 
 def test_each_door_has_a_listener_of_its_own_for_each_server(world: World) -> None:
-    everybody, slave = world.view(), world.view("slave")
-    assert everybody.broker("10.0.0.1:10911", "a-0") == f"{HOST}:50000"
-    assert everybody.broker("10.0.0.2:10911", "b-0") == f"{HOST}:50100"
+    common, slave = world.view(), world.view("slave")
+    assert common.broker("10.0.0.1:10911", "a-0") == f"{HOST}:50000"
+    assert common.broker("10.0.0.2:10911", "b-0") == f"{HOST}:50100"
     assert slave.broker("10.0.0.1:10911") == f"{HOST}:50200"
-    assert everybody.broker("10.0.0.1:10911") == f"{HOST}:50000"
+    assert common.broker("10.0.0.1:10911") == f"{HOST}:50000"
     assert sorted(server.name for server in world.addresses.servers) == [
         "a-0",
         "a-0/ha",
@@ -105,10 +105,10 @@ def test_an_address_of_the_proxy_is_translated_for_another_door(world: World) ->
     assert sorted(server.name for server in world.addresses.servers) == ["a-0", "a-0/ha"]
 
 
-@pytest.mark.parametrize("told", ["early", "late"])
-def test_replication_is_another_server(world: World, told: str) -> None:
+@pytest.mark.parametrize("reported", ["early", "late"])
+def test_replication_is_another_server(world: World, reported: str) -> None:
     view = world.view()
-    view.ha("10.0.0.1:10912", "a-0" if told == "early" else "")
+    view.ha("10.0.0.1:10912", "a-0" if reported == "early" else "")
     assert view.ha("10.0.0.1:10912") == view.registered_ha("10.0.0.1:10912")
     view.broker("10.0.0.1:10911", "a-0")
     server = world.addresses.servers.find(ServerKind.HA, Address("10.0.0.1", 10912))
@@ -155,14 +155,14 @@ def test_given_ports_are_where_the_defaults_of_rocketmq_would_be(
     assert world.view("slave").broker("a:1") == f"{HOST}:50000"
 
 
-def test_a_port_that_is_taken_is_replaced_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_port_that_is_taken_is_replaced_and_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch, first_port=9876)
     world.busy = {10909}
     assert world.view().broker("a:1", "a-0") == f"{HOST}:50000"
     assert world.events == [f"port 10911 on {HOST} is in use; a-0 is at 50000 instead"]
 
 
-def test_without_ports_a_broker_is_told_to_be_past_the_proxy(world: World) -> None:
+def test_without_ports_a_broker_is_reported_as_past_the_proxy(world: World) -> None:
     world.next_port = 0
     assert world.view().broker("a:1", "a-0") == "a:1"
     assert world.events == ["a-0 is dialled past the proxy: no free ports"]

@@ -211,7 +211,7 @@ def test_a_sink_that_takes_no_more_is_waited_for(bench: Bench) -> None:
     assert bench.counts == {"passed": HELD_MAX + 1}
 
 
-def test_nobody_is_there_any_more(bench: Bench) -> None:
+def test_discarded_bytes_are_not_sent_after_a_heal(bench: Bench) -> None:
     bench.inject("freeze")
     bench.put(b"x")
     bench.flow.discard()

@@ -48,7 +48,7 @@ def test_between_brokers_both_may_have_opened_the_connection(bench: Bench) -> No
     assert {fault.kind for fault in bench.proxy.faults} == {"freeze"}
 
 
-def test_nobody_dials_a_client(bench: Bench) -> None:
+def test_no_node_dials_a_client(bench: Bench) -> None:
     bench.do(bench.network.drop(source="ns-1", target="producer-1"))
     bench.do(bench.network.drop(source="producer-1", target="ns-1"))
     bench.do(bench.network.drop(source="producer-1", target="consumer-1"))

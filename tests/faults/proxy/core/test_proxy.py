@@ -27,7 +27,7 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class Server:
-    """Echoes until it is told to keep silent; remembers what it got."""
+    """Echoes until the test silences it; remembers what it got."""
 
     def __init__(self) -> None:
         self.got = bytearray()
@@ -218,7 +218,7 @@ async def test_connections_that_lost_nothing_outlive_a_drop() -> None:
 
 
 @real_time
-async def test_nobody_learns_of_an_end_that_was_dropped() -> None:
+async def test_a_dropped_end_reaches_no_peer() -> None:
     async with bench() as (proxy, server, connect):
         client = await connect()
         await client.ask()
@@ -251,9 +251,9 @@ async def test_a_freeze_accepts_answers_nothing_and_loses_nothing() -> None:
 @real_time
 async def test_a_frozen_client_does_not_notice_that_there_is_no_server() -> None:
     async with bench() as (proxy, _, _connect):
-        [nobody] = [proxy.address_for(f"{HOST}:1", client="c")]
+        [deserted] = [proxy.address_for(f"{HOST}:1", client="c")]
         fault = proxy.freeze(client="c", direction="down")
-        host, _, port = nobody.partition(":")
+        host, _, port = deserted.partition(":")
         client = Client(await asyncio.open_connection(host, int(port)))
         client.writer.write(FRAME)
         assert await client.hears_nothing()
@@ -291,7 +291,7 @@ async def test_a_cut_resets_what_there_is_and_what_comes() -> None:
 
 
 @real_time
-async def test_a_client_that_vanishes_is_told_as_such() -> None:
+async def test_a_client_that_vanishes_is_reported_as_such() -> None:
     async with bench() as (_, server, connect):
         client = await connect()
         await client.ask()
@@ -398,7 +398,7 @@ async def test_tls_to_a_name_server_passes_if_wanted() -> None:
 
 
 @real_time
-async def test_an_ended_proxy_leaves_nobody_waiting() -> None:
+async def test_an_ended_proxy_leaves_no_client_waiting() -> None:
     async with bench() as (proxy, server, connect):
         client = await connect()
         await client.ask()
@@ -413,7 +413,7 @@ async def test_an_ended_proxy_leaves_nobody_waiting() -> None:
 
 @real_time
 async def test_all_addresses_of_a_machine() -> None:
-    """Who came by another address is told that one."""
+    """A client that connected by another address gets that one."""
     async with bench(listen="0.0.0.0") as (proxy, server, _connect):
         assert proxy.name_server_address.startswith("127.0.0.1:")
         port = int(proxy.name_server_address.rpartition(":")[2])

@@ -26,7 +26,7 @@ from staticfire.system_under_test.protocol.message import (
 from tests.faults.proxy.shifted_ports import ShiftedPorts
 
 HERE, THERE = "127.0.0.1:10911", "127.0.0.1:20911"
-FOR_EVERYBODY = "127.0.0.1:25911"
+FOR_ALL_CLIENTS = "127.0.0.1:25911"
 BROKER = {"brokerName": "a", "brokerId": "1", "clusterName": "C", "brokerAddr": HERE}
 RECORD = bytes(encode_record(Message(topic="T", body=b"x", store_host=("127.0.0.1", 10911))))
 
@@ -72,7 +72,7 @@ def test_a_registration(serialize_type: int) -> None:
     found = rewritten.up(sent)
     expected = {
         **shown(sent),
-        "ext_fields": {**ext, "brokerAddr": FOR_EVERYBODY, "haServerAddr": "127.0.0.1:35912"},
+        "ext_fields": {**ext, "brokerAddr": FOR_ALL_CLIENTS, "haServerAddr": "127.0.0.1:35912"},
     }
     assert shown(found) == expected
     assert rewritten.client.names == ("a-1",)
@@ -85,11 +85,11 @@ def test_a_registration(serialize_type: int) -> None:
 def test_what_else_brokers_say_of_themselves(code: int) -> None:
     assert (
         Rewritten(NameServerRewriter).up(command(code, ext=dict(BROKER))).ext_fields["brokerAddr"]
-        == FOR_EVERYBODY
+        == FOR_ALL_CLIENTS
     )
 
 
-def test_a_slave_is_told_of_the_proxy_in_place_of_its_master() -> None:
+def test_a_slave_gets_the_address_of_the_proxy_in_place_of_its_master() -> None:
     rewritten = Rewritten(NameServerRewriter)
     rewritten.up(command(RequestCode.REGISTER_BROKER, ext=dict(BROKER)))
     found = rewritten.down(response(ext={"masterAddr": HERE, "haServerAddr": "127.0.0.1:10912"}))
@@ -170,7 +170,7 @@ def test_everything_else_stays_byte_for_byte(frame: bytes) -> None:
     assert Rewritten(NameServerRewriter).leaves(frame)
 
 
-def test_a_language_that_nobody_knows_stays_where_nothing_is_rewritten() -> None:
+def test_an_unknown_language_stays_where_nothing_is_rewritten() -> None:
     header = b'{"code":105,"language":"KLINGON","opaque":7,"version":9}\n'
     size = len(header)
     frame = (4 + size).to_bytes(4, "big") + size.to_bytes(4, "big") + header

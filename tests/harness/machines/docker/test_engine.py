@@ -1,4 +1,4 @@
-"""What an image has is asked in a container, and the container is removed whatever it says."""
+"""Contents of an image: queried in a container, which is always removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The health check of a container: well is who answers, ill is who is not there or says nothing."""
+"""The health check of a container: healthy if it answers, unhealthy if it is absent or silent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a host's `tar` says of the files of a running node."""
+"""Reading the files of a running node by `tar` on its host."""
 
 from __future__ import annotations
 

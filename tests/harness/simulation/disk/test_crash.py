@@ -1,4 +1,4 @@
-"""What a power cut may and may not take from files, and that it does take it."""
+"""Files after a power cut: the data that may be lost, the data that must stay, and that loss does occur."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names after a power cut: a prefix of the journal, and what fsync_dir made durable."""
+"""Names after a power cut: a prefix of the journal, and names made durable by fsync_dir."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def test_files_are_as_they_were_then() -> None:
         snapshot["/other"]
 
 
-def test_zeros_that_nobody_wrote_take_no_room_until_they_are_looked_at() -> None:
+def test_unwritten_zeros_take_no_memory_until_they_are_read() -> None:
     snapshot = Snapshot([(f"/{number}", content(b"ab", 1 << 20)) for number in range(3)])
     assert sum(sys.getsizeof(data) for data, _ in snapshot._files.values()) < 1000
     assert snapshot["/1"] == b"ab".ljust(1 << 20, b"\0")

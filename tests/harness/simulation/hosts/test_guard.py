@@ -1,4 +1,4 @@
-"""A node that reaches for the real world is caught where it does so."""
+"""Guard of the simulation: a node that uses the real world is caught at the call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The asyncio surface: what nodes use of it behaves as on a real loop, only on virtual time."""
+"""The asyncio surface that nodes use: as on a real loop, in virtual time."""
 
 from __future__ import annotations
 

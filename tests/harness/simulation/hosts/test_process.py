@@ -1,4 +1,4 @@
-"""How processes and hosts begin, stand still and end."""
+"""Processes and hosts: start, pause and end."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_kill_runs_no_finally() -> None:
 
 
 def test_what_runs_at_the_end_of_the_world_finds_the_loop_of_its_life() -> None:
-    """Else asyncio would make a real loop for it, which nobody closes."""
+    """Otherwise asyncio would make a real loop for it, which no code closes."""
     found: list[asyncio.AbstractEventLoop] = []
     hosts = TwoHosts()
 
@@ -454,7 +454,7 @@ def test_an_uncaught_error_in_a_callback_is_logged_and_life_goes_on() -> None:
     assert lines == [("error", {"error": "ZeroDivisionError('division by zero')"})]
 
 
-def test_an_error_that_nobody_awaits_is_logged_by_its_process() -> None:
+def test_an_error_that_no_task_awaits_is_logged_by_its_process() -> None:
     world = World(1)
     host = world.add_host("node", "10.0.0.1")
 

@@ -1,4 +1,4 @@
-"""The determinism lint: each rule finds its sample, and lets the ordered way of doing the same pass."""
+"""The determinism lint: each rule finds its sample, and accepts the deterministic alternative."""
 
 from __future__ import annotations
 

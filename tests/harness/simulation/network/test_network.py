@@ -1,4 +1,4 @@
-"""TCP as a process sees it: every case that a client or a broker meets when hosts and networks break."""
+"""TCP as a process sees it: the cases that clients and brokers meet when hosts and networks fail."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_writes_arrive_in_order_and_reads_are_sometimes_short() -> None:
     assert any(size % 10 for size in sizes)
 
 
-def test_nobody_listens() -> None:
+def test_a_port_without_a_listener() -> None:
     hosts = TwoHosts()
 
     async def story(env: Env) -> float:
@@ -187,9 +187,9 @@ def test_writing_to_a_closed_peer_is_answered_by_rst() -> None:
         hosts.accepted[0].transport.close()
         await asyncio.sleep(0.01)
         assert client.events == ["made", "eof"]
-        client.transport.write(b"to nobody")
+        client.transport.write(b"late data")
         await asyncio.sleep(0.01)
-        client.transport.write(b"to nobody")
+        client.transport.write(b"late data")
         assert isinstance(await client.gone, ConnectionResetError | BrokenPipeError)
 
     hosts.run(story)
@@ -450,7 +450,7 @@ def test_a_power_cut_is_noticed_only_when_the_rebooted_host_sees_a_segment() -> 
         await asyncio.sleep(60)
         hosts.server.power_on()
         await asyncio.sleep(60)
-        assert client.events == ["made"]  # half-open: nobody has told it
+        assert client.events == ["made"]  # half-open: no packet has informed it
         before_s = loop.time()
         client.transport.write(b"are you there?")
         assert isinstance(await client.gone, ConnectionResetError)
@@ -485,14 +485,14 @@ def test_a_paused_process_accepts_and_acknowledges_but_does_not_answer() -> None
     async def story(env: Env) -> None:
         hosts.server.pause()
         client = await hosts.connect()  # the kernel completes it from the backlog
-        client.transport.write(b"anybody?")
+        client.transport.write(b"question")
         await asyncio.sleep(600)
         assert client.events == ["made"]
         assert not client.received
         assert not hosts.accepted
         hosts.server.resume()
         await asyncio.sleep(0.1)
-        assert client.received == b"anybody?"
+        assert client.received == b"question"
 
     hosts.run(story)
     assert hosts.network.dropped("client", "server") == 0

@@ -37,7 +37,7 @@ def read(bench: Bench, path: str) -> str:
     return file.pread(file.size(), 0).decode()
 
 
-def test_options_are_told_under_their_java_names(bench: Bench) -> None:
+def test_options_are_reported_under_their_java_names(bench: Bench) -> None:
     found = options(bench)
     assert found["brokerName"] == "broker-a"
     assert found["flushDiskType"] == "ASYNC_FLUSH"
@@ -46,14 +46,14 @@ def test_options_are_told_under_their_java_names(bench: Bench) -> None:
     assert found["syncFlushTimeout"] == "5000"
 
 
-def test_what_is_told_is_read_back_as_it_was(bench: Bench) -> None:
-    told = options(bench)
-    for name in BROKER_PROPERTIES.keys() & told.keys():
-        known, text = BROKER_PROPERTIES[name], told[name]
+def test_reported_options_are_read_back_unchanged(bench: Bench) -> None:
+    reported = options(bench)
+    for name in BROKER_PROPERTIES.keys() & reported.keys():
+        known, text = BROKER_PROPERTIES[name], reported[name]
         assert known.parse(text) == getattr(bench.config, known.field), name
 
 
-def test_what_is_set_is_told_as_it_was_written() -> None:
+def test_an_option_is_reported_as_it_was_written() -> None:
     bench = Bench()
     assert options(bench)["messageDelayLevel"].startswith("1s 5s 10s 30s 1m 2m")
     assert options(bench)["deleteWhen"] == "04"
@@ -62,23 +62,23 @@ def test_what_is_set_is_told_as_it_was_written() -> None:
     assert options(bench)["deleteWhen"] == "04;16"
 
 
-def test_every_key_of_rocketmqs_broker_is_told() -> None:
+def test_every_key_of_rocketmqs_broker_is_reported() -> None:
     """As 4.9.8 tells them, but rocketmqHome, the folder of its distribution, which no broker here has."""
     keys = (DATA / "broker-config-keys.txt").read_text().split()
     bench = Bench(name_servers=("127.0.0.1:9876",))
-    told = options(bench)
-    assert set(keys) - set(told) == {"rocketmqHome"}
-    assert (told["brokerIP2"], told["haListenPort"]) == (
+    reported = options(bench)
+    assert set(keys) - set(reported) == {"rocketmqHome"}
+    assert (reported["brokerIP2"], reported["haListenPort"]) == (
         bench.config.listen_host,
         str(bench.config.ha_port),
     )
-    assert told["bitMapLengthConsumeQueueExt"] == "112"
-    assert (told["useTLS"], told["filterServerNums"], told["messageStorePlugIn"]) == (
+    assert reported["bitMapLengthConsumeQueueExt"] == "112"
+    assert (reported["useTLS"], reported["filterServerNums"], reported["messageStorePlugIn"]) == (
         "false",
         "0",
         "",
     )
-    assert told["configBlackList"] == "configBlackList;brokerConfigPath"
+    assert reported["configBlackList"] == "configBlackList;brokerConfigPath"
 
 
 def test_an_idle_option_keeps_its_default_whatever_it_is_set_to() -> None:

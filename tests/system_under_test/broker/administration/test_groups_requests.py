@@ -31,7 +31,7 @@ def test_group_is_created_and_travels_to_a_slave(bench: Bench, slave_bench: Benc
 
 
 @pytest.mark.parametrize("removes", [True, False])
-def test_deleted_group_keeps_its_offsets_unless_told(bench: Bench, removes: bool) -> None:
+def test_deleted_group_keeps_its_offsets_unless_requested(bench: Bench, removes: bool) -> None:
     bench.request(PUT, body=group_body())
     for topic in ("t", "u"):
         bench.offsets.commit("g", topic, 0, 5)

@@ -147,9 +147,9 @@ LIVE = names_where(lambda name, _: name not in (*REFUSED, *IGNORED, *WAITING))
 def test_a_live_option_takes_effect_everywhere(name: str) -> None:
     known = BROKER_PROPERTIES[name]
     text = other_value(name, known)
-    values, told = changed(f"{name}={text}")
+    values, reported = changed(f"{name}={text}")
     assert values == fresh(**{known.field: known.parse(text)})
-    assert known.parse(told[name]) == known.parse(text)
+    assert known.parse(reported[name]) == known.parse(text)
 
 
 @pytest.mark.slow
@@ -157,9 +157,9 @@ def test_a_live_option_takes_effect_everywhere(name: str) -> None:
 def test_an_option_for_the_next_start_changes_nothing_before(name: str) -> None:
     known = BROKER_PROPERTIES[name]
     text = other_value(name, known)
-    values, told = changed(f"{name}={text}")
+    values, reported = changed(f"{name}={text}")
     assert values == fresh()
-    assert known.parse(told[name]) == known.parse(text)
+    assert known.parse(reported[name]) == known.parse(text)
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -171,6 +171,6 @@ def test_the_black_list_itself_stays(name: str) -> None:
 @pytest.mark.parametrize("name", IGNORED)
 def test_system_properties_are_ignored(name: str) -> None:
     known = BROKER_PROPERTIES[name]
-    values, told = changed(f"{name}={other_value(name, known)}")
+    values, reported = changed(f"{name}={other_value(name, known)}")
     assert values == fresh()
-    assert told.get(name, "") in ("", str(getattr(CONFIG, known.field)))
+    assert reported.get(name, "") in ("", str(getattr(CONFIG, known.field)))

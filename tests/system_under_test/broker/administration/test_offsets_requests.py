@@ -273,7 +273,7 @@ def test_offsets_before_the_start_of_a_queue_do_not_count(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("code", [STATS, RequestCode.GET_BROKER_CONSUME_STATS])
-def test_progress_in_many_queues_is_told_in_pieces(
+def test_progress_in_many_queues_is_reported_in_chunks(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
     monkeypatch.setattr(offsets_requests, "POSITIONS_A_TURN", 4)

@@ -128,8 +128,8 @@ async def test_status_of_all_members_that_answer(bench: Bench) -> None:
     answer.set_result(RemotingCommand.response(command, ResponseCode.SUCCESS, body=body))
     two.asked[0][2].set_exception(RemotingTimeout("no answer"))
     await settle()
-    told = ConsumerStatus.from_bytes(admin.take().body)
-    assert told.consumer_table == {"c1": {queue("t", 0): 4}}
+    reported = ConsumerStatus.from_bytes(admin.take().body)
+    assert reported.consumer_table == {"c1": {queue("t", 0): 4}}
 
 
 @pytest.mark.parametrize("body", [b"nonsense", b""])
@@ -146,7 +146,7 @@ async def test_status_of_one_member_that_answers_nonsense(bench: Bench, body: by
     assert ConsumerStatus.from_bytes(admin.take().body).consumer_table == {}
 
 
-def test_status_of_nobody(bench: Bench) -> None:
+def test_status_of_absent_members(bench: Bench) -> None:
     answer = bench.request(STATUS, {"topic": "t", "group": "g"})
     assert (answer.code, answer.remark) == (1, "No Any Consumer online in the consumer group: [g]")
     consume(bench, "g", "t")
@@ -165,8 +165,8 @@ async def test_running_info_is_what_the_client_answers(bench: Bench) -> None:
     assert ask(bench, INFO, INFO_EXT, admin) is None
     command, timeout_s, answer = consumer.asked[0]
     assert (command.code, command.ext_fields, timeout_s) == (307, INFO_EXT, 10.0)
-    told = RemotingCommand.response(command, ResponseCode.SYSTEM_ERROR, "no", {}, b"{}")
-    answer.set_result(told)
+    reported = RemotingCommand.response(command, ResponseCode.SYSTEM_ERROR, "no", {}, b"{}")
+    answer.set_result(reported)
     await settle()
     relayed = admin.take()
     assert (relayed.code, relayed.remark, relayed.body) == (1, "no", b"{}")

@@ -144,7 +144,7 @@ def test_system_topics(bench: Bench) -> None:
     "topic", ["RMQ_SYS_TRANS_HALF_TOPIC", "TRANS_CHECK_MAX_TIME_TOPIC", "RMQ_SYS_TRACE_TOPIC"]
 )
 def test_reserved_names_are_refused(bench: Bench, topic: str) -> None:
-    """Nobody shall delete the half messages of transactions that are open."""
+    """The half messages of open transactions must not be deleted."""
     bench.topics.put(make_topic(topic, 1))
     answer = bench.request(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic})
     assert answer.code == ResponseCode.SYSTEM_ERROR

@@ -31,7 +31,7 @@ def make_acknowledger(bench: Bench) -> Acknowledger:
     times = bench.administration.rates.put_times
     return Acknowledger(
         bench.store,
-        cast(HaService, None),  # nobody waits for a replica here
+        cast(HaService, None),  # no send waits for a replica here
         make_waiting_sends(bench.config, times),
         BROKER_POLICIES[Mode.HARDENED].replication,
         times,
@@ -67,7 +67,7 @@ def test_what_waits_for_the_page_cache_alone_is_timed_by_turns() -> None:
 
 
 def _ignore(_code: ResponseCode) -> None:
-    """Nobody waits for the answer."""
+    """Takes an answer that no send waits for."""
 
 
 def test_a_failed_write_is_no_success() -> None:
@@ -122,7 +122,7 @@ def test_a_broker_tells_how_long_its_puts_took() -> None:
         consume_queue_file_size=20_000,
         **SMALL_INDEX,
     )
-    told: dict[str, str] = {}
+    reported: dict[str, str] = {}
 
     async def ask(env: Env) -> None:
         remoting = RemotingClient(env)
@@ -130,7 +130,7 @@ def test_a_broker_tells_how_long_its_puts_took() -> None:
         await remoting.invoke(f"{MASTER}:10911", send, 5.0)
         info = RemotingCommand.request(RequestCode.GET_BROKER_RUNTIME_INFO)
         answer = await remoting.invoke(f"{MASTER}:10911", info, 5.0)
-        told.update(KVTable.from_bytes(answer.body).table)
+        reported.update(KVTable.from_bytes(answer.body).table)
         await remoting.close()
 
     async def run() -> None:
@@ -139,5 +139,5 @@ def test_a_broker_tells_how_long_its_puts_took() -> None:
         await client.start("client", ask).exit
 
     world.run(run)
-    assert 50 <= int(told["putMessageEntireTimeMax"]) < 500
-    assert float(told["putLatency99"]) > 0
+    assert 50 <= int(reported["putMessageEntireTimeMax"]) < 500
+    assert float(reported["putLatency99"]) > 0

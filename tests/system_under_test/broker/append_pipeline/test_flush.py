@@ -104,7 +104,7 @@ def test_nothing_dirty_begins_nothing() -> None:
     run(story)
 
 
-def test_failure_is_told_once_and_nothing_is_flushed_after_it() -> None:
+def test_failure_is_reported_once_and_nothing_is_flushed_after_it() -> None:
     async def story() -> None:
         disk = Disk(error=OSError(5, "EIO"))
         disk.write(1)

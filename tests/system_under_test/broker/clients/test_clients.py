@@ -1,4 +1,4 @@
-"""Group membership, subscriptions, and who is told of changes."""
+"""Group membership, subscriptions, and notifications of changes."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from tests.system_under_test.broker.bench import Peer
 
 
 class Registry:
-    """Clients on a clock moved by hand; `told` lists (group, connection key) of each code 40."""
+    """Clients on a clock moved by hand; `notified` lists (group, connection key) of each code 40."""
 
     def __init__(self, *, tells_of_silent_members: bool = True) -> None:
         self.now_ns = 0
-        self.told: list[tuple[str, int]] = []
+        self.notified: list[tuple[str, int]] = []
         self.share = TurnShare()
         self.quiet_groups: list[str] = []
         self.clients = Clients(
@@ -43,7 +43,7 @@ class Registry:
         self.peers = {key: Peer(key) for key in (1, 2, 3)}
 
     def _notify(self, group: str, connection: Connection) -> None:
-        self.told.append((group, connection.key))
+        self.notified.append((group, connection.key))
 
     def consume(self, key: int, *topics: str, group: str = "g", version: int = 1) -> None:
         """A heartbeat of the consumer on connection `key`."""
@@ -66,9 +66,9 @@ class Registry:
         found = self.clients.consumer_group(group)
         return [] if found is None else found.client_ids()
 
-    def take_told(self) -> list[tuple[str, int]]:
-        told, self.told = self.told, []
-        return told
+    def take_notified(self) -> list[tuple[str, int]]:
+        notified, self.notified = self.notified, []
+        return notified
 
 
 @pytest.fixture
@@ -76,27 +76,29 @@ def registry() -> Registry:
     return Registry()
 
 
-def test_new_member_is_told_to_all_members(registry: Registry) -> None:
+def test_all_members_are_notified_of_a_new_member(registry: Registry) -> None:
     registry.consume(1, "t")
-    registry.take_told()
+    registry.take_notified()
     registry.consume(2, "t")
     assert registry.members() == ["c1", "c2"]
-    assert registry.take_told() == [("g", 1), ("g", 2)]
+    assert registry.take_notified() == [("g", 1), ("g", 2)]
 
 
-def test_same_heartbeat_again_tells_nobody(registry: Registry) -> None:
+def test_same_heartbeat_again_notifies_no_member(registry: Registry) -> None:
     registry.consume(1, "t")
-    registry.take_told()
+    registry.take_notified()
     registry.consume(1, "t", version=2)
-    assert registry.take_told() == []
+    assert registry.take_notified() == []
 
 
 @pytest.mark.parametrize("topics", [("t", "u"), ()])
-def test_added_or_removed_topic_is_told(registry: Registry, topics: tuple[str, ...]) -> None:
+def test_members_are_notified_of_an_added_or_removed_topic(
+    registry: Registry, topics: tuple[str, ...]
+) -> None:
     registry.consume(1, "t")
-    registry.take_told()
+    registry.take_notified()
     registry.consume(1, *topics)
-    assert registry.take_told() == [("g", 1)]
+    assert registry.take_notified() == [("g", 1)]
 
 
 def test_older_subscription_does_not_come_back(registry: Registry) -> None:
@@ -114,12 +116,12 @@ def test_closed_connection_leaves_every_group(registry: Registry) -> None:
     registry.consume(2, "t")
     registry.consume(1, "t", group="h")
     registry.produce(1)
-    registry.take_told()
+    registry.take_notified()
     registry.clients.connection_closed(registry.peers[1].connection)
     assert registry.members() == ["c2"]
     assert registry.clients.consumer_group("h") is None
     assert registry.clients.producers("p") == []
-    assert registry.take_told() == [("g", 2)]
+    assert registry.take_notified() == [("g", 2)]
 
 
 def test_unregister_leaves_only_what_it_names(registry: Registry) -> None:
@@ -144,21 +146,23 @@ def test_silent_client_is_closed_and_a_lively_one_is_not(registry: Registry) -> 
     assert [key for key, peer in registry.peers.items() if peer.closed] == [1, 2]
 
 
-@pytest.mark.parametrize(("mode", "told"), [(Mode.HARDENED, [("g", 2)]), (Mode.FAITHFUL, [])])
-def test_members_that_expire_are_told_or_not(mode: Mode, told: list[tuple[str, int]]) -> None:
-    """RocketMQ has forgotten the member when its connection ends, and tells nobody."""
+@pytest.mark.parametrize(("mode", "reported"), [(Mode.HARDENED, [("g", 2)]), (Mode.FAITHFUL, [])])
+def test_an_expired_member_is_reported_to_the_others_or_not(
+    mode: Mode, reported: list[tuple[str, int]]
+) -> None:
+    """RocketMQ has forgotten the member when its connection ends, and notifies no other member."""
     policy = BROKER_POLICIES[mode].admin
     registry = Registry(tells_of_silent_members=policy.tells_of_silent_members)
     registry.consume(1, "t")
     registry.consume(2, "t")
     registry.now_ns = CLIENT_EXPIRY_NS + 1
     registry.consume(2, "t")
-    registry.take_told()
+    registry.take_notified()
     registry.clients.expire()
     assert registry.peers[1].closed
     registry.clients.connection_closed(registry.peers[1].connection)
     assert registry.members() == ["c2"]
-    assert registry.take_told() == told
+    assert registry.take_notified() == reported
 
 
 def test_the_last_member_that_expires_takes_its_group_along() -> None:
@@ -175,7 +179,7 @@ def test_a_group_that_wants_no_notifications_gets_none(registry: Registry) -> No
     registry.quiet_groups.append("g")
     registry.consume(1, "t")
     registry.consume(1, "t", group="h")
-    assert registry.take_told() == [("h", 1)]
+    assert registry.take_notified() == [("h", 1)]
 
 
 # --- what hostile peers may fill
@@ -269,7 +273,7 @@ def test_members_are_notified_in_a_later_turn_once_this_one_is_over() -> None:
     registry = Registry()
     registry.consume(1, "T", group="g")
     registry.consume(1, "T", group="h")
-    registry.told.clear()
+    registry.notified.clear()
 
     async def main() -> None:
         registry.share.spend(TURN_S, asyncio.get_running_loop())
@@ -277,11 +281,11 @@ def test_members_are_notified_in_a_later_turn_once_this_one_is_over() -> None:
         registry.consume(2, "T", group="h")
         registry.consume(3, "T", group="g")
         registry.clients.connection_closed(registry.peers[3].connection)
-        assert registry.told == []
+        assert registry.notified == []
         await asyncio.sleep(0)
 
     asyncio.run(main())
-    assert registry.told == [("g", 1), ("g", 2), ("h", 1), ("h", 2)]
+    assert registry.notified == [("g", 1), ("g", 2), ("h", 1), ("h", 2)]
 
 
 def test_a_connection_leaves_its_groups_in_the_order_in_which_they_came() -> None:
@@ -290,7 +294,7 @@ def test_a_connection_leaves_its_groups_in_the_order_in_which_they_came() -> Non
     registry.consume(1, "T", group="a")
     registry.consume(2, "T", group="a")
     registry.consume(2, "T", group="b")
-    registry.told.clear()
+    registry.notified.clear()
     registry.clients.connection_closed(registry.peers[2].connection)
-    assert registry.told == [("b", 1), ("a", 1)]
+    assert registry.notified == [("b", 1), ("a", 1)]
     assert registry.clients.consumer_count() == 2

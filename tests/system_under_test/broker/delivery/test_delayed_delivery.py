@@ -133,7 +133,7 @@ def test_progress_counts_only_what_is_safe() -> None:
     assert again.deliver_due() is None
 
 
-def test_after_the_clock_was_set_back_nobody_waits_for_those_before() -> None:
+def test_after_the_clock_was_set_back_no_message_waits_for_those_before() -> None:
     """Times in the log stay those of the wrong clock."""
     bench = DelayBench()
     bench.step(3_600_000)

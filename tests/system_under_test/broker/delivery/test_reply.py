@@ -84,7 +84,7 @@ def test_push_that_fails(bench: Bench, fails: str) -> None:
     asyncio.run(story())
 
 
-def test_nobody_asked(bench: Bench) -> None:
+def test_a_reply_without_a_requester(bench: Bench) -> None:
     answer = reply(bench)
     assert answer is not None
     assert answer.code == 1

@@ -283,7 +283,7 @@ def test_only_parked_messages_are_revived(bench: TransactionBench, message_id: s
 
 
 @pytest.mark.parametrize(("mode", "parked"), [(Mode.HARDENED, 0), (Mode.FAITHFUL, 1)])
-def test_nobody_is_there_to_be_asked(mode: Mode, parked: int) -> None:
+def test_no_producer_is_there_to_be_asked(mode: Mode, parked: int) -> None:
     """4.9.8 counts checks that it could not send (issue 8311)."""
     bench = TransactionBench(mode)
     bench.clients.connection_closed(bench.producer.connection)

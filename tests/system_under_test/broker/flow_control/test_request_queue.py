@@ -24,7 +24,7 @@ MS = 1_000_000
 
 
 def unhandled(connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
-    raise AssertionError("nobody asked for an answer")
+    raise AssertionError("no request expects an answer")
 
 
 def waiting(at_ms: int, body: bytes = b"") -> WaitingRequest:

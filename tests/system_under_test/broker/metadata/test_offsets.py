@@ -92,7 +92,7 @@ def test_another_shape_is_refused(document: dict[str, object]) -> None:
 
 
 @pytest.mark.parametrize("queues", [{"x": 1}, {"0": "y"}, {"0": None}, {"0": float("inf")}])
-def test_an_offset_that_is_no_number_is_told(queues: dict[str, object]) -> None:
+def test_an_offset_that_is_no_number_is_reported(queues: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"of 't@g' is .*; whole numbers are needed"):
         offset_table_from_json({"offsetTable": {"t@g": queues}})
 

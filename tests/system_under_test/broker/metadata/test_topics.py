@@ -94,9 +94,9 @@ def test_a_slave_tells_of_every_queue_that_it_holds() -> None:
     """Its copy of the topics may be older than its copy of the log."""
     version = DataVersion(timestamp=1, counter=1)
     known = TopicConfigTable(topics={"T": make_topic("T", 4)}, data_version=version)
-    told = covering(known, [("T", 1), ("T", 6), ("U", 2)])
-    queues = {name: topic.read_queue_nums for name, topic in told.topics.items()}
-    assert (queues, told.topics["T"].write_queue_nums) == ({"T": 7, "U": 3}, 4)
+    reported = covering(known, [("T", 1), ("T", 6), ("U", 2)])
+    queues = {name: topic.read_queue_nums for name, topic in reported.topics.items()}
+    assert (queues, reported.topics["T"].write_queue_nums) == ({"T": 7, "U": 3}, 4)
     assert covering(known, [("T", 3)]) == known
 
 

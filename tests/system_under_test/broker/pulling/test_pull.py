@@ -319,7 +319,7 @@ def test_a_master_in_catch_up_holds_what_is_beyond_its_end(bench: Bench) -> None
     assert (corrected.code, corrected.ext_fields["nextBeginOffset"]) == (21, "1")
 
 
-def test_slave_corrects_offsets_if_it_is_told_to() -> None:
+def test_slave_corrects_offsets_if_configured() -> None:
     slave = Bench(BrokerRole.SLAVE, offset_check_in_slave=True)
     slave.is_ready = False
     slave.topics.put(make_topic("TopicTest", 4))
@@ -371,7 +371,7 @@ FAR_BEHIND = {"memory_bytes": 1000}  # what lies further back than this is taken
         ({"slave_read": True, **NOT_BEHIND}, ("0", "0")),
     ],
 )
-def test_a_group_that_is_far_behind_is_told_to_pull_from_its_slave(
+def test_a_group_that_is_far_behind_is_sent_to_the_slave(
     options: dict[str, Any], suggested: tuple[str, str]
 ) -> None:
     bench = Bench(**{**FAR_BEHIND, **options})
@@ -387,7 +387,7 @@ def test_a_group_that_is_far_behind_is_told_to_pull_from_its_slave(
     assert (suggestion(first), suggestion(last)) == suggested
 
 
-def test_a_slave_sends_whoever_has_caught_up_back_to_the_master() -> None:
+def test_a_slave_sends_groups_that_have_caught_up_back_to_the_master() -> None:
     slave = Bench(BrokerRole.SLAVE, slave_read=True, memory_bytes=1 << 20)
     record = encode_record(Message(topic="TopicTest", body=b"x", queue_id=0))
     slave.store.append_raw(0, bytes(record))

@@ -297,8 +297,8 @@ def test_entries_of_extended_queues_are_shown(bits: Bench) -> None:
     first, second = (entry.bit_map or "" for entry in page.queue_data)
     assert [len(line) for line in first.split("\n")] == [48, 64, 0]
     assert (first.count("1"), second.count("1")) == (3, 0)
-    told = json_dialect.loads((page.queue_data[1].extend_data_json or "").encode())
-    assert (told["size"], told["filterBitMap"]) == (34, "AAAAAAAAAAAAAAAAAAA=")
+    reported = json_dialect.loads((page.queue_data[1].extend_data_json or "").encode())
+    assert (reported["size"], reported["filterBitMap"]) == (34, "AAAAAAAAAAAAAAAAAAA=")
     assert '\n\t"expression":"a = 5",\n' in (page.filter_data or "")
 
 

@@ -22,9 +22,9 @@ def test_a_corrected_offset_is_an_event(bench: Bench) -> None:
     assert answer is not None
     assert answer.code == ResponseCode.PULL_OFFSET_MOVED
     bench.publish()
-    told = bench.pull(EVENTS)
-    assert told is not None
-    (message,) = decode_records(told.body)
+    reported = bench.pull(EVENTS)
+    assert reported is not None
+    (message,) = decode_records(reported.body)
     assert OffsetMovedEvent.from_bytes(message.body) == OffsetMovedEvent(
         consumer_group="g", message_queue=queue("t", 0), offset_request=9, offset_new=1
     )

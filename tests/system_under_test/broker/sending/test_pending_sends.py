@@ -115,7 +115,7 @@ def test_losing_the_last_slave_ends_the_wait_for_it() -> None:
     assert waiting.settle() == [(100, 11)]
 
 
-def test_failed_disk_answers_everybody_with_10() -> None:
+def test_failed_disk_answers_every_send_with_10() -> None:
     waiting = Waiting(sync_flush=True, sync_replication=True)
     waiting.add(100)
     waiting.add(200, slave_usable=False)

@@ -160,7 +160,7 @@ def test_full_disk_is_14_and_ends_by_itself(bench: Bench) -> None:
 
 def test_unknown_group_of_a_retry_topic(bench: Bench) -> None:
     bench.config.auto_create_groups = False
-    assert bench.send("%RETRY%nobody").code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+    assert bench.send("%RETRY%unknown").code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
 
 
 def test_retry_below_the_limit_is_stored(bench: Bench) -> None:

@@ -60,9 +60,9 @@ def test_what_is_longer_than_every_bucket() -> None:
     assert times_of(1, 12_345).quantile_ms(1.0) == 12_345.0
 
 
-def test_told_is_the_last_whole_round() -> None:
+def test_the_last_whole_round_is_reported() -> None:
     times = times_of(7)
-    assert "[0~10ms]:1 " in times.text()  # the first round is told while it lasts
+    assert "[0~10ms]:1 " in times.text()  # the first round is shown while it lasts
     times.begin_round()
     times.took(30 * NS_PER_MS, 3)
     assert "[0~10ms]:1 [10~50ms]:0 " in times.text()

@@ -1,4 +1,4 @@
-"""Counters, their windows, and what codes 28 and 315 tell of them."""
+"""Counters, their windows, and the answers to codes 28 and 315."""
 
 from __future__ import annotations
 
@@ -331,7 +331,7 @@ def test_a_pull_is_timed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     assert runtime_info(bench)["getMessageEntireTimeMax"] == "45"
 
 
-def test_put_times_are_told(bench: Bench) -> None:
+def test_put_times_are_reported(bench: Bench) -> None:
     assert runtime_info(bench)["putLatency99"] == "0.00"
     bench.administration.rates.put_times.took(1_500_000)
     table = runtime_info(bench)

@@ -104,7 +104,7 @@ def test_what_a_listener_acknowledges_counts_and_the_rest_is_sent_back(
     play(remoting, answer, story)
 
 
-def test_what_nobody_takes_back_is_tried_again_here_after_five_seconds(
+def test_what_no_broker_takes_back_is_tried_again_here_after_five_seconds(
     remoting: ScriptedRemoting,
 ) -> None:
     async def answer(offsets: list[int]) -> bool:
@@ -197,7 +197,7 @@ def test_in_order_only_the_head_becomes_a_dead_letter(remoting: ScriptedRemoting
     play(remoting, answer, story, is_ordered=True, consume_batch=1, reconsume_times_max=2)
 
 
-def test_in_order_nothing_is_given_to_the_listener_that_may_be_somebody_elses(
+def test_in_order_the_listener_gets_nothing_that_another_member_may_own(
     remoting: ScriptedRemoting,
 ) -> None:
     async def answer(offsets: list[int]) -> bool:

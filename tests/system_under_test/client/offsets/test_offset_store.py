@@ -93,7 +93,7 @@ async def test_where_a_group_starts(
 @pytest.mark.parametrize(("stored", "offset"), [(at(7), 7), (NONE, None)])
 @pytest.mark.parametrize("slave", [False, True])
 @in_virtual_time
-async def test_what_a_broker_told_and_which(
+async def test_the_offset_that_a_broker_reported_and_its_name(
     remoting: ScriptedRemoting, stored: Script, offset: int | None, slave: bool
 ) -> None:
     read: list[tuple[MessageQueue, int | None, int]] = []

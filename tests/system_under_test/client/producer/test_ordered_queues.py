@@ -60,7 +60,7 @@ def test_a_broker_that_is_away_keeps_its_keys(now: Route) -> None:
     assert places(queues, now) == before
 
 
-def test_a_broker_that_nobody_may_write_to_gives_its_keys_away() -> None:
+def test_a_broker_without_write_permission_gives_its_keys_away() -> None:
     queues = OrderedQueues()
     places(queues, route(broker("a"), broker("b")))
     now = route(broker("a"), broker("b", permission=4))
@@ -88,7 +88,7 @@ def test_a_topic_that_does_not_exist_is_not_remembered() -> None:
     assert set(places(queues, route(broker("a")))) == {"a0", "a1"}
 
 
-def test_nobody_can_write() -> None:
+def test_no_broker_is_writable() -> None:
     assert OrderedQueues().queue_of("k", route(broker("a", permission=4))) is None
 
 

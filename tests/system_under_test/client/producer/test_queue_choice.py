@@ -30,7 +30,12 @@ def chooser(*, silent: str = "", avoided: str = "") -> QueueChooser:
         ("b", "c", None, "a a a a a a"),
         ("ab", "c", None, "c c c c c c"),  # avoided, but it answers
         ("ac", "b", "b", "b b b b b b"),  # failed just now, but it is the only one that answers
-        ("abc", "", "a", "b b b b c c"),  # nobody answers: at least not the one of the last attempt
+        (
+            "abc",
+            "",
+            "a",
+            "b b b b c c",
+        ),  # no broker answers: at least not the one of the last attempt
     ],
 )
 def test_choice(silent: str, avoided: str, failed: str | None, brokers: str) -> None:

@@ -146,7 +146,7 @@ def test_what_becomes_of_messages_can_be_read() -> None:
 
 
 class Bench:
-    """Trace of a member whose listener does as it is told, and what was sent of it."""
+    """Trace of a member with a scripted listener, and the trace messages that it sent."""
 
     def __init__(self, remoting: ScriptedRemoting) -> None:
         remoting.scripts["n"] = answer_route(route_of("a"))

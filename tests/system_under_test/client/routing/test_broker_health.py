@@ -26,7 +26,7 @@ PING = 38
 
 
 class Health:
-    """The health of one broker at `b`, and what was told about it."""
+    """The health of one broker at `b`, and what was reported of it."""
 
     def __init__(self) -> None:
         self.remoting = ScriptedRemoting()

@@ -63,7 +63,7 @@ async def test_first_question(scripts: list[Script], brokers: str | None, at_s: 
 
 
 @in_virtual_time
-async def test_nobody_answers() -> None:
+async def test_no_name_server_answers() -> None:
     servers = Servers(stay_silent, refuse_connection)
     with pytest.raises(NoNameServer, match="n1, n2"):
         await servers.brokers()

@@ -85,7 +85,7 @@ def test_a_master_that_answers_is_kept_beside_its_listed_slave() -> None:
     assert route.brokers["a"].addresses == {0: "a:0", 1: "a:1"}
 
 
-def test_change_is_told_once() -> None:
+def test_change_is_reported_once() -> None:
     table = Table()
     table.update("a")
     table.update("a", at_s=1.0)

@@ -1,4 +1,4 @@
-"""Reading trace: what RocketMQ 4.9.8 writes, what older and newer clients do, and what nobody should."""
+"""Reading trace: the formats of RocketMQ 4.9.8, of older and of newer clients, and malformed trace."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ def test_first_report_acknowledges_nothing() -> None:
     assert sender.acked_offset == log.end_offset
 
 
-def test_first_report_beyond_the_end_is_told_where_the_log_ends() -> None:
+def test_first_report_beyond_the_end_is_answered_with_the_end_of_the_log() -> None:
     log = make_log(b"a" * 100)
     sender = ReplicaSender(log, flushed_only=False)
     sender.receive(REPORT.pack(log.end_offset + 1))

@@ -37,7 +37,7 @@ QUEUE = MessageQueue("t", "a", 1)
 
 
 class Consumer:
-    """A consumer of group g that remembers what is done to it, with a listener that does as it is told."""
+    """A consumer of group g that records the calls it gets, with a listener that gives `verdict`."""
 
     def __init__(self, verdict: bool | Exception = True, *, is_ordered: bool = False) -> None:
         self.group = "g"

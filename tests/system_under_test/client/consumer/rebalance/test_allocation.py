@@ -81,7 +81,7 @@ def test_a_strategy_that_there_is_not() -> None:
     "allocate", [allocate_averagely, allocate_in_circle, allocate_by_consistent_hash]
 )
 @pytest.mark.parametrize("own", ["a", "c"])
-def test_nobody_and_nothing(allocate: Allocate, own: str) -> None:
+def test_no_members_and_no_queues(allocate: Allocate, own: str) -> None:
     assert allocate([], ["a"], own) == []
     assert own == "a" or allocate(queues(4), ["a"], own) == []
 

@@ -13,7 +13,7 @@ FIRST, SECOND = (MessageQueue(topic="t", broker_name="a", queue_id=n) for n in r
 
 
 class Consumer:
-    """Of one queue; its listener works until it is told to end."""
+    """A consumer of one queue; its listener works until the test ends it."""
 
     def __init__(self, configured: list[str], queue: MessageQueue) -> None:
         self._is_reported, self._number = configured, queue.queue_id
