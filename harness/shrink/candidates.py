@@ -25,6 +25,7 @@ from staticfire.harness.shrink.trials import SEEDS, Trial
 from staticfire.harness.shrink.witness import anchored, closer, explicit, with_plan
 
 PLAIN_BYTES = 100
+LOG_FILE_BYTES_MIN = 4096
 MANY_OPS = 50
 FEW_SEEDS = (
     2  # seeds of a candidate whose run takes long, and of the many candidates without some ops
@@ -90,6 +91,14 @@ def _small(op: PlannedOp) -> PlannedOp:
     return replace(op, value={**op.value, "size": PLAIN_BYTES})
 
 
+def log_files(campaign: Campaign) -> Iterator[Campaign]:
+    """Yield candidates with smaller files of the log, so that fewer ops fill one."""
+    size = LOG_FILE_BYTES_MIN
+    while size < campaign.log_file_bytes:
+        yield replace(campaign, log_file_bytes=size)
+        size *= 2
+
+
 def plainer_ops(campaign: Campaign) -> Iterator[Campaign]:
     """Yield candidates with single messages instead of batches, and with synchronous sends instead of others."""
     if campaign.ops is None:
@@ -151,6 +160,7 @@ PASSES: Mapping[str, Pass[Trial]] = {
     "witness": _of_trial(closer),
     "small": Variants(lambda trial: _singly(small(trial))),
     "as data": _of_trial(_as_data),
+    "log files": _of_campaign(log_files),
     "thinned": _of_trial(thinned),
     "faults": Deletion(_faults, _with_faults),
     "end": _of_trial(earlier_end),

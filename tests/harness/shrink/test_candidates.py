@@ -159,6 +159,13 @@ def test_a_cut_inside_an_operation_may_come_inside_the_flush_of_the_witness(tria
     assert {one.after for one in forms} == {Anchor(event="append", node=BROKER, key="p1-99")}
 
 
+def test_files_of_the_log_become_smaller_the_smallest_first(trial: Trial) -> None:
+    small = replace(trial, campaign=replace(trial.campaign, log_file_bytes=16_384))
+    assert [one.log_file_bytes for one in of("log files", small)] == [4096, 8192]
+    smallest = replace(trial, campaign=replace(trial.campaign, log_file_bytes=4096))
+    assert of("log files", smallest) == []
+
+
 def test_thinned_ops_are_spread_evenly_and_those_of_the_witness_stay(trial: Trial) -> None:
     assert trial.witness is not None
     witness = replace(trial.witness, key="p1-3")  # the eleventh op
