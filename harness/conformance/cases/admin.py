@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from staticfire.harness.conformance.answers import json_in, json_object, number, read_messages
 from staticfire.harness.conformance.bench import Bench
 from staticfire.harness.conformance.case import case, require, require_equal
-from staticfire.harness.conformance.consumers import register_consumer
+from staticfire.harness.conformance.consumers import Member, register_consumer
 from staticfire.harness.conformance.failures import BadAnswer
 from staticfire.harness.conformance.request_fields import topic_fields
 from staticfire.harness.conformance.wire import Wire, request
@@ -35,6 +35,8 @@ SHORT_WAITS = (  # options that RocketMQ takes with any time, 1 ms among them
 TAGS = ("red", "blue", "green")
 MANY_TOPICS, MANY_QUEUES = 5, 500
 OTHER_TIME_MS = 60_000
+AGE_MS = 200  # of a message, at least
+STATUS_S = 15.0  # two members, each of which has 5 s to answer
 QUERY = {"maxNum": 32, "beginTimestamp": 0, "endTimestamp": 1 << 62}
 
 
@@ -304,6 +306,30 @@ async def questions(bench: Bench) -> None:
     fields = {"consumerGroup": group, "clientId": "nobody", "jstackEnable": False}
     response = await broker.ask(RequestCode.GET_CONSUMER_RUNNING_INFO, fields)
     require(response.code != 0, "a question for a client that does not exist was answered with 0")
+    await _status_of_those_that_answer(bench, broker, topic, member)
+
+
+async def _status_of_those_that_answer(
+    bench: Bench, broker: Wire, topic: str, member: Member
+) -> None:
+    """Require that a member that does not answer is left out of the status of its group."""
+    await register_consumer(bench, broker.address, member.group, topic)
+    code = RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS
+    asked = broker.send(request(code, {"topic": topic, "group": member.group}))
+    passed = await member.next_request(
+        RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, wait_s=STATUS_S
+    )
+    require(passed is not None, "the consumer was not asked for its status")
+    assert passed is not None
+    queue = {"brokerName": "broker", "queueId": 1, "topic": topic}
+    member.wire.respond(
+        passed, 0, body=b'{"messageQueueTable":{%s:7}}' % json.dumps(queue).encode()
+    )
+    answer = json_object(await broker.answer(asked, code, answer_s=STATUS_S))
+    table = answer.get("consumerTable", {})
+    require_equal("the members in the status of the group", sorted(table), [member.client_id])
+    offsets = by_queue({"offsetTable": table[member.client_id]})
+    require_equal("the offsets of the member", offsets, {1: 7})
 
 
 @case("RMQ-ADM-07", is_alone=True)
@@ -335,16 +361,37 @@ async def times_of_queues(bench: Bench) -> None:
     await broker.obtain(RequestCode.UPDATE_CONSUMER_OFFSET, commit)
     spans = await _spans(broker, topic, group)
     require_equal("the times of a queue", spans.get(1), (first, last, stored_ms[1]))
+    await _delay_of_one(bench, broker, topic, group)
 
 
-async def _spans(broker: Wire, topic: str, group: str) -> dict[int, tuple[object, ...]]:
-    """Return the store times of the first, the last and the last consumed message by queue id."""
+async def _delay_of_one(bench: Bench, broker: Wire, topic: str, group: str) -> None:
+    """Require that the delay of a group is the age of the one message that it has not consumed, then 0."""
+    await bench.store(broker, topic)
+    await bench.pull(broker, topic)
+    await asyncio.sleep(AGE_MS / 1000)
+    for offset in (0, 1):
+        commit = {"consumerGroup": group, "topic": topic, "queueId": 0, "commitOffset": offset}
+        await broker.obtain(RequestCode.UPDATE_CONSUMER_OFFSET, commit)
+        delay_ms = (await _spans(broker, topic, group, ("delayTime",)))[0][0]
+        low, high = (AGE_MS, AGE_MS + OTHER_TIME_MS) if offset == 0 else (0, 0)
+        require(
+            isinstance(delay_ms, int) and low <= delay_ms <= high,
+            f"delayTime of a group at offset {offset} is {delay_ms!r:.50}; expected {low} to {high}",
+        )
+
+
+async def _spans(
+    broker: Wire,
+    topic: str,
+    group: str,
+    names: Sequence[str] = ("minTimeStamp", "maxTimeStamp", "consumeTimeStamp"),
+) -> dict[int, tuple[object, ...]]:
+    """Return fields by queue id, by default the store times of the first, last and last consumed message."""
     fields = {"topic": topic, "group": group}
     answer = json_object(await broker.ask(RequestCode.QUERY_CONSUME_TIME_SPAN, fields))
     spans = answer.get("consumeTimeSpanSet")
     if not isinstance(spans, list):
         raise BadAnswer(f"consumeTimeSpanSet is a {type(spans).__name__}; expected a list")
-    names = ("minTimeStamp", "maxTimeStamp", "consumeTimeStamp")
     return {
         span["messageQueue"]["queueId"]: tuple(span.get(name) for name in names) for span in spans
     }

@@ -67,6 +67,18 @@ def queues_without_messages_have_times(_: RemotingCommand, answer: Answer) -> An
     return answer
 
 
+@answers("RMQ-ADM-09", RequestCode.QUERY_CONSUME_TIME_SPAN)
+def nothing_is_late(_: RemotingCommand, answer: Answer) -> Answer:
+    answer.body = re.sub(rb'"delayTime":[0-9]+', b'"delayTime":0', answer.body)
+    return answer
+
+
+@answers("RMQ-ADM-06", RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS)
+def silent_members_have_a_status(_: RemotingCommand, answer: Answer) -> Answer:
+    answer.body = answer.body.replace(b'"consumerTable":{', b'"consumerTable":{"silent":{},')
+    return answer
+
+
 @answers("RMQ-ADM-04", RequestCode.GET_TOPIC_STATS_INFO)
 def statistics_without_times(_: RemotingCommand, answer: Answer) -> Answer:
     answer.body = re.sub(rb'"lastUpdateTimestamp":[0-9]+', b'"lastUpdateTimestamp":0', answer.body)
