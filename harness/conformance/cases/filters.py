@@ -13,7 +13,8 @@ from staticfire.harness.conformance.wire import Wire
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 
 SQL = "SQL92"
-NO_SUBSCRIPTION = 0  # system flag of a pull without a subscription
+NO_SUBSCRIPTION = 0  # system flags of a pull without a subscription
+COMMITS = 1  # of one that also commits an offset
 
 
 async def tagged_topic(bench: Bench, *tags: str) -> tuple[str, Wire]:
@@ -203,12 +204,10 @@ async def known_subscriptions(bench: Bench) -> None:
     )
     old = await member.wire.ask(RequestCode.PULL_MESSAGE, fields)
     require_equal("the code for an older version", old.code, ResponseCode.SUBSCRIPTION_NOT_LATEST)
-    pulled = await bench.pull(
-        member.wire, topic, group=group, sysFlag=NO_SUBSCRIPTION, subVersion=6
-    )
-    require_equal(
-        "what the broker's subscription takes", [m.body for m in pulled.messages], [b"red"]
-    )
+    for flags in (NO_SUBSCRIPTION, COMMITS):
+        pulled = await bench.pull(member.wire, topic, group=group, sysFlag=flags, subVersion=6)
+        found = [message.body for message in pulled.messages]
+        require_equal(f"what the broker's subscription takes (flags {flags})", found, [b"red"])
 
 
 @case("RMQ-FLT-09")

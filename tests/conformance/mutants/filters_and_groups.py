@@ -35,6 +35,13 @@ def tags_that_match_nothing_take_all(request: RemotingCommand) -> RemotingComman
     return request
 
 
+@requests("RMQ-FLT-08", RequestCode.PULL_MESSAGE)
+def a_pull_that_commits_takes_everything(request: RemotingCommand) -> RemotingCommand:
+    if request.ext_fields["sysFlag"] == "1":
+        request.ext_fields["sysFlag"] = "5"  # with the subscription of the request, which is *
+    return request
+
+
 @answers("RMQ-FLT-03", RequestCode.CHECK_CLIENT_CONFIG)
 def every_expression_is_fine(_: RemotingCommand, answer: Answer) -> Answer:
     answer.code = ResponseCode.SUCCESS
