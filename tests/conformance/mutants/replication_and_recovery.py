@@ -69,6 +69,11 @@ def masters_forget_that_they_fetch(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(CatchUpMark, "load", lambda self: None)
 
 
+@system("RMQ-HA-13")
+def masters_know_the_topics_of_their_slave_alone(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Topics, "cover", lambda _self, _queues: None)
+
+
 @answers("RMQ-HA-06", RequestCode.PULL_MESSAGE)
 def slaves_correct_offsets(request: RemotingCommand, answer: Answer) -> Answer:
     if request.ext_fields["queueOffset"] == "9":

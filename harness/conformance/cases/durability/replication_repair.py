@@ -28,6 +28,7 @@ LARGE = 1 << 20
 LARGE_BODIES = 8
 FETCH_BITS_PER_S = 8_000_000  # 8 s for all of them
 FETCH_S = 120.0
+YOUNG_QUEUES = 4
 
 
 class StoredLog:
@@ -158,6 +159,8 @@ async def a_master_with_a_new_disk(bench: Bench) -> None:
             break
         await asyncio.sleep(0.5)
     await limit_sending(bench, source, FETCH_BITS_PER_S)
+    young = await bench.topic(queues=YOUNG_QUEUES)
+    await bench.store(broker, young, b"young", queue=YOUNG_QUEUES - 1)
     try:
         await processes.kill(node)
         await bench.controls().disk.wipe(node)
@@ -176,6 +179,8 @@ async def a_master_with_a_new_disk(bench: Bench) -> None:
     require(deleted not in known.topics, f"the master has the deleted topic {deleted} again")
     require(group in known.groups, f"the master does not know the group {group}")
     require_equal("the offset of the group", await committed(again, topic, group), 5)
+    last = await bench.read_all(master.address, young, queue=YOUNG_QUEUES - 1, wanted=1)
+    require_equal("the last queue of a topic that the slave has not heard of", last, [b"young"])
 
 
 async def _until_it_has_a_part(bench: Bench, master: BrokerAddress) -> None:
