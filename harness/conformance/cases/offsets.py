@@ -15,6 +15,8 @@ from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCod
 
 PERSIST_S = 5.0
 OFFSET_MAX = (1 << 63) - 1  # where the compared group is behind all others
+# The faithful mode has a table of offsets of its own.
+FAITHFUL = {"mode": "faithful"}
 TO_THE_END = -1  # the timestamp that means the end of each queue
 
 
@@ -256,3 +258,21 @@ async def lowest_offsets(bench: Bench) -> None:
         require_equal(f"{what}, compared with {compared}", found, {0: lowest})
     kept = await committed(broker, topic, behind)
     require_equal("the offset of a group that was left out", kept, 1)
+
+
+@case("RMQ-OFF-12", cluster=FAITHFUL)
+async def offsets_of_several_queues(bench: Bench) -> None:
+    topics, broker = [await bench.topic() for _ in range(2)], await bench.broker()
+    group = bench.fresh_name("g")
+    expected: dict[tuple[str, int], int | None] = {}
+    for offset in (3, 8, 5):
+        for topic in topics:
+            for queue in range(4):
+                await commit(broker, topic, group, offset, queue=queue)
+                expected[topic, queue] = offset
+                found = {
+                    key: await committed(broker, key[0], group, queue=key[1]) for key in expected
+                }
+                require_equal(
+                    f"the offsets after a commit of {offset} in queue {queue}", found, expected
+                )

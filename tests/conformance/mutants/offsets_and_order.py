@@ -10,7 +10,11 @@ import pytest
 
 from staticfire.system_under_test.broker.clients import queue_locks
 from staticfire.system_under_test.broker.clients.queue_locks import QueueLocks
-from staticfire.system_under_test.broker.metadata.offsets import ConsumerOffsets, OffsetsFile
+from staticfire.system_under_test.broker.metadata.offsets import (
+    ConsumerOffsets,
+    OffsetsFile,
+    RacingOffsets,
+)
 from staticfire.system_under_test.protocol.codes import LanguageCode, RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from tests.conformance.mutants.mutant import answers, requests, system
@@ -29,6 +33,14 @@ def offsets_never_go_back(request: RemotingCommand) -> RemotingCommand:
 def no_group_is_left_out(request: RemotingCommand) -> RemotingCommand:
     request.ext_fields.pop("filterGroups", None)
     return request
+
+
+@system("RMQ-OFF-12")
+def a_commit_forgets_the_other_queues(patch: pytest.MonkeyPatch) -> None:
+    def commit(self: RacingOffsets, group: str, topic: str, queue_id: int, offset: int) -> None:
+        self._put(f"{topic}@{group}", {queue_id: offset})
+
+    patch.setattr(RacingOffsets, "commit", commit)
 
 
 @system("RMQ-OFF-02")
