@@ -152,6 +152,21 @@ async def _extreme(broker: Wire, name: str, value: int) -> None:
     require_equal(f"{name} when it was changed back", await option_of(broker, name), before)
 
 
+@case("RMQ-ADM-16", is_alone=True, cluster={"mode": "faithful"})
+async def values_that_are_none(bench: Bench) -> None:
+    broker = await bench.broker()
+    bad, good = SHORT_WAITS[:2]
+    before = [await option_of(broker, name) for name in (bad, good)]
+    try:
+        body = f"{bad}=soon\n{good}=777\nnoSuchOption=1\n".encode()
+        changed = await broker.ask(RequestCode.UPDATE_BROKER_CONFIG, body=body)
+        require_equal("the code for a value that is no number", changed.code, 0)
+        require_equal(f"{bad} after that", await option_of(broker, bad), before[0])
+        require_equal(f"{good} of the same request", await option_of(broker, good), "777")
+    finally:
+        await bench.configure(broker, **{good: before[1]})
+
+
 async def option_of(broker: Wire, name: str) -> str | None:
     """Return the value of an option as the broker says it; None if it has no such option."""
     answer = await broker.ask(RequestCode.GET_BROKER_CONFIG)
@@ -316,9 +331,7 @@ async def _status_of_those_that_answer(
     await register_consumer(bench, broker.address, member.group, topic)
     code = RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS
     asked = broker.send(request(code, {"topic": topic, "group": member.group}))
-    passed = await member.next_request(
-        RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, wait_s=STATUS_S
-    )
+    passed = await member.next_request(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, wait_s=STATUS_S)
     require(passed is not None, "the consumer was not asked for its status")
     assert passed is not None
     queue = {"brokerName": "broker", "queueId": 1, "topic": topic}

@@ -103,6 +103,13 @@ def name_servers_keep_topics(request: RemotingCommand) -> RemotingCommand:
     return request
 
 
+@requests("RMQ-ADM-16", RequestCode.UPDATE_BROKER_CONFIG)
+def a_bad_value_spoils_the_others(request: RemotingCommand) -> RemotingCommand:
+    if b"=soon" in request.body:
+        request.body = b""
+    return request
+
+
 @requests("RMQ-ADM-02", RequestCode.DELETE_SUBSCRIPTIONGROUP)
 def groups_stay(request: RemotingCommand) -> RemotingCommand:
     request.ext_fields["groupName"] = "another"
