@@ -11,6 +11,7 @@ from staticfire.harness.conformance.wire import Wire
 from staticfire.system_under_test.broker.administration import statistics_requests
 from staticfire.system_under_test.broker.flow_control.flow_control import FlowControl
 from staticfire.system_under_test.broker.metadata.topics import Topics
+from staticfire.system_under_test.broker.pulling.slow_consumers import SlowConsumers
 from staticfire.system_under_test.broker.sending.send import SendProcessor
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
@@ -204,6 +205,16 @@ def busy_is_called_an_error(request: RemotingCommand, answer: Answer) -> Answer:
     if answer.code == ResponseCode.SYSTEM_BUSY:
         answer.code = ResponseCode.SYSTEM_ERROR
     return answer
+
+
+@system("RMQ-LIM-12")
+def slow_groups_go_on(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(SlowConsumers, "check", lambda _self: None)
+
+
+@system("RMQ-LIM-12")
+def groups_that_are_not_behind_are_refused(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(SlowConsumers, "_behind", lambda *_: 1 << 62)
 
 
 @answers("RMQ-ADM-05", RequestCode.QUERY_MESSAGE)
