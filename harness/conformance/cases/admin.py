@@ -35,6 +35,7 @@ SHORT_WAITS = (  # options that RocketMQ takes with any time, 1 ms among them
 TAGS = ("red", "blue", "green")
 MANY_TOPICS, MANY_QUEUES = 5, 500
 OTHER_TIME_MS = 60_000
+QUESTIONS, QUESTIONS_AT_ONCE = 10_100, 25  # more than a broker may have pending
 AGE_MS = 200  # of a message, at least
 STATUS_S = 15.0  # two members, each of which has 5 s to answer
 QUERY = {"maxNum": 32, "beginTimestamp": 0, "endTimestamp": 1 << 62}
@@ -292,7 +293,7 @@ async def found_by_key(
     return []
 
 
-@case("RMQ-ADM-06")
+@case("RMQ-ADM-06", limit_s=90)
 async def questions(bench: Bench) -> None:
     topic, broker = await bench.topic(), await bench.broker()
     group = bench.fresh_name("g")
@@ -321,7 +322,23 @@ async def questions(bench: Bench) -> None:
     fields = {"consumerGroup": group, "clientId": "nobody", "jstackEnable": False}
     response = await broker.ask(RequestCode.GET_CONSUMER_RUNNING_INFO, fields)
     require(response.code != 0, "a question for a client that does not exist was answered with 0")
+    await _many_questions(broker, member)
     await _status_of_those_that_answer(bench, broker, topic, member)
+
+
+async def _many_questions(broker: Wire, member: Member) -> None:
+    """Require that a broker still passes questions on after many that were answered."""
+    code = RequestCode.GET_CONSUMER_RUNNING_INFO
+    fields = {"consumerGroup": member.group, "clientId": member.client_id, "jstackEnable": False}
+    for asked in range(0, QUESTIONS, QUESTIONS_AT_ONCE):
+        answers = [broker.send(request(code, fields)) for _ in range(QUESTIONS_AT_ONCE)]
+        for _ in range(QUESTIONS_AT_ONCE):
+            passed = await member.next_request(code, wait_s=5)
+            require(passed is not None, f"after {asked} questions the consumer was asked no more")
+            assert passed is not None
+            member.wire.respond(passed, 0)
+        codes = {(await broker.answer(answer, code)).code for answer in answers}
+        require_equal(f"the codes for questions after {asked}", codes, {0})
 
 
 async def _status_of_those_that_answer(

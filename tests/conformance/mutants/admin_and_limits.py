@@ -9,6 +9,7 @@ import pytest
 
 from staticfire.harness.conformance.wire import Wire
 from staticfire.system_under_test.broker.administration import statistics_requests
+from staticfire.system_under_test.broker.clients.asked_clients import AskedClients
 from staticfire.system_under_test.broker.flow_control.flow_control import FlowControl
 from staticfire.system_under_test.broker.metadata.topics import Topics
 from staticfire.system_under_test.broker.pulling.slow_consumers import SlowConsumers
@@ -72,6 +73,11 @@ def queues_without_messages_have_times(_: RemotingCommand, answer: Answer) -> An
 def nothing_is_late(_: RemotingCommand, answer: Answer) -> Answer:
     answer.body = re.sub(rb'"delayTime":[0-9]+', b'"delayTime":0', answer.body)
     return answer
+
+
+@system("RMQ-ADM-06")
+def questions_count_for_ever(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(AskedClients, "end", lambda *_: None)
 
 
 @answers("RMQ-ADM-06", RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS)
