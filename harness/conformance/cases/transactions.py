@@ -10,6 +10,7 @@ from staticfire.harness.conformance.bench import STORED, Bench
 from staticfire.harness.conformance.case import case, require, require_equal
 from staticfire.harness.conformance.consumers import Member, register_producer
 from staticfire.harness.conformance.failures import BadAnswer
+from staticfire.harness.conformance.request_fields import topic_fields
 from staticfire.harness.conformance.wire import NoAnswer, Wire
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
@@ -20,6 +21,10 @@ COMMIT, ROLLBACK = 8, 12
 SOON_S = 2.0
 CHECK_PERIOD_S = 60.0
 HALVES = 4  # open at a time, and checked in one round
+LARGE_QUEUES, LARGE_TOPICS = (
+    4096,
+    64,
+)  # of topics that together have more queues than some brokers have room for
 GIVE_UP_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
 
 
@@ -187,19 +192,44 @@ async def giving_up(bench: Bench) -> None:
     try:
         await broker.obtain(RequestCode.UPDATE_BROKER_CONFIG, body=b"transactionCheckMax=2\n")
         half = await prepare(bench, b"given up")
-        loop = asyncio.get_running_loop()
-        until_s, questions = loop.time() + 7 * CHECK_PERIOD_S, 0
-        while loop.time() < until_s:
-            if await half.producer.next_request(
-                RequestCode.CHECK_TRANSACTION_STATE, wait_s=CHECK_PERIOD_S
-            ):
-                questions += 1
+        large = await _leave_no_room(bench, broker)
+        questions = await _questions(half, within_s=4 * CHECK_PERIOD_S)
+        broker = await bench.broker()
+        for topic in large:
+            await broker.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, topic_fields(topic, queues=1))
+        questions += await _questions(half, within_s=3 * CHECK_PERIOD_S)
         require(1 <= questions <= 3, f"asked {questions} times; transactionCheckMax is 2")
         found = await bench.read_all(broker.address, GIVE_UP_TOPIC)
         require(b"given up" in found, f"{GIVE_UP_TOPIC} holds {found!r:.200}")
     finally:
         broker = await bench.broker()
         await broker.obtain(RequestCode.UPDATE_BROKER_CONFIG, body=b"transactionCheckMax=15\n")
+
+
+async def _questions(half: Half, *, within_s: float) -> int:
+    """Return how often the producer of a transaction is asked for it."""
+    loop = asyncio.get_running_loop()
+    until_s, questions = loop.time() + within_s, 0
+    while (left_s := until_s - loop.time()) > 0:
+        wait_s = min(left_s, CHECK_PERIOD_S)
+        if await half.producer.next_request(RequestCode.CHECK_TRANSACTION_STATE, wait_s=wait_s):
+            questions += 1
+    return questions
+
+
+async def _leave_no_room(bench: Bench, broker: Wire) -> list[str]:
+    """Make topics until a broker with a limit has no room for another queue; return those that it took."""
+    made: list[str] = []
+    queues = LARGE_QUEUES
+    while queues and len(made) < LARGE_TOPICS:
+        topic = bench.fresh_name()
+        fields = topic_fields(topic, queues=queues)
+        if (await broker.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, fields)).code == 0:
+            bench.remove_later(topic, broker.address)
+            made.append(topic)
+        else:
+            queues //= 2
+    return made
 
 
 @case("RMQ-TXN-07")

@@ -68,6 +68,11 @@ def never_gives_up(request: RemotingCommand) -> RemotingCommand:
     return request
 
 
+@system("RMQ-TXN-06")
+def it_gives_up_into_a_topic_that_is_not_there(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(TransactionCheck, "_has_topic", lambda _self, _name: True)
+
+
 @requests("RMQ-TXN-07", RequestCode.END_TRANSACTION)
 def groups_are_not_compared(request: RemotingCommand) -> RemotingCommand:
     if request.ext_fields["producerGroup"] == "another":
