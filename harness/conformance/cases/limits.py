@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Sequence
 from random import Random
 
-from staticfire.harness.conformance.asking import ask_until
 from staticfire.harness.conformance.bench import Bench
 from staticfire.harness.conformance.case import case, require, require_equal
-from staticfire.harness.conformance.cases.admin import option_of
 from staticfire.harness.conformance.cases.send import batch_record
 from staticfire.harness.conformance.request_fields import pull_fields, send_fields, short_fields
 from staticfire.harness.conformance.wire import NoAnswer, Wire, request
@@ -41,12 +38,6 @@ STORED = frozenset(
         ResponseCode.SLAVE_NOT_AVAILABLE,
     }
 )
-PROTECT_S = 200.0  # brokers look every 180 s
-BEHIND_BYTES = 10_000
-SLOW_OPTIONS = {
-    "disableConsumeIfConsumerReadSlowly": "true",
-    "consumerFallbehindThreshold": str(BEHIND_BYTES),
-}
 LONG_MAX = (1 << 63) - 1
 INT_MAX = (1 << 31) - 1
 
@@ -330,62 +321,3 @@ async def a_peer_that_does_not_read(bench: Bench) -> None:
     await bench.store(broker, topic, b"in the meantime")
     waited_s = loop.time() - start_s
     require(waited_s < 5, f"a send took {waited_s:.1f} s while another client did not read")
-
-
-@case("RMQ-LIM-12", limit_s=300, is_slow=True, is_alone=True)
-async def slow_groups(bench: Bench) -> None:
-    topic, master = await bench.topic(queues=1), await bench.master()
-    slave = await bench.slave_of(master)
-    broker, follower = await bench.broker(), await bench.connect(slave.address)
-    quick, slow, late, gone = (bench.fresh_name("g") for _ in range(4))
-    for group in (late, gone):
-        await _make_group(broker, group)
-    for size in (2 * BEHIND_BYTES, 2 * BEHIND_BYTES, 1):
-        await bench.store(broker, topic, bytes(size))
-    await bench.until_slave_knows(slave, topic)
-    await bench.read_all(slave.address, topic, wanted=3)
-    await bench.pull(broker, topic, group=quick)
-    await bench.pull(broker, topic, group=slow, maxMsgNums=1)
-    for group in (gone, late):
-        await bench.pull(follower, topic, group=group, maxMsgNums=1)
-    await broker.obtain(RequestCode.DELETE_SUBSCRIPTIONGROUP, {"groupName": gone})
-    before = {name: await option_of(broker, name) for name in SLOW_OPTIONS}
-    for one in (broker, follower):
-        await bench.configure(one, **SLOW_OPTIONS)
-    try:
-        await asyncio.gather(
-            _until_refused(broker, topic, slow), _until_refused(follower, topic, late)
-        )
-        served = await bench.pull(broker, topic, group=quick)
-        require_equal("the code for a group that is not behind", served.code, ResponseCode.SUCCESS)
-        await bench.configure(broker, **before)
-        await _make_group(broker, slow)
-        served = await bench.pull(broker, topic, group=slow)
-        require_equal("the code after a permission", served.code, ResponseCode.SUCCESS)
-    finally:
-        for one in (broker, follower):
-            await bench.configure(one, **before)
-        for group in (quick, slow, late):
-            await broker.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, {"groupName": group})
-
-
-async def _make_group(broker: Wire, group: str) -> None:
-    config = {"groupName": group, "retryQueueNums": 1, "consumeEnable": True}
-    await broker.obtain(
-        RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=json.dumps(config).encode()
-    )
-
-
-async def _until_refused(broker: Wire, topic: str, group: str) -> None:
-    """Pull the first message until the group may not; a slave learns from its master that it may 10 s later."""
-    fields = pull_fields(topic, queue=0, offset=0, group=group, maxMsgNums=1)
-
-    async def code() -> int:
-        return (await broker.ask(RequestCode.PULL_MESSAGE, fields)).code
-
-    found = await ask_until(
-        code, lambda code: code == ResponseCode.NO_PERMISSION, within_s=PROTECT_S, every_s=1.0
-    )
-    require_equal(
-        f"the code of {broker.address} for a slow group", found, ResponseCode.NO_PERMISSION
-    )

@@ -9,8 +9,12 @@ import pytest
 
 from staticfire.harness.conformance.wire import Wire
 from staticfire.system_under_test.broker.administration import statistics_requests
+from staticfire.system_under_test.broker.clients import clients
 from staticfire.system_under_test.broker.clients.asked_clients import AskedClients
+from staticfire.system_under_test.broker.clients.clients import Clients
 from staticfire.system_under_test.broker.flow_control.flow_control import FlowControl
+from staticfire.system_under_test.broker.metadata import offsets
+from staticfire.system_under_test.broker.metadata.offsets import ConsumerOffsets
 from staticfire.system_under_test.broker.metadata.topics import Topics
 from staticfire.system_under_test.broker.pulling.slow_consumers import SlowConsumers
 from staticfire.system_under_test.broker.sending.send import SendProcessor
@@ -221,6 +225,26 @@ def slow_groups_go_on(patch: pytest.MonkeyPatch) -> None:
 @system("RMQ-LIM-12")
 def groups_that_are_not_behind_are_refused(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SlowConsumers, "_behind", lambda *_: 1 << 62)
+
+
+@system("RMQ-LIM-15")
+def the_table_of_offsets_has_no_end(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ConsumerOffsets, "has_room", lambda *_: True)
+
+
+@system("RMQ-LIM-15")
+def the_table_of_offsets_is_smaller(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(offsets, "SIZE_MAX", (6 << 20) - 1)
+
+
+@system("RMQ-LIM-15")
+def subscriptions_have_no_end(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Clients, "_check_size", lambda *_: None)
+
+
+@system("RMQ-LIM-15")
+def subscriptions_end_earlier(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(clients, "SUBSCRIPTIONS_SIZE_MAX", (32 << 20) - 1)
 
 
 @answers("RMQ-ADM-05", RequestCode.QUERY_MESSAGE)
