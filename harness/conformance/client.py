@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 ANSWER_S = 30.0  # for one request, and for the start
 POLL_S = 0.05
 
+PRODUCER, CONSUMER, ADMINISTRATOR = "producer", "consumer", "administrator"
 Emit = Callable[["OpType", str, Mapping[str, object], str | None], None]
 
 
@@ -66,6 +67,7 @@ class ClientMaker(Protocol):
     """The client library under test."""
 
     name: str
+    roles: tuple[str, ...]  # of the clients that it can start
     broken: str  # why no case can use it any more, as a sentence
 
     async def start(

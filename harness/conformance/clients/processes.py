@@ -14,7 +14,7 @@ from typing import Self
 from staticfire.harness.clients.cpp.client import LOG_FOLDER
 from staticfire.harness.clients.port import Outcome, Request
 from staticfire.harness.clients.process_port import ClientBroken, ProcessPort
-from staticfire.harness.conformance.client import ClientUnusable, Emit
+from staticfire.harness.conformance.client import CONSUMER, PRODUCER, ClientUnusable, Emit
 from staticfire.harness.targets.interpreter import PYTHON_OPTIONS, code_folders
 
 STOP_S = 15.0
@@ -27,6 +27,8 @@ class ProcessClients:
 
     Use it as a context manager: the logs of the processes are in a temporary folder.
     """
+
+    roles: tuple[str, ...] = (PRODUCER, CONSUMER)
 
     def __init__(
         self, name: str, command: Sequence[str], *, takes_log_folder: bool = False

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import asdict
+from typing import Any
 
 from staticfire.harness.clients import configuration as configurations
 from staticfire.harness.clients.consumer import ListenerControl, serve_consumer
 from staticfire.harness.clients.port import ClientPort, Outcome, Request
 from staticfire.harness.clients.producer import serve_producer
-from staticfire.harness.conformance.client import Emit
+from staticfire.harness.conformance.client import ADMINISTRATOR, CONSUMER, PRODUCER, Emit
+from staticfire.harness.conformance.clients.administrator import serve_administrator
 from staticfire.harness.simulation.hosts.process import Main, SimProcess
 from staticfire.harness.simulation.hosts.world import World
 
@@ -18,9 +20,10 @@ STOP_S = 30.0
 
 
 class SimulatedClients:
-    """Producers and consumers of our system in a world."""
+    """Producers, consumers and administrators of our system in a world."""
 
     name = "own"
+    roles: tuple[str, ...] = (PRODUCER, CONSUMER, ADMINISTRATOR)
 
     def __init__(self, world: World) -> None:
         self.broken = ""
@@ -37,8 +40,10 @@ class SimulatedClients:
         return SimulatedClient(process, port)
 
 
-def _main(role: str, fields: dict[str, object], port: ClientPort) -> Main:
-    if role == "producer":
+def _main(role: str, fields: dict[str, Any], port: ClientPort) -> Main:
+    if role == ADMINISTRATOR:
+        return lambda env: serve_administrator(env, fields["name_servers"], port)
+    if role == PRODUCER:
         producer = configurations.producer_config(fields)
         return lambda env: serve_producer(env, producer, port)
     consumer, listening = configurations.consumer_config(fields)

@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Callable
 
 from staticfire.harness.conformance.bench import Bench
-from staticfire.harness.conformance.client import POLL_S, Client
+from staticfire.harness.conformance.client import ADMINISTRATOR, CONSUMER, POLL_S, PRODUCER, Client
 from staticfire.harness.conformance.client_proxy import ClientProxy
+from staticfire.harness.conformance.failures import NotTriable
 
 
 class Stage:
@@ -20,7 +21,7 @@ class Stage:
 
     async def producer(self, topic: str, **fields: object) -> Client:
         """Start a producer. Raises NotTriable, ClientUnusable."""
-        return await self._start("producer", {"topic": topic, "group": "conformance", **fields})
+        return await self._start(PRODUCER, {"topic": topic, "group": "conformance", **fields})
 
     async def consumer(
         self,
@@ -31,7 +32,11 @@ class Stage:
         **fields: object,
     ) -> Client:
         """Start a member of a group; `prepare` is called before. Raises NotTriable, ClientUnusable."""
-        return await self._start("consumer", {"topic": topic, "group": group, **fields}, prepare)
+        return await self._start(CONSUMER, {"topic": topic, "group": group, **fields}, prepare)
+
+    async def administrator(self) -> Client:
+        """Start an administrator. Raises NotTriable, ClientUnusable."""
+        return await self._start(ADMINISTRATOR, {})
 
     async def _start(
         self,
@@ -41,6 +46,8 @@ class Stage:
     ) -> Client:
         target = self._bench.target
         assert target.clients is not None, "the suite runs no such case where there is no client"
+        if role not in target.clients.roles:
+            raise NotTriable(f"the suite cannot start the {role} of this client library")
         name = self._bench.fresh_name(role)
         proxy = ClientProxy(name, target.listen_host, self._bench.log)
         client = Client(name, f"{target.listen_host}@{name}", proxy)

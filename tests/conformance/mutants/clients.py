@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from staticfire.system_under_test.admin import AdminClient, access, brokers, messages
 from staticfire.system_under_test.client.consumer import queue_consumer
 from staticfire.system_under_test.client.consumer.consume_figures import ConsumeFigures
 from staticfire.system_under_test.client.consumer.process_queue import ProcessQueue
@@ -32,6 +33,7 @@ from staticfire.system_under_test.protocol.bodies import MessageQueue
 from staticfire.system_under_test.protocol.bodies_clients import ProcessQueueInfo
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.headers import EndTransactionHeader
+from staticfire.system_under_test.protocol.headers_admin import ConsumeStatsInBrokerHeader
 from staticfire.system_under_test.protocol.unique_id import month_of
 from tests.conformance.mutants.mutant import system
 
@@ -252,3 +254,30 @@ def consumers_pull_from_the_master(patch: pytest.MonkeyPatch) -> None:
 @system("RMQ-ADM-15")
 def queues_are_droped_until_their_offset_is_known(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(queue_consumer, "ProcessQueueInfo", partial(ProcessQueueInfo, dropped=True))
+
+
+@system("RMQ-ADM-19")
+def accounts_stay_here(patch: pytest.MonkeyPatch) -> None:
+    async def put_account(*_: object) -> None:
+        pass
+
+    patch.setattr(access, "put_account", put_account)
+
+
+@system("RMQ-ADM-19")
+def a_unique_key_is_a_key(patch: pytest.MonkeyPatch) -> None:
+    query = messages._query
+    patch.setattr(messages, "_query", lambda *args, **_: query(*args, is_unique=False))
+
+
+@system("RMQ-ADM-19")
+def every_cluster_is_there(patch: pytest.MonkeyPatch) -> None:
+    clean = AdminClient.brokers
+    patch.setattr(AdminClient, "brokers", lambda self, _cluster=None: clean(self))
+
+
+@system("RMQ-ADM-19")
+def statistics_are_of_ordered_topics(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        brokers, "ConsumeStatsInBrokerHeader", lambda **_: ConsumeStatsInBrokerHeader(is_order=True)
+    )

@@ -1,0 +1,57 @@
+"""Our administrator's library as a client under test: the functions behind the commands of `staticfire admin`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from staticfire.harness.clients.port import ClientSide, Outcome, Request
+from staticfire.system_under_test.admin import AdminClient, AdminError, access, brokers, messages
+from staticfire.system_under_test.runtime.env import Env
+
+
+async def serve_administrator(env: Env, name_servers: Sequence[str], port: ClientSide) -> None:
+    """Carry out requests one at a time until the process ends.
+
+    Raises PortClosed once there are no more requests.
+    """
+    async with AdminClient(env, name_servers) as admin:
+        port.emit("ok", "open", {}, None)
+        while True:
+            request, reply = await port.next()
+            try:
+                found = await ACTIONS[request["f"]](admin, request)
+            except AdminError as error:
+                reply(Outcome("fail", {}, str(error)))
+            else:
+                reply(Outcome("ok", {"found": found}))
+
+
+async def _master(admin: AdminClient, request: Request) -> object:
+    return await admin.master(request["broker"])
+
+
+async def _brokers(admin: AdminClient, request: Request) -> object:
+    return [broker.broker_name for broker in await admin.brokers(request["cluster"])]
+
+
+async def _by_unique_key(admin: AdminClient, request: Request) -> object:
+    found = await messages.by_unique_key(admin, request["topic"], request["key"])
+    return [message.body for message in found]
+
+
+async def _put_account(admin: AdminClient, request: Request) -> object:
+    await access.put_account(admin, request["address"], request["account"])
+    return None
+
+
+async def _consume_stats(admin: AdminClient, request: Request) -> object:
+    return (await brokers.consume_stats(admin, request["address"])).broker_addr
+
+
+ACTIONS: dict[str, Callable[[AdminClient, Request], Awaitable[object]]] = {
+    "master": _master,
+    "brokers": _brokers,
+    "by_unique_key": _by_unique_key,
+    "put_account": _put_account,
+    "consume_stats": _consume_stats,
+}
