@@ -12,11 +12,12 @@ from staticfire.harness.conformance.bench import Bench
 from staticfire.harness.conformance.case import Case, cases
 from staticfire.harness.conformance.clause import contract
 from staticfire.harness.conformance.result import CaseResult, Outcome
+from staticfire.harness.conformance.sites.address import AddressSite
 from staticfire.harness.conformance.sites.concurrent import run_beside
 from staticfire.harness.conformance.sites.presence import find_brokers
 from staticfire.harness.conformance.sites.simulated import SimulatedSite, run_in_world
 from staticfire.harness.conformance.sites.site import OnResult, SiteFailed
-from staticfire.harness.conformance.sites.suite import FLOOR, run_suite
+from staticfire.harness.conformance.sites.suite import FLOOR, run_suite, why_not
 from staticfire.harness.conformance.target_facts import TargetFacts
 from staticfire.harness.conformance.wire import CannotConnect, connect
 from staticfire.harness.conformance.wire_log import WireLog
@@ -228,3 +229,11 @@ def test_cases_that_cut_power_come_last() -> None:
         "RMQ-RCV-03",
         "RMQ-RCV-04",
     ]
+
+
+def test_no_case_spoils_a_cluster_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(AddressSite, "look", lambda _self: ())  # its brokers
+    site = AddressSite(("127.0.0.1:9876",), prefix="conform")
+    for case in cases().values():
+        if case.spoils:
+            assert why_not(case, site, slow=True)

@@ -146,6 +146,8 @@ def why_not(case: Case, site: Site, *, slow: bool) -> str:
             return f"needs {need}: {reason}"
     if case.cluster and not site.makes_clusters:
         return "needs a cluster with other options; --environment starts one for it"
+    if case.spoils and not site.makes_clusters:
+        return "may leave a cluster that cannot be used; --environment starts one for it"
     if case.is_slow and not slow and not site.is_virtual:
         return f"takes up to {case.limit_s:g} s; --slow runs it"
     return ""
