@@ -28,6 +28,7 @@ NOT_COPIED = {
     "RMQ-TXN-13": "no promise of a checker depends on the queue of half messages",
     "RMQ-DLY-09": "faithful brokers know of a step of their clock, too",
     "RMQ-ADM-11": "no checker reads which entries a group would take",
+    "RMQ-STO-10": "no promise of a checker depends on when a table is written",
     "RMQ-LIM-15": "faithful brokers bound what clients keep, too",
     "RMQ-LIM-11": "no run sends batches with properties at their limit",
 }

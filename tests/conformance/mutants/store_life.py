@@ -9,6 +9,8 @@ import pytest
 
 from staticfire.harness.conformance.bench import Bench
 from staticfire.system_under_test.broker.append_pipeline.retention import Cleaning
+from staticfire.system_under_test.broker.metadata.consumer_filters import FiltersFile
+from staticfire.system_under_test.broker.metadata.offsets import ConsumerOffsets
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.store.index.index_recovery import IndexRecovery
@@ -98,3 +100,25 @@ def new_groups_begin_at_what_is_gone(_: RemotingCommand, answer: Answer) -> Answ
     if answer.code == ResponseCode.QUERY_NOT_FOUND:
         answer.code, answer.ext_fields["offset"] = ResponseCode.SUCCESS, "0"
     return answer
+
+
+@system("RMQ-STO-10")
+def offsets_are_written_at_once(patch: pytest.MonkeyPatch) -> None:
+    init = ConsumerOffsets.__init__
+
+    def changed(self: ConsumerOffsets) -> None:
+        init(self)
+        self.changed = True
+
+    patch.setattr(ConsumerOffsets, "__init__", changed)
+
+
+@system("RMQ-STO-10")
+def filters_are_written_again(patch: pytest.MonkeyPatch) -> None:
+    save = FiltersFile.save
+
+    async def again(self: FiltersFile) -> None:
+        await save(self)
+        self._filters.changed = bool(self._filters.snapshot()["filterDataByTopic"])
+
+    patch.setattr(FiltersFile, "save", again)

@@ -7,19 +7,23 @@ import io
 import lzma
 import tarfile
 from importlib.resources import files as resources
+from typing import Any
 
+from staticfire.harness.conformance.answers import json_in
 from staticfire.harness.conformance.bench import Bench
 from staticfire.harness.conformance.case import case, require, require_equal
 from staticfire.harness.conformance.cases.durability.store import (
     ENTRY,
     LARGE,
+    Files,
     below_root,
     files_of_master,
     log_files,
     root_of,
     stored_at,
 )
-from staticfire.harness.conformance.cases.offsets import committed
+from staticfire.harness.conformance.cases.offsets import commit, committed
+from staticfire.harness.conformance.consumers import register_consumer
 from staticfire.harness.conformance.wire import Wire
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.message import decode_records
@@ -28,6 +32,8 @@ DELETE_S = 90.0  # brokers check every 10 s, the first time after a minute
 RESERVED_HOURS = 72
 BLANK = (0, 2**31 - 1, 0)
 FOREVER_MS = 1 << 60
+TABLES = ("config/consumerOffset.json", "config/consumerFilter.json")
+WRITTEN_S = 12.0  # brokers write offsets every 5 s and filters every 10 s
 JAVA_TOPIC = "Golden"
 JAVA_SIZES = (
     ("mappedFileSizeConsumeQueue", "2000"),
@@ -208,3 +214,40 @@ async def a_store_of_java(bench: Bench) -> None:
             (int(offset_id[-16:], 16), body),
         )
     require(sent, "the ledger is empty")
+
+
+@case("RMQ-STO-10", limit_s=120, spoils=True)  # another case may commit an offset first
+async def tables_that_do_not_change(bench: Bench) -> None:
+    topic, broker = await bench.topic(queues=1), await bench.broker()
+    address, group = broker.address, bench.fresh_name("g")
+    await bench.store(broker, topic)
+    await asyncio.sleep(WRITTEN_S)
+    early = sorted(path for path in await files_of_master(bench) if path.startswith(TABLES))
+    require_equal("the files of offsets and filters before the first change", early, [])
+    await bench.configure(broker, enablePropertyFilter="true")
+    for number in (1, 2):
+        await commit(broker, topic, group, number)
+        await register_consumer(
+            bench,
+            address,
+            group,
+            topic,
+            expression=f"a = {number}",
+            version=number,
+            expression_type="SQL92",
+        )
+        await asyncio.sleep(WRITTEN_S)
+    await asyncio.sleep(WRITTEN_S)
+    files = await files_of_master(bench)
+    for suffix, number in (("", 2), (".bak", 1)):
+        offsets, filters = (_table(files, f"{path}{suffix}") for path in TABLES)
+        queues = offsets["offsetTable"].get(f"{topic}@{group}", {})
+        of_topic = filters["filterDataByTopic"].get(topic, {"groupFilterData": {}})
+        found = queues.get("0"), of_topic["groupFilterData"].get(group, {}).get("expression")
+        expected = number, f"a = {number}"
+        require_equal(f"offset and expression in the files{suffix}", found, expected)
+
+
+def _table(files: Files, path: str) -> dict[str, Any]:
+    require(path in files, f"there is no {path}")
+    return json_in(files[path])
