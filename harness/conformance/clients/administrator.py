@@ -1,10 +1,19 @@
-"""Our administrator's library as a client under test: the functions behind the commands of `staticfire admin`."""
+"""Our administrator's library as a client under test: the functions behind the commands of `staticfire admin`.
+
+`python -m staticfire.harness.conformance.clients.administrator administrator` is such a client as a process.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 
+from staticfire.harness.clients.configuration import Configuration, check_admin
+from staticfire.harness.clients.line_client import Serve, run
+from staticfire.harness.clients.line_port import Check
+from staticfire.harness.clients.line_requests import checker
 from staticfire.harness.clients.port import ClientSide, Outcome, Request
+from staticfire.harness.conformance.client import ADMINISTRATOR
 from staticfire.system_under_test.admin import AdminClient, AdminError, access, brokers, messages
 from staticfire.system_under_test.runtime.env import Env
 
@@ -36,7 +45,7 @@ async def _brokers(admin: AdminClient, request: Request) -> object:
 
 async def _by_unique_key(admin: AdminClient, request: Request) -> object:
     found = await messages.by_unique_key(admin, request["topic"], request["key"])
-    return [message.body for message in found]
+    return [message.body.decode() for message in found]
 
 
 async def _put_account(admin: AdminClient, request: Request) -> object:
@@ -55,3 +64,17 @@ ACTIONS: dict[str, Callable[[AdminClient, Request], Awaitable[object]]] = {
     "put_account": _put_account,
     "consume_stats": _consume_stats,
 }
+
+
+def make_administrator(fields: Configuration) -> tuple[Check, Serve]:
+    """Raises LineError."""
+    check_admin(fields)
+    return (
+        checker(ADMINISTRATOR, {name: {} for name in ACTIONS}),
+        lambda env, port: serve_administrator(env, fields["name_servers"], port),
+    )
+
+
+if __name__ == "__main__":
+    roles = {ADMINISTRATOR: make_administrator}
+    sys.exit(run(f"python -m {__spec__.name}", sys.argv[1:], roles, __doc__))

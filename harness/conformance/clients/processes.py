@@ -14,11 +14,18 @@ from typing import Self
 from staticfire.harness.clients.cpp.client import LOG_FOLDER
 from staticfire.harness.clients.port import Outcome, Request
 from staticfire.harness.clients.process_port import ClientBroken, ProcessPort
-from staticfire.harness.conformance.client import CONSUMER, PRODUCER, ClientUnusable, Emit
+from staticfire.harness.conformance.client import (
+    ADMINISTRATOR,
+    CONSUMER,
+    PRODUCER,
+    ClientUnusable,
+    Emit,
+)
 from staticfire.harness.targets.interpreter import PYTHON_OPTIONS, code_folders
 
 STOP_S = 15.0
 SHOWN_MAX = 300  # characters of the last line that a client wrote on standard error
+OUR_ADMINISTRATOR = "staticfire.harness.conformance.clients.administrator"
 MODULES = {"own": "staticfire.harness.clients", "cpp": "staticfire.harness.clients.cpp.client"}
 
 
@@ -28,15 +35,26 @@ class ProcessClients:
     Use it as a context manager: the logs of the processes are in a temporary folder.
     """
 
-    roles: tuple[str, ...] = (PRODUCER, CONSUMER)
-
     def __init__(
-        self, name: str, command: Sequence[str], *, takes_log_folder: bool = False
+        self,
+        name: str,
+        command: Sequence[str],
+        *,
+        takes_log_folder: bool = False,
+        administrator: Sequence[str] = (),
     ) -> None:
-        """`takes_log_folder`: the first line names a folder for the client's logs, removed with the processes."""
+        """Prepare to start clients.
+
+        Args:
+            takes_log_folder: the first line names a folder for the client's logs, removed with the processes.
+            administrator: the command of administrators, if the library has any.
+        """
         self.name = name
         self.broken = ""
-        self._command = tuple(command)
+        self._commands = dict.fromkeys((PRODUCER, CONSUMER), tuple(command))
+        if administrator:
+            self._commands[ADMINISTRATOR] = tuple(administrator)
+        self.roles = tuple(self._commands)
         self._takes_log_folder = takes_log_folder
         self._folder = tempfile.TemporaryDirectory(prefix="staticfire-clients-")
         self._count = 0
@@ -63,7 +81,7 @@ class ProcessClients:
         try:
             with log.open("wb") as errors:
                 process = await asyncio.create_subprocess_exec(
-                    *self._command,
+                    *self._commands[role],
                     role,
                     stdin=asyncio.subprocess.PIPE,
                     stdout=asyncio.subprocess.PIPE,
@@ -73,7 +91,7 @@ class ProcessClients:
                 )
         except OSError as error:
             raise ClientUnusable(
-                f"the client {self._command[0]} cannot be started: {error.strerror}"
+                f"the client {self._commands[role][0]} cannot be started: {error.strerror}"
             ) from None
         client = ClientInProcess(self, process, log, configuration, emit)
         self._started.append(client)
@@ -169,5 +187,10 @@ def _variables() -> dict[str, str]:
 
 def our_clients(python: str, client: str) -> ProcessClients:
     """Return the maker of a bundled client: "own" or "cpp"."""
-    command = (python, *PYTHON_OPTIONS, MODULES[client])
-    return ProcessClients(client, command, takes_log_folder=client == "cpp")
+    start = (python, *PYTHON_OPTIONS)
+    return ProcessClients(
+        client,
+        (*start, MODULES[client]),
+        takes_log_folder=client == "cpp",
+        administrator=(*start, OUR_ADMINISTRATOR) if client == "own" else (),
+    )

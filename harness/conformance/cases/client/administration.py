@@ -24,7 +24,7 @@ async def administrators(bench: Bench) -> None:
     asked = _requests_of(client)
     await _names(bench, client)
     found = await _found(client, "by_unique_key", topic=topic, key=unique)
-    require_equal("what a unique key finds", found, [b"wanted"])
+    require_equal("what a unique key finds", found, ["wanted"])
     is_unique = asked[RequestCode.QUERY_MESSAGE].get("_UNIQUE_KEY_QUERY")
     require_equal("_UNIQUE_KEY_QUERY of that request", is_unique, "true")
     address = client.proxy.view.addresses[broker.address]
