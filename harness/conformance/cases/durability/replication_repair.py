@@ -180,7 +180,7 @@ async def a_master_with_a_new_disk(bench: Bench) -> None:
     require(group in known.groups, f"the master does not know the group {group}")
     require_equal("the offset of the group", await committed(again, topic, group), 5)
     last = await bench.read_all(master.address, young, queue=YOUNG_QUEUES - 1, wanted=1)
-    require_equal("the last queue of a topic that the slave has not heard of", last, [b"young"])
+    require_equal("the last queue of a topic that the slave had not copied", last, [b"young"])
 
 
 async def _until_it_has_a_part(bench: Bench, master: BrokerAddress) -> None:
