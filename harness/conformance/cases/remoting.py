@@ -19,6 +19,7 @@ IDLE_S = 120
 CONNECTIONS, BATCH = 6, 1_000
 STANDSTILL_S = 1.0
 FRAME_LIMIT = 16_777_216
+INT_MIN, INT_MAX = -(1 << 31), (1 << 31) - 1
 
 
 def frame(header: dict[str, object], body: bytes = b"") -> bytes:
@@ -115,6 +116,22 @@ async def opaque(bench: Bench) -> None:
         )
     require(not held.done(), "a pull that may wait 15 s was answered at once on an empty queue")
     require_equal("answers to no request", len(broker.stray), 0)
+    for number in (INT_MIN, -1, 0, INT_MAX):
+        future = broker.expect(number)
+        broker.send_bytes(
+            frame(
+                {
+                    "code": int(RequestCode.GET_MAX_OFFSET),
+                    "extFields": {"topic": topic, "queueId": "0"},
+                    "flag": 0,
+                    "language": "JAVA",
+                    "opaque": number,
+                    "version": 409,
+                }
+            )
+        )
+        code = (await broker.answer(future, RequestCode.GET_MAX_OFFSET)).code
+        require_equal(f"the code for a request with the opaque {number}", code, 0)
 
 
 @case("RMQ-REM-05")

@@ -61,6 +61,11 @@ def one_request_at_a_time(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(commands, "_decode_json", hasty)
 
 
+@system("RMQ-REM-04")
+def smallest_opaque_refused(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(commands, "_INT_MIN", commands._INT_MIN + 1)
+
+
 @requests("RMQ-REM-05", RequestCode.SEND_MESSAGE)
 def one_way_requests_answered(request: RemotingCommand) -> RemotingCommand:
     request.flag = 0
