@@ -25,6 +25,7 @@ from staticfire.system_under_test.protocol.message import (
 SYSTEM_PREFIX = "rmq_sys_"
 _CAPACITY = re.compile(r"Total : ([0-9.]+) [KMGTP]iB, Free : ([0-9.]+) ?[KMGTP]?i?B\.?")
 INT_MAX = (1 << 31) - 1
+VERSIONS = {"V4_9_8": "409"}  # MQVersion.Version
 UNIT = 1024  # of sizes: the next unit begins there
 SHORT_WAITS = (  # options that RocketMQ takes with any time, 1 ms among them
     "waitTimeMillsInSendQueue",
@@ -110,9 +111,20 @@ async def options(bench: Bench) -> None:
         require_equal(f"{name} that was written with escapes", await option_of(broker, name), "789")
     finally:
         await broker.obtain(RequestCode.UPDATE_BROKER_CONFIG, body=f"{name}={before}\n".encode())
-    facts = json_object(await broker.ask(RequestCode.GET_BROKER_RUNTIME_INFO)).get("table", {})
-    for fact in ("brokerVersionDesc", "commitLogMaxOffset", "putTps", "bootTimestamp"):
+    answer = await broker.ask(RequestCode.GET_BROKER_RUNTIME_INFO)
+    facts = json_object(answer).get("table", {})
+    for fact in (
+        "brokerVersionDesc",
+        "brokerVersion",
+        "commitLogMaxOffset",
+        "putTps",
+        "bootTimestamp",
+    ):
         require(fact in facts, f"the facts do not have {fact}")
+    version = facts["brokerVersion"]
+    number = VERSIONS.get(facts["brokerVersionDesc"], version)
+    require_equal(f"brokerVersion of {facts['brokerVersionDesc']}", version, number)
+    require_equal("the version in the header of an answer", str(answer.version), version)
     room = str(facts.get("commitLogDirCapacity", ""))
     sizes = _CAPACITY.fullmatch(room)
     require(sizes, f"commitLogDirCapacity is {room!r:.100}; expected sizes with units")

@@ -18,7 +18,7 @@ from staticfire.system_under_test.broker.metadata.offsets import ConsumerOffsets
 from staticfire.system_under_test.broker.metadata.topics import Topics
 from staticfire.system_under_test.broker.pulling.slow_consumers import SlowConsumers
 from staticfire.system_under_test.broker.sending.send import SendProcessor
-from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.protocol.codes import VERSION, RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.remoting.connection import Connection
 from tests.conformance.mutants.mutant import answers, requests, system
@@ -47,6 +47,17 @@ def only_a_topic_that_is_named_has_statistics(request: RemotingCommand, answer: 
 @answers("RMQ-ADM-11", RequestCode.QUERY_CONSUME_QUEUE)
 def every_group_takes_every_message(_: RemotingCommand, answer: Answer) -> Answer:
     answer.body = answer.body.replace(b'"eval":false', b'"eval":true')
+    return answer
+
+
+@system("RMQ-ADM-03")
+def version_of_the_next_release(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(statistics_requests, "VERSION", VERSION + 1)
+
+
+@answers("RMQ-ADM-03", RequestCode.GET_BROKER_RUNTIME_INFO)
+def headers_have_another_version(_: RemotingCommand, answer: Answer) -> Answer:
+    answer.version += 1
     return answer
 
 
