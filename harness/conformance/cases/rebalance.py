@@ -8,8 +8,9 @@ from staticfire.harness.conformance.answers import json_object
 from staticfire.harness.conformance.bench import Bench
 from staticfire.harness.conformance.case import case, require, require_equal
 from staticfire.harness.conformance.consumers import register_consumer
-from staticfire.harness.conformance.wire import Wire
+from staticfire.harness.conformance.wire import CannotConnect, Wire
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
+from staticfire.system_under_test.remoting.address import format_address, parse_address
 
 NOTIFY_S = 3.0
 EXPIRY_S, SLACK_S = 120.0, 15.0
@@ -61,6 +62,16 @@ async def members_are_notified(bench: Bench) -> None:
     require(
         left is not None, f"a member was not notified within {NOTIFY_S:g} s that another has gone"
     )
+    host, port = parse_address(broker.address)
+    try:
+        third = await register_consumer(bench, format_address(host, port - 2), group, topic)
+    except CannotConnect:  # the second port may be unreachable from here
+        return
+    joined = await first.next_request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, wait_s=NOTIFY_S)
+    require(joined is not None, "a member was not notified of another one at the second port")
+    third.wire.close()
+    left = await first.next_request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, wait_s=NOTIFY_S)
+    require(left is not None, "a member was not notified that one at the second port has gone")
 
 
 @case("RMQ-RBL-03", limit_s=200, is_slow=True)

@@ -10,6 +10,8 @@ from staticfire.harness.conformance.wire import Wire
 from staticfire.system_under_test.broker.clients import clients
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.remoting.connection import Connection
+from staticfire.system_under_test.remoting.server import RemotingServer
 from tests.conformance.mutants.mutant import answers, requests, system
 
 Answer = RemotingCommand
@@ -112,6 +114,17 @@ def members_are_not_notified(patch: pytest.MonkeyPatch) -> None:
             received(self, command)
 
     patch.setattr(Wire, "_received", deaf)
+
+
+@system("RMQ-RBL-02")
+def last_connection_of_a_port_stays(patch: pytest.MonkeyPatch) -> None:
+    lost = RemotingServer._lost
+
+    def all_but_the_last(self: RemotingServer, connection: Connection) -> None:
+        if len(self._connections) > 1:
+            lost(self, connection)
+
+    patch.setattr(RemotingServer, "_lost", all_but_the_last)
 
 
 @system("RMQ-RBL-03")
