@@ -8,6 +8,7 @@ from staticfire.harness.conformance.answers import json_object
 from staticfire.harness.conformance.bench import Bench
 from staticfire.harness.conformance.case import case, require, require_equal
 from staticfire.harness.conformance.consumers import register_consumer
+from staticfire.harness.conformance.failures import NotTriable
 from staticfire.harness.conformance.wire import CannotConnect, Wire
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.remoting.address import format_address, parse_address
@@ -65,8 +66,8 @@ async def members_are_notified(bench: Bench) -> None:
     host, port = parse_address(broker.address)
     try:
         third = await register_consumer(bench, format_address(host, port - 2), group, topic)
-    except CannotConnect:  # the second port may be unreachable from here
-        return
+    except CannotConnect as error:
+        raise NotTriable(f"the second port cannot be reached: {error}") from error
     joined = await first.next_request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, wait_s=NOTIFY_S)
     require(joined is not None, "a member was not notified of another one at the second port")
     third.wire.close()

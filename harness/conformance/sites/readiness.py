@@ -67,7 +67,8 @@ async def _missing(bench: Bench, brokers: int) -> str:
     for number, address in enumerate(bench.target.name_servers):
         known = await bench.known_brokers(await bench.name_server(number))
         if len(known) < brokers:
-            return f"{address} knows {len(known)} brokers of {brokers}"
+            name = bench.target.nodes.get(address, address)
+            return f"{name} knows {len(known)} brokers of {brokers}"
     for master in await bench.masters():
         broker = await bench.connect(master.address)
         name = f"{bench.target.prefix}-ready"
