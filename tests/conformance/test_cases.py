@@ -29,7 +29,9 @@ NOT_COPIED = {
     "RMQ-DLY-09": "faithful brokers know of a step of their clock, too",
     "RMQ-ADM-11": "no checker reads which entries a group would take",
     "RMQ-STO-10": "no promise of a checker depends on when a table is written",
-    "RMQ-LIM-15": "faithful brokers bound what clients keep, too",
+    "RMQ-LIM-13": "faithful brokers bound what clients keep, too",
+    "RMQ-LIM-14": "faithful name servers bound their tables, too",
+    "RMQ-LIM-15": "faithful brokers bound what they hold, too",
     "RMQ-LIM-11": "no run sends batches with properties at their limit",
 }
 # Clauses that no mutant breaks, and why: a case that was never seen to fail may be unable to.

@@ -89,7 +89,7 @@ async def _until_refused(broker: Wire, topic: str, group: str) -> None:
     )
 
 
-@case("RMQ-LIM-15", limit_s=120, spoils=True)  # the tables are full
+@case("RMQ-LIM-13", limit_s=120, spoils=True)  # the tables are full
 async def tables_of_clients(bench: Bench) -> None:
     topic, address = await bench.topic(queues=1), (await bench.master()).address
     await _full_of_offsets(await bench.broker(), topic)

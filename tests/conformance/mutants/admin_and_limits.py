@@ -238,22 +238,22 @@ def groups_that_are_not_behind_are_refused(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SlowConsumers, "_behind", lambda *_: 1 << 62)
 
 
-@system("RMQ-LIM-15")
+@system("RMQ-LIM-13")
 def the_table_of_offsets_has_no_end(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ConsumerOffsets, "has_room", lambda *_: True)
 
 
-@system("RMQ-LIM-15")
+@system("RMQ-LIM-13")
 def the_table_of_offsets_is_smaller(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(offsets, "SIZE_MAX", (6 << 20) - 1)
 
 
-@system("RMQ-LIM-15")
+@system("RMQ-LIM-13")
 def subscriptions_have_no_end(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Clients, "_check_size", lambda *_: None)
 
 
-@system("RMQ-LIM-15")
+@system("RMQ-LIM-13")
 def subscriptions_end_earlier(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(clients, "SUBSCRIPTIONS_SIZE_MAX", (32 << 20) - 1)
 
