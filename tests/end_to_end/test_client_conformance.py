@@ -49,7 +49,7 @@ def test_which_clauses_the_cpp_library_keeps(
         ("RMQ-RTY-10", "--slow runs it"),
         ("RMQ-LIM-05", "batches"),
         ("RMQ-PUL-11", "the cluster has no slave"),
-        ("RMQ-ADM-19", "cannot start the administrator"),
+        ("RMQ-ADM-17", "cannot start the administrator"),
         ("RMQ-SND-15", "has no message trace"),
         ("RMQ-TXN-15", "has no transactions"),
     ):

@@ -256,7 +256,7 @@ def queues_are_droped_until_their_offset_is_known(patch: pytest.MonkeyPatch) -> 
     patch.setattr(queue_consumer, "ProcessQueueInfo", partial(ProcessQueueInfo, dropped=True))
 
 
-@system("RMQ-ADM-19")
+@system("RMQ-ADM-17")
 def accounts_stay_here(patch: pytest.MonkeyPatch) -> None:
     async def put_account(*_: object) -> None:
         pass
@@ -264,19 +264,19 @@ def accounts_stay_here(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(access, "put_account", put_account)
 
 
-@system("RMQ-ADM-19")
+@system("RMQ-ADM-17")
 def a_unique_key_is_a_key(patch: pytest.MonkeyPatch) -> None:
     query = messages._query
     patch.setattr(messages, "_query", lambda *args, **_: query(*args, is_unique=False))
 
 
-@system("RMQ-ADM-19")
+@system("RMQ-ADM-17")
 def every_cluster_is_there(patch: pytest.MonkeyPatch) -> None:
     clean = AdminClient.brokers
     patch.setattr(AdminClient, "brokers", lambda self, _cluster=None: clean(self))
 
 
-@system("RMQ-ADM-19")
+@system("RMQ-ADM-17")
 def statistics_are_of_ordered_topics(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
         brokers, "ConsumeStatsInBrokerHeader", lambda **_: ConsumeStatsInBrokerHeader(is_order=True)

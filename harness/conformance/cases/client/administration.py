@@ -14,7 +14,7 @@ from staticfire.system_under_test.protocol.command import RemotingCommand
 ACCOUNT = {"accessKey": "conformance", "secretKey": "not-a-secret", "defaultTopicPerm": "PUB"}
 
 
-@case("RMQ-ADM-19")
+@case("RMQ-ADM-17")
 async def administrators(bench: Bench) -> None:
     topic, broker = await bench.topic(), await bench.broker()
     unique = f"{bench.fresh_number():032X}"
