@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -28,6 +29,7 @@ from staticfire.system_under_test.client.producer.send_back import SendBack
 from staticfire.system_under_test.client.producer.tracing import TraceBuffer, Tracing
 from staticfire.system_under_test.client.routing.client_instance import ClientInstance
 from staticfire.system_under_test.client.routing.routes import BrokerRoute, Route
+from staticfire.system_under_test.client.trace import trace_records
 from staticfire.system_under_test.protocol import unique_id
 from staticfire.system_under_test.protocol.bodies import MessageQueue
 from staticfire.system_under_test.protocol.bodies_clients import ProcessQueueInfo
@@ -281,3 +283,8 @@ def statistics_are_of_ordered_topics(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
         brokers, "ConsumeStatsInBrokerHeader", lambda **_: ConsumeStatsInBrokerHeader(is_order=True)
     )
+
+
+@system("RMQ-TXN-14")
+def ends_have_the_type_of_delayed_messages(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(trace_records, "MessageType", SimpleNamespace(COMMITTED=3))

@@ -10,6 +10,7 @@ from staticfire.harness.conformance.raw_stream import HaStream
 from staticfire.system_under_test.broker.metadata.topics import Topics
 from staticfire.system_under_test.broker.replication.catch_up import CatchUpMark
 from staticfire.system_under_test.broker.replication.ha_connections import HaSenderConnection
+from staticfire.system_under_test.configuration.option_values import one_of
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.store.recovery.recovery import Recovery
@@ -180,3 +181,12 @@ def slaves_get_what_is_flushed(patch: pytest.MonkeyPatch) -> None:
         make(self, *arguments, **{**options, "flushed_only": True})
 
     patch.setattr(ReplicaSender, "__init__", late)
+
+
+@system("RMQ-HA-02")
+def roles_have_the_names_of_others(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        one_of,
+        "format",
+        lambda self, value: next(name for name, choice in self._choices.items() if choice != value),
+    )

@@ -32,6 +32,7 @@ ZONES = range(-14 * 4, 14 * 4 + 1)
 CLOCKS_MS = 5_000  # the clocks of client and broker may differ by so much
 TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
 TRACE_S = 20.0  # clients send their trace every 5 s
+END_OF_TRANSACTION = "2"  # MessageType.Trans_msg_Commit, whatever the end is
 CONSUMED, HELD = 3, 2
 SLOW_S = 120.0
 FIELD_END, RECORD_END = "\x01", "\x02"
@@ -102,12 +103,12 @@ async def answers_to_questions(bench: Bench) -> None:
     if not found:
         raise NotTriable("the client writes no trace of transactions")
     require_equal(
-        "state and question of the transactions in the trace",
+        "type, state and question of the transactions in the trace",
         found,
         [
-            ("asked", "COMMIT_MESSAGE", "true"),
-            ("asked", "UNKNOW", "false"),
-            ("own", "COMMIT_MESSAGE", "false"),
+            ("asked", END_OF_TRANSACTION, "COMMIT_MESSAGE", "true"),
+            ("asked", END_OF_TRANSACTION, "UNKNOW", "false"),
+            ("own", END_OF_TRANSACTION, "COMMIT_MESSAGE", "false"),
         ],
     )
 
@@ -116,13 +117,13 @@ def _is_from_check(end: RemotingCommand) -> bool:
     return end.ext_fields.get("fromTransactionCheck") == "true"
 
 
-async def _traced_ends(bench: Bench, topic: str, *, wanted: int) -> list[tuple[str, str, str]]:
-    """Return key, state and whether a broker had asked, of the ends of a topic's transactions in the trace."""
+async def _traced_ends(bench: Bench, topic: str, *, wanted: int) -> list[tuple[str, ...]]:
+    """Return key, type, state and whether a broker had asked, of the ends of a topic's transactions in the trace."""
     loop = asyncio.get_running_loop()
     until_s = loop.time() + TRACE_S
     while True:
         found = [
-            (fields[7], fields[11], fields[12])
+            (fields[7], fields[9], fields[11], fields[12])
             for text in await traces(bench)
             for record in text.split(RECORD_END)
             if (fields := record.split(FIELD_END))[0] == "EndTransaction" and fields[4] == topic

@@ -122,6 +122,8 @@ async def a_prefix(bench: Bench) -> None:
     same = first_difference(ours, theirs)
     require(same is None, f"the logs of master and slave differ from byte {same} on")
     require(len(theirs) <= len(ours), "the log of the slave is longer than its master's")
+    role = await option_of(await bench.connect(slave.address), "brokerRole")
+    require_equal("brokerRole among the options of the slave", role, "SLAVE")
 
 
 @case("RMQ-HA-05", limit_s=120)
