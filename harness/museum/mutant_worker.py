@@ -12,6 +12,7 @@ import re
 import resource
 import signal
 import sys
+import textwrap
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,6 +33,7 @@ MEMORY_MAX = 6 << 30  # bytes of address space
 SHORT_S = 12.0  # of load in a hunt
 NODE = re.compile(r"\b(broker-[a-z](-\d)?|ns-\d|producer-\d|consumer-\d)\b")  # or a replica set
 SYSTEM = "system_under_test/"
+FINDING_MAX = 200  # characters
 RAISED_BY_SYSTEM = f", at {SYSTEM}"  # in a `raised_text`
 
 
@@ -80,7 +82,7 @@ def crashed_store(cycles: int) -> dict[str, Any]:
     _allow_step()
     failures = run_cycles(0, cycles).failures
     found = failures[0].text if failures else ""
-    return {"stage": "store crashes", "found": found[:200], "digests": []}
+    return {"stage": "store crashes", "found": _short(found), "digests": []}
 
 
 def conformance() -> dict[str, object]:
@@ -104,8 +106,13 @@ def conformance() -> dict[str, object]:
                 found = named_failure(found)
         if found:
             text = f"{case.clause.id}: {found}"
-            return {"stage": "conformance", "found": text[:200], "digests": []}
+            return {"stage": "conformance", "found": _short(text), "digests": []}
     return {"stage": "conformance", "found": "", "digests": []}
+
+
+def _short(text: str) -> str:
+    """Return a finding without its last words if it is long: docs/data/mutants.json keeps it."""
+    return textwrap.shorten(text, FINDING_MAX, placeholder=" ...")
 
 
 def start_failure(error: BaseException) -> str:
