@@ -34,7 +34,6 @@ SHORT_S = 12.0  # of load in a hunt
 NODE = re.compile(r"\b(broker-[a-z](-\d)?|ns-\d|producer-\d|consumer-\d)\b")  # or a replica set
 SYSTEM = "system_under_test/"
 FINDING_MAX = 200  # characters
-RAISED_BY_SYSTEM = f", at {SYSTEM}"  # in a `raised_text`
 
 
 def stages(job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -64,15 +63,15 @@ def hunted(seed: int, given: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def finding(row: Mapping[str, Any]) -> str:
-    """Return the finding of a judged seed about the mutant; empty: none. Failures count by `named_failure`."""
+    """Return the finding of a judged seed about the mutant; empty: none. A failure of the harness must name a node."""
     if row["valid"] is False:
         return ", ".join(row["checkers"])
     return named_failure(row.get("failed", ""))
 
 
 def named_failure(failure: str) -> str:
-    """Return a failure of the harness if it names a node or code of the system that raised it, else nothing."""
-    return failure if NODE.search(failure) or RAISED_BY_SYSTEM in failure else ""
+    """Return a failure of the harness if it names a node, else nothing."""
+    return failure if NODE.search(failure) else ""
 
 
 def crashed_store(cycles: int) -> dict[str, Any]:
@@ -88,7 +87,7 @@ def crashed_store(cycles: int) -> dict[str, Any]:
 def conformance() -> dict[str, object]:
     """Run the cases of the suite in the simulation, up to the first that fails.
 
-    An error of the suite itself counts only if it names a node or code of the system.
+    An error of the suite itself counts only if it names a node.
     """
     from staticfire.harness.conformance.case import cases
     from staticfire.harness.conformance.result import Outcome
@@ -99,7 +98,7 @@ def conformance() -> dict[str, object]:
         try:
             result = run_in_world(case, SimulatedSite().campaign)
         except Exception as error:
-            found = named_failure(raised_text(error))
+            found = named_failure(f"{type(error).__name__}: {error}")
         else:
             found = result.reason
             if result.outcome is not Outcome.FAILED:
@@ -118,7 +117,7 @@ def _short(text: str) -> str:
 def start_failure(error: BaseException) -> str:
     """Return the error of a system that does not start, if the system's own code raised it; else nothing."""
     text = raised_text(error)
-    return text if RAISED_BY_SYSTEM in text else ""
+    return text if f"at {SYSTEM}" in text else ""
 
 
 def spin_of(node: str, frame: FrameType | None) -> str:

@@ -18,14 +18,6 @@ from staticfire.harness.museum.mutant_worker import finding, spin_in, spin_of, s
         ({"valid": "unknown", "failed": "broker-a did not serve in 60 s"}, "broker-a"),
         ({"valid": "unknown", "failed": "KeyError: 'columns-3'"}, ""),
         ({"valid": "unknown", "failed": "SimulationError: no event left"}, ""),
-        (
-            {
-                "valid": "unknown",
-                "failed": "ValueError: no, at system_under_test/broker/config.py:7 in f",
-            },
-            "config.py",
-        ),
-        ({"valid": "unknown", "failed": "ValueError: no, at harness/draws/campaign.py:7 in f"}, ""),
     ],
 )
 def test_a_finding_is_a_verdict_or_names_a_node(row: dict[str, object], found: str) -> None:
