@@ -7,6 +7,7 @@ import json
 import pytest
 
 from staticfire.harness.conformance.wire import Wire
+from staticfire.system_under_test.broker.assembly import listeners
 from staticfire.system_under_test.broker.clients import clients
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
@@ -114,6 +115,11 @@ def members_are_not_notified(patch: pytest.MonkeyPatch) -> None:
             received(self, command)
 
     patch.setattr(Wire, "_received", deaf)
+
+
+@system("RMQ-RBL-02")
+def second_port_is_another_one(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(listeners, "FAST_PORT_DISTANCE", 3)
 
 
 @system("RMQ-RBL-02")
