@@ -81,7 +81,7 @@ def crashed_store(cycles: int) -> dict[str, Any]:
     _allow_step()
     failures = run_cycles(0, cycles).failures
     found = failures[0].text if failures else ""
-    return {"stage": "store crashes", "found": _short(found), "digests": []}
+    return {"stage": "store crashes", "found": shortened(found), "digests": []}
 
 
 def conformance() -> dict[str, object]:
@@ -105,11 +105,11 @@ def conformance() -> dict[str, object]:
                 found = named_failure(found)
         if found:
             text = f"{case.clause.id}: {found}"
-            return {"stage": "conformance", "found": _short(text), "digests": []}
+            return {"stage": "conformance", "found": shortened(text), "digests": []}
     return {"stage": "conformance", "found": "", "digests": []}
 
 
-def _short(text: str) -> str:
+def shortened(text: str) -> str:
     """Return a finding without its last words if it is long: docs/data/mutants.json keeps it."""
     return textwrap.shorten(text, FINDING_MAX, placeholder=" ...")
 

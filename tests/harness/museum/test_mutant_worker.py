@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from staticfire.harness.museum.mutant_worker import finding, spin_in, spin_of, start_failure
+from staticfire.harness.museum.mutant_worker import (
+    finding,
+    shortened,
+    spin_in,
+    spin_of,
+    start_failure,
+)
 
 
 @pytest.mark.parametrize(
@@ -23,6 +29,14 @@ from staticfire.harness.museum.mutant_worker import finding, spin_in, spin_of, s
 def test_a_finding_is_a_verdict_or_names_a_node(row: dict[str, object], found: str) -> None:
     assert found in finding(row)
     assert bool(finding(row)) == bool(found)
+
+
+def test_a_long_finding_is_cut_between_words() -> None:
+    assert shortened("") == ""
+    assert shortened("the codes are 0; expected 1") == "the codes are 0; expected 1"
+    words = " ".join(["expected"] * 40)
+    assert set(shortened(words).split()) == {"expected", "..."}
+    assert len(shortened(words)) <= 200
 
 
 def test_an_error_of_the_harness_is_no_failed_start() -> None:
