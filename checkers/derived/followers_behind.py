@@ -11,10 +11,11 @@ A follower that starts learns from a coordinator which node is its leader. While
 asks the replicas of its configuration every few seconds. So it lags, and members that the leader has sent to it wait
 there.
 
-Where leaders send all members to followers, a broken link between the two is enough. TCP doubles the time between two
-attempts to send a packet, so a follower gets the next packet before the link has been whole for as long as it was
-broken. If another fault meets that attempt, the time since the first fault counts. The wait ends in any case when the
-follower gives up a silent connection and opens another.
+A broken link between leader and follower is enough where leaders send all members to followers, or where a synchronous
+leader shows a message only once a follower has it. TCP doubles the time between two attempts to send a packet, so a
+follower gets the next packet before the link has been whole for as long as it was broken. If another fault meets that
+attempt, the time since the first fault counts. The wait ends in any case when the follower gives up a silent connection
+and opens another.
 """
 
 from __future__ import annotations
@@ -23,7 +24,12 @@ from staticfire.checkers.derived.rebalances import leader_lost_ns
 from staticfire.checkers.engine.kernel import Context
 from staticfire.checkers.guarantees.excuses import began_ns, healed_ns
 from staticfire.checkers.guarantees.fault_effects import STOPS
-from staticfire.checkers.guarantees.promises import NOT_FETCHED, NS_PER_S
+from staticfire.checkers.guarantees.promises import (
+    FOLLOWER_HOLDS_ACKED,
+    NOT_FETCHED,
+    NS_PER_S,
+    VISIBLE_END,
+)
 from staticfire.checkers.model.intervals import Span
 
 BEHIND = "slave_behind_slave"
@@ -65,8 +71,21 @@ def leaderless_spans(context: Context, broker: str) -> list[Span]:
 
 def unsent_spans(context: Context, broker: str) -> list[Span]:
     """When followers of a replica set that members read from may lack what a broken link kept from them."""
-    if not context.facts.follower_reads:
-        return []
+    return _unsent_spans(context, broker) if context.facts.follower_reads else []
+
+
+def unshown_spans(context: Context, broker: str) -> list[Span]:
+    """When members may not get what a leader stored, because a broken link keeps it from all followers.
+
+    A synchronous leader shows a message once a follower has it; Apache RocketMQ shows it at once (`visible_end`).
+    """
+    facts = context.facts
+    waits = FOLLOWER_HOLDS_ACKED[facts.replication] and not facts.behaves(VISIBLE_END)
+    return _unsent_spans(context, broker) if waits or facts.follower_reads else []
+
+
+def _unsent_spans(context: Context, broker: str) -> list[Span]:
+    """When a broken link keeps from followers what their leader sends, until TCP repeats it."""
     timings = context.facts.timings
     reconnected_ns = int((timings.replication_silence_s + 2 * timings.request_s) * NS_PER_S)
     broken: list[Span] = []

@@ -14,11 +14,12 @@ s on real machines), and no fault hindered the broker since 10 s before it store
 a second longer than the previous one.
 
 A fault hinders a queue and a group while a row of the table of excuses covers the member that owns the queue (any
-member while none owns it), unless messages pass. A message passes if it was sent to this queue without a delay and
-delivered to this group within the time of one request: its broker stored, flushed, replicated and served it, and the
-member took it. In a retry queue those messages pass that were delivered to the group within the time of one request
-after they were due. Between two passing messages less than a request apart, a fault hinders for less than the row
-requires (`Excuse.at_least`).
+member while none owns it), unless messages pass. So does a broken link to a follower that must have a message before
+members get it, until TCP repeats what the link kept (`followers_behind.py`). A message passes if it was sent to this
+queue without a delay and delivered to this group within the time of one request: its broker stored, flushed, replicated
+and served it, and the member took it. In a retry queue those messages pass that were delivered to the group within the
+time of one request after they were due. Between two passing messages less than a request apart, a fault hinders for
+less than the row requires (`Excuse.at_least`).
 
 Cannot see: lateness below the bounds; late moves by a broker where clients report no store times, or where its clock
 was stepped before; the lateness of a send with several attempts, each of which may have begun a delay; the lateness of
@@ -37,7 +38,7 @@ import numpy as np
 
 from staticfire.checkers.derived.covers import covering, merged_spans
 from staticfire.checkers.derived.first_deliveries import first_deliveries
-from staticfire.checkers.derived.followers_behind import behind_spans
+from staticfire.checkers.derived.followers_behind import behind_spans, unshown_spans
 from staticfire.checkers.derived.rebalances import rebalanced_ns
 from staticfire.checkers.derived.wall_clocks import brokers_stepped_ns, on_run_clock
 from staticfire.checkers.engine.kernel import Checker, Context, finding_at, queue_of, some_rows
@@ -173,6 +174,7 @@ def _near(context: Context, group: str, queue: LogKey) -> Iterator[Span]:
     excuses, nodes = context.excuses, context.timeline.nodes
     owned = _owned(context, group, queue)
     yield from behind_spans(context, queue.stream)
+    yield from unshown_spans(context, queue.stream)
     for process, span in owned:
         yield from shared([span], excuses.spans(LATE, queue.stream, (nodes.get(process),)))
     alone = without([_EVER], [span for _, span in owned])

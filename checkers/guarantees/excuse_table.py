@@ -412,7 +412,7 @@ _ROWS: tuple[Excuse, ...] = (
         on=(Role.EACH_COORDINATOR,),
         mechanism="a follower that starts learns from no coordinator which node is its leader",
     ),
-    # followers_behind.py: what members read late from a follower that leaders send them to
+    # followers_behind.py: what members get late from a follower that leaders send them to, or from a synchronous leader
     Excuse(
         anomaly="follower_link_broken",
         effects=(NETWORK, CUTS),

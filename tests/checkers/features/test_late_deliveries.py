@@ -16,6 +16,7 @@ from staticfire.checkers.guarantees.facts import FaultFacts, Timings
 from staticfire.checkers.guarantees.promises import LossPromises
 from staticfire.checkers.model.building.column_builder import build_columns
 from staticfire.checkers.model.history import OpType
+from tests.checkers.legal_histories import cut
 from tests.checkers.stories import Story
 from tests.support import reference_semantics
 from tests.support.history_language import BROKER, GROUP, NODE, TOPIC, facts, fault
@@ -69,6 +70,28 @@ def test_slaves_without_a_master_may_ask_each_other_first(
     lost = replace(fault("disk_lost", NODE, at_s=5.0, healed_s=7.0), permanent=permanent)
     judged = late(at_s).counts("late_deliveries", replica_sets={BROKER: nodes}, faults=(lost,))
     assert judged == expected
+
+
+@pytest.mark.parametrize(
+    ("known", "at_s", "expected"),
+    [
+        (
+            {"replication": "sync"},
+            48.9,
+            set(),
+        ),  # the link was broken for 17 s, and TCP may wait as long again
+        ({"replication": "sync"}, 49.1, LATE),
+        ({"replication": "async"}, 48.9, LATE),
+        ({"replication": "sync", "mode": "faithful"}, 48.9, LATE),
+        ({"replication": "async", "follower_reads": True}, 48.9, set()),
+    ],
+)
+def test_a_synchronous_master_shows_a_message_once_its_slave_has_it(
+    known: dict[str, Any], at_s: float, expected: set[str]
+) -> None:
+    broken = cut(NODE, "slave", at_s=5.0, healed_s=22.0)
+    known = {"replica_sets": {BROKER: (NODE, "slave")}, "faults": (broken,), **known}
+    assert late(at_s).counts("late_deliveries", **known) == expected
 
 
 @pytest.mark.parametrize(("at_s", "expected"), [(45.9, set()), (46.1, LATE)])
