@@ -161,6 +161,11 @@ class Clients:
         connection = self._producer_connections.get(client_id)
         return None if connection is None or connection.closed else connection
 
+    def is_replaced(self, producer: Member) -> bool:
+        """Whether the producer has sent its last heartbeat over another connection."""
+        newest = self._producer_connections.get(producer.client_id)
+        return newest is not None and newest.key != producer.connection.key
+
     def groups_of(self, topic: str) -> list[str]:
         """Consumer groups that subscribe to a topic now."""
         return [name for name, group in self._consumers.items() if topic in group.subscriptions]

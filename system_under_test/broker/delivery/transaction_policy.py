@@ -23,6 +23,8 @@ class TransactionPolicy:
             given up without a producer ever having been asked.
         skips_unreadable: a half message that cannot be read ends this round and every later one at the same place in
             4.9.8 (issue 1568): no later transaction is ever checked.
+        asks_old_connections: a producer that has connected anew may be asked on the connection that it had before. If
+            the network swallowed the end of that one, the producer never gets the question, and it counts.
         keeps_flag: a half message that is put back keeps its user flag; 4.9.8 sets it to 0.
     """
 
@@ -31,6 +33,7 @@ class TransactionPolicy:
     waits_for_the_future: bool
     counts_every_visit: bool
     skips_unreadable: bool
+    asks_old_connections: bool
     keeps_flag: bool
 
 
@@ -51,6 +54,7 @@ HARDENED_TRANSACTIONS = TransactionPolicy(
     waits_for_the_future=True,
     counts_every_visit=False,
     skips_unreadable=True,
+    asks_old_connections=False,
     keeps_flag=True,
 )
 FAITHFUL_TRANSACTIONS = TransactionPolicy(
@@ -59,5 +63,6 @@ FAITHFUL_TRANSACTIONS = TransactionPolicy(
     waits_for_the_future=False,
     counts_every_visit=True,
     skips_unreadable=False,
+    asks_old_connections=True,
     keeps_flag=False,
 )

@@ -295,6 +295,19 @@ def test_no_producer_is_there_to_be_asked(mode: Mode, parked: int) -> None:
     assert len(bench.check()) == 1 - parked
 
 
+@pytest.mark.parametrize(("mode", "on_old"), [(Mode.HARDENED, 0), (Mode.FAITHFUL, 2)])
+def test_producer_that_has_connected_anew(mode: Mode, on_old: int) -> None:
+    """4.9.8 asks on its old connection, too, although the network may have swallowed the end of that."""
+    bench = TransactionBench(mode)
+    new = Peer(key=8)
+    bench.connect(new)
+    bench.half()
+    assert sum(len(bench.check()) for _ in range(4)) == on_old
+    assert len(new.sent) == 4 - on_old
+    bench.clients.connection_closed(new.connection)
+    assert len(bench.check()) == 1  # the old one is the newest again
+
+
 @pytest.mark.parametrize(("mode", "asked"), [(Mode.HARDENED, 1), (Mode.FAITHFUL, 0)])
 def test_clock_of_a_producer_that_is_days_slow(mode: Mode, asked: int) -> None:
     """4.9.8 believes the born time and gives the message up unasked (issue 9640)."""
