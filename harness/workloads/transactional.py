@@ -84,7 +84,7 @@ TRANSACTIONAL = Workload(
     broker_properties={
         "transactionTimeOut": "3000",
         "transactionCheckInterval": "5000",
-        "transactionCheckMax": "8",  # in 15 rounds no broker would give up before the run ends
+        "transactionCheckMax": "13",  # the last check comes after all faults, and before the run ends
     },
     lacks={"cpp": "it is not asked for transactions"},
 )
