@@ -131,23 +131,26 @@ class OwnCluster:
     def broker_config(self, broker: Replica, name_servers: Sequence[str]) -> BrokerConfig:
         campaign = self._campaign
         others = [r for r in self.topology.replicas_of(broker.replica_set) if r.node != broker.node]
-        config = BrokerConfig(
-            broker_name=broker.replica_set,
-            broker_id=broker.number,
-            role=self._role(broker),
-            listen_host=self._addresses[broker.node],
-            listen_port=BROKER_PORT,
-            name_servers=self.name_servers_for(broker.node, name_servers),
-            store_path=self.store_folder(broker.node),
-            sync_flush=campaign.flush == "sync",
-            commit_log_file_size=campaign.log_file_bytes,
-            consume_queue_file_size=QUEUE_FILE_BYTES,
-            index_slots=INDEX_SLOTS,
-            index_numbers=INDEX_NUMBERS,
-            **self._mode(is_broker=True),
-            ha_peers=tuple(self._ha_address_for(broker.node, other.node) for other in others),
-            **self._access_control(broker.node),
-        )
+        try:
+            config = BrokerConfig(
+                broker_name=broker.replica_set,
+                broker_id=broker.number,
+                role=self._role(broker),
+                listen_host=self._addresses[broker.node],
+                listen_port=BROKER_PORT,
+                name_servers=self.name_servers_for(broker.node, name_servers),
+                store_path=self.store_folder(broker.node),
+                sync_flush=campaign.flush == "sync",
+                commit_log_file_size=campaign.log_file_bytes,
+                consume_queue_file_size=QUEUE_FILE_BYTES,
+                index_slots=INDEX_SLOTS,
+                index_numbers=INDEX_NUMBERS,
+                **self._mode(is_broker=True),
+                ha_peers=tuple(self._ha_address_for(broker.node, other.node) for other in others),
+                **self._access_control(broker.node),
+            )
+        except ValueError as error:
+            raise CampaignError(f"{broker.node} cannot start: {error}") from error
         properties = in_store(campaign.broker_properties, config.store_path)
         return _with_properties(config, properties, node_config.BROKER_PROPERTIES)
 
