@@ -10,11 +10,7 @@ from random import Random
 from staticfire.faults.defects import DEFECTS, Defect
 from staticfire.harness.cli.progress import working
 from staticfire.harness.museum.measured import Measured, locked, read_measured, write_measured
-from staticfire.harness.museum.searches import (
-    Search,
-    judge_without,
-    search,
-)
+from staticfire.harness.museum.searches import Search, Way, judge_without, search
 from staticfire.harness.museum.store_search import search_store
 
 RECIPE_CPU_S = 600.0
@@ -37,17 +33,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     missed = []
     for number, name in enumerate(names, start=1):
         piece = measured.setdefault(name, Measured())
-        found = piece.blind if options.blind else piece.recipe
         if options.again:
-            found = Search()
-            setattr(piece, "blind" if options.blind else "recipe", found)
+            setattr(piece, options.way, Search())
+        found: Search = getattr(piece, options.way)
         found.bound_cpu_s = max(found.bound_cpu_s, options.cpu)
         with working("museum") as progress:
             progress.update(details=f"piece {number} of {len(names)}: {name}")
-            measure(DEFECTS[name], found, is_blind=options.blind)
+            measure(DEFECTS[name], found, options.way)
         print(f"{number}/{len(names)}  {line_of(DEFECTS[name], found)}", flush=True)
         if not options.sample:
-            _keep(name, piece, is_blind=options.blind)
+            _keep(name, found, options.way)
         if not found.is_found or found.off == "invalid":
             missed.append(name)
     print(f"{len(names) - len(missed)} of {len(names)} found" + _missed_text(missed))
@@ -58,29 +53,25 @@ def _missed_text(missed: Sequence[str]) -> str:
     return f"; not: {', '.join(missed)}" if missed else ""
 
 
-def _keep(name: str, piece: Measured, *, is_blind: bool) -> None:
+def _keep(name: str, found: Search, way: Way) -> None:
     """Write this search to the file, to which another process may write other searches meanwhile."""
     with locked():
         fresh = read_measured()
-        known = fresh.setdefault(name, Measured())
-        if is_blind:
-            known.blind = piece.blind
-        else:
-            known.recipe = piece.recipe
+        setattr(fresh.setdefault(name, Measured()), way, found)
         write_measured(fresh)
 
 
-def measure(defect: Defect, found: Search, *, is_blind: bool) -> None:
+def measure(defect: Defect, found: Search, way: Way) -> None:
     """Search for one piece until its bound. Raises DefectError."""
-    if defect.store_crashes and not is_blind:
+    if defect.store_crashes and way == "recipe":
         search_store(defect, found)
         return
-    search(defect, found, is_blind=is_blind)
+    search(defect, found, way)
     while found.is_found and not found.off:
-        off = judge_without(defect, found, is_blind=is_blind)
-        if is_blind and off == "invalid":
+        off = judge_without(defect, found, way)
+        if way != "recipe" and off == "invalid":
             found.forget_seed()  # it says nothing of the bug
-            search(defect, found, is_blind=is_blind)
+            search(defect, found, way)
         else:
             found.off = off
 
@@ -117,14 +108,17 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         prog="python -m staticfire.harness.museum", description=__doc__
     )
     parser.add_argument("only", nargs="*", metavar="NAME", help="only these pieces")
-    parser.add_argument("--blind", action="store_true", help="without the recipes")
+    ways = parser.add_mutually_exclusive_group()
+    blind, guided = "without the recipes", "blind, and breeding as hunt --guided does"
+    ways.add_argument("--blind", dest="way", action="store_const", const="blind", help=blind)
+    ways.add_argument("--guided", dest="way", action="store_const", const="guided", help=guided)
     parser.add_argument("--cpu", type=float, metavar="SECONDS", help="bound of each search")
     parser.add_argument("--again", action="store_true", help="forget what was measured of them")
     parser.add_argument("--sample", type=int, default=0, metavar="N", help="N pieces; keep nothing")
     parser.add_argument("--rotation", default="", metavar="TEXT", help="which sample")
-    options = parser.parse_args(arguments)
+    options = parser.parse_args(arguments, argparse.Namespace(way="recipe"))
     if options.cpu is None:
-        options.cpu = BLIND_CPU_S if options.blind else RECIPE_CPU_S
+        options.cpu = RECIPE_CPU_S if options.way == "recipe" else BLIND_CPU_S
     return options
 
 

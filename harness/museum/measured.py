@@ -18,10 +18,11 @@ DATA = Path("docs/data/museum.json")
 
 @dataclass(slots=True, kw_only=True)
 class Measured:
-    """The figures of one piece: the search by its recipe, and the blind one."""
+    """The figures of one piece: the search by its recipe, the blind one, and the guided one."""
 
     recipe: Search = field(default_factory=Search)
     blind: Search = field(default_factory=Search)
+    guided: Search = field(default_factory=Search)
 
 
 def read_measured(path: Path = DATA) -> dict[str, Measured]:
@@ -29,7 +30,7 @@ def read_measured(path: Path = DATA) -> dict[str, Measured]:
     if not path.exists():
         return {}
     return {
-        name: Measured(recipe=Search(**row["recipe"]), blind=Search(**row["blind"]))
+        name: Measured(**{way: Search(**figures) for way, figures in row.items()})
         for name, row in orjson.loads(path.read_bytes()).items()
     }
 

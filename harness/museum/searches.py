@@ -1,18 +1,20 @@
-"""Searches for one planted bug: by its recipe, or blind, each in a process of its own within a bound of CPU time."""
+"""Searches for one planted bug: by its recipe, blind, or guided. Each has a process, and a bound of CPU time."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from staticfire.faults.defects import Defect
+from staticfire.harness.campaign.file import read_options
 from staticfire.harness.defect_loader import VARIABLE, planted
 from staticfire.harness.museum.processes import rows_of
 from staticfire.harness.museum.worker import judged, recipe_of
 from staticfire.harness.workloads.catalogue import WORKLOADS
 
 SEEDS_MAX = 100_000  # the bound of CPU time ends a search long before this one
+Way = Literal["recipe", "blind", "guided"]  # how to search; `guided` is blind, and breeds
 WORKER = "staticfire.harness.museum.worker"
 
 
@@ -24,6 +26,7 @@ class Search:
         bound_cpu_s: processor time that the search may take, seconds.
         seeds: seeds judged, the last one included.
         checkers: of the run that shows the bug, those that are invalid.
+        campaign: of the run that shows the bug, TOML, if it was bred.
         off: without the bug the same seed is "valid", "invalid" or "unknown"; empty: not tried.
         broken: clauses that the piece names and whose case failed; None: not tried.
         failed: seeds that the harness could not carry out, with the reason of the first one.
@@ -37,6 +40,7 @@ class Search:
     anomalies: list[str] = field(default_factory=list)
     checkers: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
+    campaign: str = ""
     off: str = ""
     broken: list[str] | None = None
     failed: int = 0
@@ -60,26 +64,32 @@ class Search:
                 row["checkers"],
                 row["faults"],
             )
+            self.campaign = row.get("campaign", "")
 
     def forget_seed(self) -> None:
         """Go on as if the last seed had been valid."""
         self.seed, self.workload = None, ""
         self.anomalies, self.checkers, self.faults = [], [], []
+        self.campaign = ""
 
 
-def search(defect: Defect, so_far: Search, *, is_blind: bool) -> None:
-    """Judge seeds in a process with the bug until one is invalid or the bound is reached. Raises DefectError."""
+def search(defect: Defect, so_far: Search, way: Way) -> None:
+    """Judge seeds in a process with the bug until one is invalid or the bound is reached. Raises DefectError.
+
+    A guided search that goes on begins with a new population.
+    """
     if so_far.is_found or so_far.cpu_s >= so_far.bound_cpu_s:
         return
     job = {
-        "recipe": "" if is_blind else defect.name,
+        "recipe": defect.name if way == "recipe" else "",
         "workloads": list(WORKLOADS),
         "defect": defect.name,
         "first": so_far.seeds,
         "seeds_max": SEEDS_MAX,
         "cpu_s": so_far.bound_cpu_s - so_far.cpu_s,
         "stops": True,
-        "clauses": [] if is_blind or so_far.broken is not None else defect.conform,
+        "breeds": way == "guided",
+        "clauses": defect.conform if way == "recipe" and so_far.broken is None else [],
     }
     with planted(defect.name) as folders:
         for row in rows_of(WORKER, job, folders, {VARIABLE: defect.name}):
@@ -89,9 +99,13 @@ def search(defect: Defect, so_far: Search, *, is_blind: bool) -> None:
                 so_far.take(row)
 
 
-def judge_without(defect: Defect, so_far: Search, *, is_blind: bool) -> str:
+def judge_without(defect: Defect, so_far: Search, way: Way) -> str:
     """Run the seed that shows the bug on the clean system. Return "valid", "invalid" or "unknown"."""
     assert so_far.seed is not None
-    given = {"workload": so_far.workload} if is_blind else recipe_of(defect.name)
+    if so_far.campaign:
+        given = read_options(so_far.campaign, "the bred campaign")
+        del given["seed"]
+    else:
+        given = recipe_of(defect.name) if way == "recipe" else {"workload": so_far.workload}
     valid = judged(so_far.seed, {**given, "defect": ""})["valid"]
     return {True: "valid", False: "invalid"}.get(valid, "unknown")

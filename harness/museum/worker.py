@@ -15,11 +15,14 @@ from typing import Any
 
 import orjson
 
+from staticfire.harness.campaign.campaign import Campaign
+from staticfire.harness.cli.hunt.breeding import GENERATION, Population, bred, is_bred
 from staticfire.harness.cli.hunt.seeds import Judging, campaign_of
 from staticfire.harness.cli.options import given_options
 from staticfire.harness.machines.options import MachineOptions
 
 NO_OPTIONS: Mapping[str, Any] = dict.fromkeys(("campaign", "followers", "leaders", "faults"))
+JUDGING = Judging(client_only=False, provider=MachineOptions())
 FAILURES_MAX = 3
 CPU_MARGIN_S = (
     120  # CPU time of one seed beyond the job's budget, after which a system that spins is killed
@@ -34,14 +37,15 @@ def judged_seeds(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
     Args:
         job: `recipe` names a bug whose campaign is run. Without it `workloads` take turns and everything else is drawn,
             by a seed for each run: one seed draws the same options and kinds of fault for all workloads. `defect` is
-            what campaigns say is planted, `first` is the first seed, and `stops` says whether to stop at the first
-            invalid one.
+            what campaigns say is planted, `first` is the first seed, `stops` says whether to stop at the first invalid
+            one, and `breeds` whether to breed, as `hunt --guided` does.
     """
     given = options_of(job)
+    breeding = Breeding() if job["breeds"] else None
     spent_s = 0.0
     failures = 0
     for seed in range(job["first"], job["first"] + job["seeds_max"]):
-        row = judged(seed, given[seed % len(given)])
+        row = judged(seed, given[seed % len(given)], breeding)
         spent_s += row["cpu_s"]
         failures = failures + 1 if "failed" in row else 0
         yield row
@@ -63,14 +67,42 @@ def recipe_of(name: str) -> dict[str, Any]:
     return given_options(**NO_OPTIONS, defect=name)
 
 
-def judged(seed: int, given: dict[str, Any]) -> dict[str, Any]:
-    """Run and judge one seed; a run that could not be carried out has `failed`, the reason."""
+class Breeding:
+    """Breeds every other campaign of a search over all workloads, generation after generation."""
+
+    def __init__(self) -> None:
+        self._population = Population([], set())
+        self._index = 0  # of the next campaign
+        self._runs: list[tuple[Campaign, Mapping[str, int]]] = []  # of this generation
+
+    def campaign(self, drawn: Campaign) -> Campaign:
+        """Return the next campaign to run: `drawn`, or one that is bred with its seed."""
+        if self._index % GENERATION == 0:
+            for campaign, coverage in self._runs:
+                self._population.take(campaign, coverage)
+            self._runs.clear()
+        index, self._index = self._index, self._index + 1
+        is_child = is_bred(index, self._population)
+        return bred(drawn, self._population.parents) if is_child else drawn
+
+    def take(self, campaign: Campaign, coverage: Mapping[str, int]) -> None:
+        """Take what a run has reached."""
+        self._runs.append((campaign, coverage))
+
+
+def judged(seed: int, given: dict[str, Any], breeding: Breeding | None = None) -> dict[str, Any]:
+    """Run and judge one seed; a run that could not be carried out has `failed`, the reason.
+
+    An invalid run of a bred campaign has `campaign`, its TOML.
+    """
     from staticfire.harness.runs.simulated_runner import run_simulated
 
     started_s = time.process_time()
     row: dict[str, object] = {"seed": seed, "workload": given.get("workload", "queue")}
     try:
-        campaign = campaign_of(seed, given, Judging(client_only=False, provider=MachineOptions()))
+        campaign = drawn = campaign_of(seed, given, JUDGING)
+        if breeding is not None:
+            campaign = breeding.campaign(drawn)
         result = run_simulated(campaign)
     except Exception as error:
         row |= {"valid": "unknown", "failed": f"{type(error).__name__}: {error}"[:300]}
@@ -84,6 +116,10 @@ def judged(seed: int, given: dict[str, Any]) -> dict[str, Any]:
             "checkers": sorted(one.checker for one in verdict.verdicts if one.valid is False),
             "faults": sorted({one.planned.kind for one in result.faults if one.bitten}),
         }
+        if breeding is not None:
+            breeding.take(campaign, verdict.coverage)
+        if campaign is not drawn and verdict.valid is False:
+            row["campaign"] = campaign.to_toml()
     row["cpu_s"] = round(time.process_time() - started_s, 2)
     return row
 

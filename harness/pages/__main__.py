@@ -51,6 +51,7 @@ PAGES: Mapping[str, Mapping[str, Callable[[], str]]] = {
     "docs/museum.md": {
         "score": museum.score_table,
         "figures": museum.figures_text,
+        "guided": museum.guided_table,
         "pieces": museum.pieces_table,
         "not found": museum.not_found_table,
         "changes": museum.changes_table,

@@ -11,6 +11,7 @@ from staticfire.harness.museum.searches import Search
 from staticfire.harness.pages.generated import table
 
 NOT_MEASURED = Measured()
+EASY_SEEDS = 5  # a guided search of so few seeds is a blind one
 
 
 def score_table() -> str:
@@ -61,6 +62,25 @@ def figures_text() -> str:
         text = f"Blind: {len(found)} of {len(blind)} pieces in at most {bound} CPU s each"
         lines.append(text + (f", median {median(found):.1f} CPU s." if found else "."))
     return "\n".join(lines)
+
+
+def guided_table() -> str:
+    """Return the table of pieces that were searched for blind and guided, the slowest first."""
+    measured = read_measured()
+    pairs = [
+        (name, piece)
+        for name, piece in measured.items()
+        if name in DEFECTS and piece.blind.seeds > EASY_SEEDS and piece.guided.seeds
+    ]
+    pairs.sort(key=lambda pair: (-pair[1].blind.cpu_s, pair[0]))
+    rows = [(f"`{name}`", _search(piece.blind), _search(piece.guided)) for name, piece in pairs]
+    rows.append(("all", _sum([p.blind for _, p in pairs]), _sum([p.guided for _, p in pairs])))
+    return table(("piece", "blind", "guided"), rows)
+
+
+def _sum(searches: list[Search]) -> str:
+    found = sum(search.is_found for search in searches)
+    return f"{found} of {len(searches)} found, {sum(search.cpu_s for search in searches):.0f} CPU s"
 
 
 def pieces_table() -> str:

@@ -12,8 +12,8 @@ def test_a_piece_is_found_by_its_recipe_and_its_seed_is_valid_without_it() -> No
     defect = DEFECTS["reads-before-flush"]
     found = Search(bound_cpu_s=60.0)
 
-    search(defect, found, is_blind=False)
-    found.off = judge_without(defect, found, is_blind=False)
+    search(defect, found, "recipe")
+    found.off = judge_without(defect, found, "recipe")
 
     assert found.is_found
     assert defect.checkers[0] in found.checkers

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from staticfire.faults.defects import DEFECTS
+from staticfire.harness.cli.hunt.breeding import GENERATION
+from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.museum import searches
 from staticfire.harness.museum.__main__ import line_of, main, measure
 from staticfire.harness.museum.measured import Measured, read_measured, write_measured
 from staticfire.harness.museum.mutant_worker import finding
-from staticfire.harness.museum.searches import Search
+from staticfire.harness.museum.searches import Search, judge_without
+from staticfire.harness.museum.worker import Breeding
 
 NAME = "ack-before-fsync"
 
@@ -51,9 +55,35 @@ def test_a_seed_that_is_invalid_without_the_bug_does_not_end_a_blind_search(
     monkeypatch.setattr(searches, "judged", judged)
     monkeypatch.setattr(searches, "rows_of", rows_of)
     search = Search(bound_cpu_s=10.0)
-    measure(DEFECTS[NAME], search, is_blind=True)
+    measure(DEFECTS[NAME], search, "blind")
     assert (search.seed, search.off, search.seeds) == (23, "valid", 2)
     assert asked == [(seed, {"workload": "queue", "defect": ""}) for seed in clean]
+
+
+def test_a_bred_campaign_is_run_again_without_the_bug(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, Any]] = []
+
+    def judged(_seed: int, given: dict[str, Any]) -> dict[str, Any]:
+        asked.append(given)
+        return row()
+
+    bred = draw_campaign(7, {"workload": "retry", "defect": NAME})
+    monkeypatch.setattr(searches, "judged", judged)
+    search = Search(seed=9, workload="queue", campaign=bred.to_toml())
+    assert judge_without(DEFECTS[NAME], search, "guided") == "valid"
+    (given,) = asked
+    assert draw_campaign(7, given) == replace(bred, defect="")
+
+
+def test_a_guided_search_breeds_every_other_campaign_after_a_generation() -> None:
+    breeding = Breeding()
+    drawn = [draw_campaign(seed, {}) for seed in range(2 * GENERATION)]
+    ran = []
+    for campaign in drawn:
+        ran.append(breeding.campaign(campaign))
+        breeding.take(ran[-1], {"rolled a log file": 1 << len(ran)})
+    is_bred = [one is not campaign for one, campaign in zip(ran, drawn, strict=True)]
+    assert is_bred == [False] * GENERATION + [False, True] * (GENERATION // 2)
 
 
 def test_seed_0_can_be_the_one() -> None:
