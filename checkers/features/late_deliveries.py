@@ -6,8 +6,10 @@ latter). If no member of the group reports its queues, the time of a rebalance d
 a retry. It is due when its delay level is over, counted from the member's report that the broker had taken the message
 back (`send_back`). Allowed where the clock of the message's broker was stepped, since brokers use their wall clock. The
 lateness of messages that were sent up to a delay later is then allowed, too, because they may wait behind a message of
-that time: a broker delivers a level in order. A broker flushes a message twice, when it stores it and when it is due,
-and slow disks take their time for both (`Timings.flush_wait_s`). `loss` judges a message that never comes.
+that time: a broker delivers a level in order. After a clock was set back, a log may be ahead of it for long, since log
+times never go back. If its broker then starts anew, a message waits its whole delay again, and no longer: the broker
+does not know for how long the message has been there. A broker flushes a message twice, when it stores it and when it
+is due, and slow disks take their time for both (`Timings.flush_wait_s`). `loss` judges a message that never comes.
 
 A message is also late if its broker moved it to its queue (its store time) more than half a second after it was due (2
 s on real machines), and no fault hindered the broker since 10 s before it stored the message: a delay level may be only
@@ -32,6 +34,7 @@ again); bugs #3966 and #9249, which skipped a message whose delivery had failed.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -45,9 +48,11 @@ from staticfire.checkers.engine.kernel import Checker, Context, finding_at, queu
 from staticfire.checkers.engine.observed import observed_verdict
 from staticfire.checkers.engine.position_index import index_of
 from staticfire.checkers.engine.screening import is_among
-from staticfire.checkers.features.delays import clock_stepped
+from staticfire.checkers.features.delays import CLOCK_ROUGHNESS_NS, clock_stepped
 from staticfire.checkers.features.retries import FIRST_LEVEL, NS_PER_MS, RETRY
 from staticfire.checkers.groups.groups import owned_spans
+from staticfire.checkers.guarantees.excuses import by_target, healed_ns
+from staticfire.checkers.guarantees.fault_effects import STOPS
 from staticfire.checkers.guarantees.promises import FOREVER_NS, NS_PER_S, Judgement, judge
 from staticfire.checkers.guarantees.verdict import Finding, Verdict, seconds
 from staticfire.checkers.measures.reportable import LATE, with_share
@@ -378,6 +383,7 @@ def _judge(
     if free_ns <= LATE_AFTER_NS + stored_ns + _unreported_ns(context, group):
         return None
     stepped = clock_stepped(context, queue, since_ns - (due_ns - since_ns), given_ns)
+    stepped = stepped or _waited_again(columns, context, row, Span(since_ns, due_ns))
     by_ns = int(began_earliest(deliveries, row)) - known_ns
     detail = f"{by_ns / NS_PER_S:.3f} s too late, and in {seconds(free_ns)} of that nothing was in its way"
     return finding_at(
@@ -390,6 +396,26 @@ def _judge(
         group=group,
         at_invocation=True,
     )
+
+
+def _waited_again(columns: Columns, context: Context, row: int, delay: Span) -> str | None:
+    """Say that the delay began again when the broker of a delivery started anew: its log was ahead of its clock."""
+    deliveries, facts = columns.deliveries, context.facts
+    given_ns, stored_ms = int(deliveries.invoke_ns[row]), int(deliveries.stored_ms[row])
+    if facts.wall_epoch_ms is None or stored_ms == UNKNOWN:
+        return None
+    if (stored_ms - facts.wall_epoch_ms) * NS_PER_MS < given_ns + CLOCK_ROUGHNESS_NS:
+        return None
+    queue = queue_of(columns, deliveries, row)
+    assert queue is not None  # it was delivered from it
+    leader = facts.replica_sets.get(queue.stream, ())[:1]
+    for fault in chain.from_iterable(map(by_target, facts.faults)):
+        started_ns = healed_ns(fault)
+        if STOPS in fault.effects and not set(leader).isdisjoint(fault.targets):
+            latest_ns = started_ns + delay.length_ns + LATE_AFTER_NS
+            if delay.start_ns < started_ns < given_ns <= latest_ns:
+                return f"its log was ahead of its clock when {leader[0]} started anew"
+    return None
 
 
 LATE_DELIVERIES = Checker(

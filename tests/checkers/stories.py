@@ -91,13 +91,15 @@ class Story:
         process: int = 100,
         takes_s: float = 0.01,
         group: str = GROUP,
+        stored_ms: int | None = None,
     ) -> Story:
+        contents = [None, None, None, None, stored_ms, None, None]
         value = {
             "group": group,
             "topic": topic,
             "broker": BROKER,
             "queue": queue,
-            "messages": [[key, offset, 0, True, tries]],
+            "messages": [[key, offset, 0, True, tries, contents]],
         }
         self.op(at_s, "invoke", "consume", value, process=process)
         if end == "invoke":

@@ -134,6 +134,28 @@ def test_what_may_stand_behind_a_message_of_the_wrong_time_may_be_late() -> None
     assert found(delayed(62.0), SKEW) == LATE
 
 
+@pytest.mark.parametrize(
+    ("stored_s", "started_s", "expected"),
+    [
+        (900.0, 140.0, {"late_delivery_allowed"}),  # 60 s of delay begin again then
+        (900.0, 138.0, LATE),
+        (900.0, 99.0, LATE),  # before it was sent
+        (208.0, 140.0, LATE),  # the clock had caught up
+        (None, 140.0, LATE),
+    ],
+)
+def test_a_log_that_is_ahead_of_its_clock_makes_messages_wait_again(
+    stored_s: float | None, started_s: float, expected: set[str]
+) -> None:
+    story = reporting().send(100.0, "a", delay_level=5, delay_ms=60_000)
+    stored_ms = None if stored_s is None else int(stored_s * 1000)
+    story.consume(209.0, "a", 0, stored_ms=stored_ms)
+    restart = fault("kill", NODE, at_s=started_s - 1.0, healed_s=started_s)
+    set_back = fault("clock_skew", NODE, at_s=0.1, healed_s=1.5)
+    known = {"faults": (set_back, restart), "wall_epoch_ms": 0}
+    assert story.counts("late_deliveries", **known) == expected
+
+
 def test_what_a_group_got_again_is_not_late() -> None:
     story = Story().send(1.0, "a", delay_level=1, delay_ms=1000)
     assert found(story.consume(2.1, "a", 0).consume(60.0, "a", 0, process=101)) == set()
