@@ -20,7 +20,6 @@ from staticfire.system_under_test.client.consumer.push.consumer_requests import 
 from staticfire.system_under_test.client.consumer.rebalance.allocation import Allocate, strategy
 from staticfire.system_under_test.client.consumer.rebalance.assignment import Assignment, OnCommit
 from staticfire.system_under_test.client.consumer.rebalance.queue_locking import (
-    RENEW_INTERVAL_S,
     QueueLocking,
 )
 from staticfire.system_under_test.client.consumer.rebalance.rebalancing import (
@@ -129,7 +128,7 @@ class PushConsumer:
         ]
         locking = self._assigned.locking
         if locking is not None:
-            tasks.append(PeriodicTask(log, "renew locks", locking.renew, lambda: RENEW_INTERVAL_S))
+            tasks.append(PeriodicTask(log, "renew locks", locking.renew, locking.renew_interval_s))
         elif config.sends_back and not config.broadcast:
             tasks.append(
                 PeriodicTask(log, "consume timeout", self._expire, lambda: config.consume_timeout_s)

@@ -19,6 +19,7 @@ from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCod
 from staticfire.system_under_test.protocol.command import RemotingCommand
 
 RENEW_INTERVAL_S = 20.0  # RocketMQ: rocketmq.client.rebalance.lockInterval
+RENEW_RETRY_S = 2.0  # after a broker did not answer: its locks expire before the next round
 LOCK_TIMEOUT_S = 1.0  # RocketMQ: MQClientAPIImpl.lockBatchMQ
 
 
@@ -32,6 +33,7 @@ class QueueLocking:
     def __init__(
         self, client: ClientInstance, group: str, on_lost: Callable[[list[MessageQueue]], None]
     ) -> None:
+        self._is_renewed = True  # every broker answered the last time
         self._client = client
         self._group = group
         self._on_lost = on_lost
@@ -59,6 +61,7 @@ class QueueLocking:
         asked_at_s = self._loop.time()
         queues = self._table.queues
         answers = await self._ask(queues)
+        self._is_renewed = all(queue.broker_name in answers for queue in queues)
         lost = []
         for queue in queues:
             if self._table.asked_at_s(queue) is None or queue.broker_name not in answers:
@@ -69,6 +72,10 @@ class QueueLocking:
                 self._table.forget(queue)
                 lost.append(queue)
         self._tell_lost(lost)
+
+    def renew_interval_s(self) -> float:
+        """Return how long to wait before the locks are renewed again."""
+        return RENEW_INTERVAL_S if self._is_renewed else RENEW_RETRY_S
 
     def check(self) -> None:
         """Give up what was not renewed in time."""

@@ -6,7 +6,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from staticfire.system_under_test.client.consumer.rebalance.lock_table import LOCK_LIVE_MAX_S
-from staticfire.system_under_test.client.consumer.rebalance.queue_locking import QueueLocking
+from staticfire.system_under_test.client.consumer.rebalance.queue_locking import (
+    RENEW_INTERVAL_S,
+    RENEW_RETRY_S,
+    QueueLocking,
+)
 from staticfire.system_under_test.client.routing.routes import broker_routes
 from staticfire.system_under_test.protocol.bodies import MessageQueue
 from staticfire.system_under_test.protocol.bodies_queues import LockedQueues, QueueLockRequest
@@ -88,6 +92,22 @@ def test_renewed_locks_last_and_others_run_out(remoting: ScriptedRemoting) -> No
         assert not locks.locking.is_held(A0)
         locks.locking.check()
         assert locks.lost == [A0]
+
+    scenario(remoting, story)
+
+
+def test_locks_that_a_broker_did_not_renew_are_asked_for_again_soon(
+    remoting: ScriptedRemoting,
+) -> None:
+    async def story(locks: Locks) -> None:
+        await locks.locking.lock([A0, B0])
+        answers = remoting.scripts["b:0"]
+        remoting.scripts["b:0"] = stay_silent
+        await locks.locking.renew()
+        assert locks.locking.renew_interval_s() == RENEW_RETRY_S
+        remoting.scripts["b:0"] = answers
+        await locks.locking.renew()
+        assert locks.locking.renew_interval_s() == RENEW_INTERVAL_S
 
     scenario(remoting, story)
 
