@@ -32,10 +32,9 @@ MASTER_ID = 0  # RocketMQ, MixAll.MASTER_ID
 BROKERS_MAX = 1_000  # addresses, broker ids of all names, and broker names of clusters
 QUEUES_MAX = 200_000  # topics of all brokers: one for each broker that has it
 NAME_LENGTH_MAX = 512  # characters of a cluster, a broker, an address, a topic or a filter server
-# How long a connection counts as abandoned once its broker has registered on a newer one: a registration period.
-# A frozen name server reads what it finds unread within seconds; what TCP sends again after a cut may come 10 s later.
-# A broker that still speaks on it after that is alive.
-ABANDONED_NS = 30_000_000_000
+# How long a connection counts as abandoned once its broker has registered on a newer one: TCP waits no longer until it
+# sends again what a cut has held up (TCP_RTO_MAX). A broker that still speaks on it after that is alive.
+ABANDONED_NS = 120_000_000_000
 EXPIRY_NS = 120_000_000_000  # RocketMQ, RouteInfoManager.BROKER_CHANNEL_EXPIRED_TIME
 PERMISSION_READ_WRITE = 6
 UNIT_FLAG = 1  # RocketMQ, TopicSysFlag: bits of QueueData.topic_sys_flag
