@@ -70,13 +70,19 @@ def _since(
     timings = context.facts.timings
     since, start_ns, end_ns = window.excuse.since, window.start_ns, window.end_ns
     # What changed shortly before may not have been noticed yet.
-    noticed_s = {Since.SHARED_ANEW: timings.rebalance_s, Since.ROUTES_FORGOTTEN: timings.register_s}
+    noticed_s = {
+        Since.SHARED_ANEW: timings.rebalance_s,
+        Since.BROKER_STARTS: timings.rebalance_s,
+        Since.ROUTES_FORGOTTEN: timings.register_s,
+    }
     before_ns = start_ns - int(noticed_s.get(since, 0) * NS_PER_S)
     match since:
         case Since.FAULT:
             events = [start_ns]
         case Since.ROUTES_FORGOTTEN:
             events = list(_restarts_of_coordinators(context))
+        case Since.BROKER_STARTS:
+            events = list(stops_ns(context, _brokers(context)))
         case _ if not group.is_known:
             events = [start_ns]
         case Since.MEMBER_STARTS:

@@ -31,6 +31,7 @@ class Since(Enum):
     # a member comes or goes, the topic gets queues, a broker forgets who the members are
     SHARED_ANEW = auto()
     MEMBER_STARTS = auto()  # one that the witness names
+    BROKER_STARTS = auto()  # any one
     ROUTES_FORGOTTEN = auto()  # a coordinator starts again
     LEADER_ENDS = auto()  # of the queue's replica set
     LEADER_GONE = auto()  # of the queue's replica set, for good

@@ -163,6 +163,14 @@ _ROWS: tuple[Excuse, ...] = (
     ),
     Excuse(
         anomaly="double_ownership",
+        effects=(STOPS,),
+        on=(Role.ALL_COORDINATORS,),
+        after=lambda t: t.register_s,
+        since=Since.BROKER_STARTS,
+        mechanism="members that have not heard of a broker that started are not in its list before it registers again",
+    ),
+    Excuse(
+        anomaly="double_ownership",
         effects=(STALLS, NETWORK, CUTS, ROUTES),
         on=(Role.INVOLVED,),
         across=(Role.BROKERS,),

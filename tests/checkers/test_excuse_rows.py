@@ -97,10 +97,15 @@ def _histories() -> Iterator[Legal]:
         faults=(fault("pause", "n0", at_s=51, healed_s=190),),
         known={"orderly": ("g",)},
     )
-    for mechanism, of in (
+    for mechanism, *faults in (
         (
             "a member that starts cannot announce itself to all brokers before these register again",
             BLIND,
+        ),
+        (
+            "members that have not heard of a broker that started are not in its list before it registers again",
+            fault("kill", "n0", at_s=20, healed_s=49),
+            fault("name_server_amnesia", "ns-1", at_s=50, healed_s=52),
         ),
         (
             "a member that is cut off does not know that others have taken its queues",
@@ -111,7 +116,7 @@ def _histories() -> Iterator[Legal]:
             mechanism=mechanism,
             anomaly="double_ownership",
             ops=OVERLAP,
-            faults=(of,),
+            faults=tuple(faults),
             known=NO_NAME_SERVER,
         )
     # committed.py
