@@ -8,7 +8,7 @@ from random import Random
 
 from staticfire.harness.conformance.bench import Bench
 from staticfire.harness.conformance.case import case, require, require_equal
-from staticfire.harness.conformance.cases.send import batch_record
+from staticfire.harness.conformance.cases.send import MANY, batch_record
 from staticfire.harness.conformance.request_fields import pull_fields, send_fields, short_fields
 from staticfire.harness.conformance.wire import NoAnswer, Wire, request
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
@@ -96,8 +96,8 @@ async def property_size_in_batches(bench: Bench) -> None:
     topic, broker = await bench.topic(queues=1), await bench.broker()
     fields = short_fields({**send_fields(topic, queue=0), "batch": True})
 
-    async def send(size: int) -> RemotingCommand:
-        records = batch_record(b"small", {}) + batch_record(b"large", {"big": "x" * size})
+    async def send(size: int, small: int = 1) -> RemotingCommand:
+        records = batch_record(b"small", {}) * small + batch_record(b"large", {"big": "x" * size})
         return await broker.ask(RequestCode.SEND_BATCH_MESSAGE, fields, records)
 
     room = PROPERTIES_MAX - 200  # brokers add properties of their own
@@ -105,8 +105,10 @@ async def property_size_in_batches(bench: Bench) -> None:
     stored = await bench.pull(broker, topic, offset=1, least=2)
     fitting = room + PROPERTIES_MAX - _size_of_properties(stored.answer.body, topic)
     require_equal("the code at the limit", (await send(fitting)).code, 0)
-    above = await send(fitting + 1)
-    require_equal("the code above it", above.code, ResponseCode.MESSAGE_ILLEGAL)
+    for small in (1, MANY):
+        above = await send(fitting + 1, small)
+        what = f"the code above it, behind {small} other messages"
+        require_equal(what, above.code, ResponseCode.MESSAGE_ILLEGAL)
     after = await bench.store(broker, topic, b"afterwards")
     require_equal("the offset of the next message", after.get("queueOffset"), "4")
     found = await bench.read_all(broker.address, topic, wanted=5)

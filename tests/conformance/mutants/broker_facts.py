@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from staticfire.system_under_test.broker.metadata import topics
 from staticfire.system_under_test.broker.sending import batches
 from staticfire.system_under_test.broker.sending.internal_copies import InternalCopies
+from staticfire.system_under_test.broker.statistics import put_times
+from staticfire.system_under_test.broker.statistics.put_times import PutTimes
 from staticfire.system_under_test.broker.statistics.statistics import BrokerStatistics
 from staticfire.system_under_test.protocol import message
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
@@ -71,3 +75,31 @@ def properties_may_be_one_byte_longer(patch: pytest.MonkeyPatch) -> None:
 def only_single_messages_have_a_limit(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(batches, "PROPERTIES_SIZE_MAX", message.PROPERTIES_SIZE_MAX + 1)
     properties_may_be_one_byte_longer(patch)
+
+
+@system("RMQ-LIM-11")
+def large_batches_are_checked_while_they_are_stored(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(batches, "PROPERTIES_SIZE_MAX", message.PROPERTIES_SIZE_MAX + 1)
+
+
+@system("RMQ-ADM-18")
+def times_are_those_of_the_log_alone(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PutTimes, "took", lambda *_: None)
+
+
+@system("RMQ-ADM-18")
+def steps_are_two_milliseconds_longer(patch: pytest.MonkeyPatch) -> None:
+    ends_ms = tuple(end_ms + 2 for end_ms in put_times.BUCKET_ENDS_MS)
+    patch.setattr(put_times, "BUCKET_ENDS_MS", ends_ms)
+
+
+@answers("RMQ-ADM-18", RequestCode.GET_BROKER_RUNTIME_INFO)
+def long_times_are_in_another_range(_: RemotingCommand, answer: Answer) -> Answer:
+    answer.body = answer.body.replace(b"[5~10s]", b"[5~9s]")
+    return answer
+
+
+@answers("RMQ-ADM-18", RequestCode.GET_BROKER_RUNTIME_INFO)
+def the_longest_time_is_the_last_one(_: RemotingCommand, answer: Answer) -> Answer:
+    answer.body = re.sub(rb'EntireTimeMax":"\d+', b'EntireTimeMax":"1', answer.body)
+    return answer
