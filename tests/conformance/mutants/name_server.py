@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from staticfire.system_under_test.broker.config import BrokerConfig
+from staticfire.system_under_test.broker.registration.name_server_calls import NameServerCalls
+from staticfire.system_under_test.broker.registration.registration import Registration
 from staticfire.system_under_test.name_server import route_table
 from staticfire.system_under_test.name_server.route_table import BrokerIdentity, RouteTable
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
@@ -132,3 +134,39 @@ def routes_are_always_standard(_: RemotingCommand, answer: RemotingCommand) -> R
 def routes_are_never_standard(_: RemotingCommand, answer: RemotingCommand) -> RemotingCommand:
     answer.body = answer.body.replace(b'{"0":', b"{0:")
     return answer
+
+
+@system("RMQ-NS-13")
+def brokers_ask_every_second(patch: pytest.MonkeyPatch) -> None:
+    register = Registration._register
+
+    async def never_well(self: Registration, name_server: str) -> bool:
+        await register(self, name_server)
+        return False
+
+    patch.setattr(Registration, "_register", never_well)
+
+
+@system("RMQ-NS-13")
+def brokers_register_whatever_the_answer_is(patch: pytest.MonkeyPatch) -> None:
+    is_changed = NameServerCalls.is_changed
+
+    async def always(self: NameServerCalls, *asked: Any) -> bool:
+        await is_changed(self, *asked)
+        return True
+
+    patch.setattr(NameServerCalls, "is_changed", always)
+
+
+@system("RMQ-NS-13")
+def brokers_ask_although_they_must_register(patch: pytest.MonkeyPatch) -> None:
+    async def asked(self: Registration, name_server: str, table: Any) -> bool:
+        return self._lacks_master or await self._calls.is_changed(name_server, table.data_version)
+
+    patch.setattr(Registration, "_is_needed", asked)
+
+
+@requests("RMQ-NS-13", RequestCode.UPDATE_BROKER_CONFIG)
+def brokers_keep_their_name_servers(request: RemotingCommand) -> RemotingCommand:
+    request.body = b"forceRegister=false\n"
+    return request
