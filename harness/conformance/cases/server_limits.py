@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import struct
 
-from staticfire.harness.conformance.bench import Bench
+from staticfire.harness.conformance.bench import STORED, Bench
 from staticfire.harness.conformance.case import case, require, require_equal
+from staticfire.harness.conformance.cases.limits import BODY_MAX
 from staticfire.harness.conformance.cases.name_server import FakeBroker
-from staticfire.harness.conformance.wire import Wire
+from staticfire.harness.conformance.cases.send import batch_record
+from staticfire.harness.conformance.request_fields import send_fields, short_fields
+from staticfire.harness.conformance.wire import Wire, request
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 
 # Limits of our nodes (docs/limits.md).
@@ -20,6 +23,9 @@ COUNTED_BYTES = 100_000  # connections that hold less than 64 KiB are not counte
 ARRIVES_S = 0.5  # after which an unfinished frame has arrived
 VALUE_CHARACTERS = 500_000  # headers have at most 1 MiB
 AT_ONCE = 50
+BATCHES_BYTES = 64 << 20
+LONG_BATCH, SHORT_BATCH = 20_000, 1_200  # messages; brokers take several steps for both
+FIRST_S = 0.0005  # the long batch arrives before the others, and they arrive before it is stored
 
 
 @case("RMQ-LIM-14", limit_s=120, spoils=True)  # the tables are full
@@ -83,3 +89,42 @@ def _begin_frame(peer: Wire, size: int) -> None:
     """Send as many bytes of a frame that is larger."""
     length = struct.pack(">i", size)  # without itself
     peer.send_bytes(length + bytes(size - len(length)))
+
+
+@case("RMQ-LIM-16", limit_s=120, spoils=True)  # tens of MiB that other cases would read past
+async def batches_that_wait(bench: Bench) -> None:
+    topic, code = await bench.topic(queues=1), RequestCode.SEND_BATCH_MESSAGE
+    count = BATCHES_BYTES // BODY_MAX  # the last one is too much, with what a request takes itself
+    peers = [await bench.broker() for _ in range(count)]
+    bodies = [_batch(LONG_BATCH), *[_batch(SHORT_BATCH)] * (count - 1)]
+    futures, ends = [], []
+    for peer, body in zip(peers, bodies, strict=True):
+        command = request(code, short_fields({**send_fields(topic, queue=0), "batch": True}), body)
+        frame = command.encode()
+        futures.append(peer.expect(command.opaque))
+        peer.send_bytes(frame[:-1])
+        ends.append(frame[-1:])
+        await asyncio.sleep(ARRIVES_S)
+    for peer, end in zip(peers, ends, strict=True):
+        peer.send_bytes(end)
+        if peer is peers[0]:
+            await asyncio.sleep(FIRST_S)
+    codes = [
+        (await peer.answer(future, code, answer_s=60)).code
+        for peer, future in zip(peers, futures, strict=True)
+    ]
+    refused = codes.count(ResponseCode.SYSTEM_BUSY)
+    require_equal(f"how many of {count} batches of 4 MiB were refused", refused, 1)
+    stored = [one for one in codes if one != ResponseCode.SYSTEM_BUSY]
+    require(set(stored) <= set(STORED), f"the codes of the others are {stored}")
+    wanted = LONG_BATCH + (count - 2) * SHORT_BATCH
+    found = await bench.end_of(peers[0], topic, least=wanted)
+    require_equal("the end of the queue", found, wanted)
+
+
+def _batch(messages: int) -> bytes:
+    """Return a batch of the largest size with so many messages."""
+    size, rest = divmod(BODY_MAX, messages)
+    empty = len(batch_record(b"", {}))
+    record = batch_record(bytes(size - empty), {})
+    return record * (messages - 1) + batch_record(bytes(size + rest - empty), {})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from staticfire.system_under_test.broker.sending import large_batches
 from staticfire.system_under_test.name_server import kv_config, route_table
 from staticfire.system_under_test.remoting.held_memory import HELD_SIZE_MAX, HeldMemory, Holder
 from tests.conformance.mutants.mutant import system
@@ -53,3 +54,13 @@ def all_connections_pay(patch: pytest.MonkeyPatch) -> None:
                 one.refuse_memory(held_size)
 
     patch.setattr(HeldMemory, "hold", end_all)
+
+
+@system("RMQ-LIM-16")
+def room_for_one_batch_more(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(large_batches, "WAITING_SIZE_MAX", large_batches.WAITING_SIZE_MAX + (1 << 20))
+
+
+@system("RMQ-LIM-16")
+def room_for_one_batch_less(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(large_batches, "WAITING_SIZE_MAX", large_batches.WAITING_SIZE_MAX - (4 << 20))
