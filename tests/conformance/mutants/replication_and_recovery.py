@@ -9,10 +9,13 @@ import pytest
 from staticfire.harness.conformance.raw_stream import HaStream
 from staticfire.system_under_test.broker.metadata.topics import Topics
 from staticfire.system_under_test.broker.replication.catch_up import CatchUpMark
+from staticfire.system_under_test.broker.replication.ha import HaService
 from staticfire.system_under_test.broker.replication.ha_connections import HaSenderConnection
+from staticfire.system_under_test.broker.replication.record_repair import RecordRepair
 from staticfire.system_under_test.configuration.option_values import one_of
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
+from staticfire.system_under_test.store.assembly.message_store import MessageStore
 from staticfire.system_under_test.store.recovery.recovery import Recovery
 from staticfire.system_under_test.store.replication.replica_receiver import ReplicaReceiver
 from staticfire.system_under_test.store.replication.replication import ReplicaSender
@@ -190,3 +193,30 @@ def roles_have_the_names_of_others(patch: pytest.MonkeyPatch) -> None:
         "format",
         lambda self, value: next(name for name, choice in self._choices.items() if choice != value),
     )
+
+
+@system("RMQ-RCV-15")
+def lost_records_are_waited_for(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(MessageStore, "give_up", lambda _self, _position: None)
+
+
+@system("RMQ-RCV-15")
+def waiting_pulls_do_not_learn_of_repairs(patch: pytest.MonkeyPatch) -> None:
+    nothing = property(lambda _: lambda: None, lambda _self, _call: None)
+    patch.setattr(RecordRepair, "on_settled", nothing, raising=False)
+
+
+@answers("RMQ-RCV-15", RequestCode.PULL_MESSAGE)
+def the_damaged_message_is_served(request: RemotingCommand, answer: Answer) -> Answer:
+    if request.ext_fields["queueOffset"] == "1" and answer.body:
+        size = int.from_bytes(answer.body[:4], "big")
+        answer.body = answer.body[:size] + answer.body
+    return answer
+
+
+@system("RMQ-HA-13")
+def peers_that_ask_end_the_catch_up(patch: pytest.MonkeyPatch) -> None:
+    def end(self: HaService, _connection: HaSenderConnection) -> None:
+        self._follower.end_link()
+
+    patch.setattr(HaService, "_may_be_new_master", end)

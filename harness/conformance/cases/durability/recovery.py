@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import Sequence
 
 from staticfire.harness.conformance.answers import number
-from staticfire.harness.conformance.bench import Bench
+from staticfire.harness.conformance.bench import HOLD_S, Bench
 from staticfire.harness.conformance.case import case, require, require_equal
 from staticfire.harness.conformance.cases.durability.replication_repair import StoredLog
-from staticfire.harness.conformance.request_fields import send_fields
+from staticfire.harness.conformance.cases.long_polling import SCAN_S, WAITING, is_answered
+from staticfire.harness.conformance.request_fields import pull_fields, send_fields
 from staticfire.harness.conformance.wire import NoAnswer, Wire, request
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
@@ -19,6 +20,9 @@ QUEUES = 2
 DURABLE_S = 3.0  # queue entries are on the disk after it
 REPAIR_S = 10.0  # a replica may mend what is damaged
 SLOW = 20.0  # times as long as usual
+LOST = 1  # offset of the message that every replica has damaged
+GIVEN_UP_S = 60.0  # from the start of the last replica
+TOGETHER_S = 1.0  # shorter than the 5 s after which brokers look at pulls that wait
 
 
 async def replicas(bench: Bench) -> list[str]:
@@ -252,3 +256,61 @@ async def a_damaged_record(bench: Bench) -> None:
             )
             kept = [body for body in bodies if body not in damaged or body in found]
             require_equal(f"what is in queue {queue}", found, kept)
+
+
+@case("RMQ-RCV-15", limit_s=240)
+async def a_lost_record(bench: Bench) -> None:
+    topic, master = await bench.topic(queues=1), (await bench.master()).address
+    broker, processes = await bench.broker(), bench.controls().process
+    bodies = [b"%d " % index + b"x" * 40 for index in range(4)]
+    answers = [await bench.store(broker, topic, body) for body in bodies]
+    _, _, position = parse_offset_message_id(answers[LOST]["msgId"])
+    await bench.until_slave_knows(await bench.slave_of(await bench.master()), topic)
+    await asyncio.sleep(DURABLE_S)
+    addresses = await replicas(bench)
+    for address in addresses:
+        await processes.kill(bench.target.nodes[address])
+    for address in addresses:
+        log = StoredLog(await bench.read_store(address))
+        at = position + log.record(position).index(b"x")
+        log.write(at, b"y")
+        await bench.change_store(address, log.files())
+    await processes.start(bench.target.nodes[master])
+    waiter, reader = [await bench.until_serving(master, topic) for _ in range(2)]
+    waiting = _wait_behind(bench, waiter, topic)
+    # Until it is answered once: then the broker has just looked at all that wait.
+    require(await is_answered(waiting, within_s=HOLD_S + SCAN_S), "a pull waits for ever")
+    for address in addresses:
+        if address != master:
+            await processes.start(bench.target.nodes[address])
+    loop = asyncio.get_running_loop()
+    until_s = loop.time() + GIVEN_UP_S
+    while True:
+        if waiting.done():
+            waiting = _wait_behind(bench, waiter, topic)
+        pulled = await bench.pull(reader, topic, offset=LOST)
+        if pulled.messages:
+            break
+        require(loop.time() < until_s, f"nothing behind it is delivered in {GIVEN_UP_S:g} s")
+        await asyncio.sleep(0.05)
+    found = [message.body for message in pulled.messages]
+    require_equal("what is delivered from the damaged message on", found, bodies[LOST + 1 :])
+    require(
+        await is_answered(waiting, within_s=TOGETHER_S),
+        f"a pull that waits there gets nothing for {TOGETHER_S:g} s, and another one gets the messages",
+    )
+    require_equal("the code of its answer", waiting.result().code, ResponseCode.SUCCESS)
+
+
+def _wait_behind(bench: Bench, broker: Wire, topic: str) -> asyncio.Future[RemotingCommand]:
+    """Send a pull at the damaged message that may wait."""
+    fields = pull_fields(
+        topic,
+        queue=0,
+        offset=LOST,
+        group=bench.fresh_name("g"),
+        sysFlag=WAITING,
+        suspendTimeoutMillis=round(HOLD_S * 1000),
+        subscription="*",
+    )
+    return broker.send(request(RequestCode.PULL_MESSAGE, fields))

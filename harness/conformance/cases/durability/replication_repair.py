@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import suppress
 from zlib import crc32
 
 from staticfire.faults.errors import CapabilityMissing
 from staticfire.harness.conformance.bench import Bench
 from staticfire.harness.conformance.case import case, require, require_equal
-from staticfire.harness.conformance.cases.durability.replication import first_difference, log_of
+from staticfire.harness.conformance.cases.durability.replication import (
+    first_difference,
+    ha_address,
+    log_of,
+)
 from staticfire.harness.conformance.cases.durability.store import Files, log_files, root_of
 from staticfire.harness.conformance.cases.offsets import commit, committed
 from staticfire.harness.conformance.failures import NotTriable
 from staticfire.harness.conformance.inventory import inventory
+from staticfire.harness.conformance.raw_stream import connect_ha
 from staticfire.harness.conformance.target_facts import BrokerAddress
+from staticfire.harness.conformance.wire import CannotConnect
 from staticfire.system_under_test.protocol.codes import RequestCode
 from staticfire.system_under_test.protocol.message import parse_offset_message_id
 
@@ -28,6 +35,8 @@ LARGE = 1 << 20
 LARGE_BODIES = 8
 FETCH_BITS_PER_S = 8_000_000  # 8 s for all of them
 FETCH_S = 120.0
+PART, PART_S = 2 * LARGE, 40.0  # it fetches this in 2 s
+ASK_S = 0.05
 YOUNG_QUEUES = 4
 
 
@@ -161,6 +170,7 @@ async def a_master_with_a_new_disk(bench: Bench) -> None:
     await limit_sending(bench, source, FETCH_BITS_PER_S)
     young = await bench.topic(queues=YOUNG_QUEUES)
     await bench.store(broker, young, b"young", queue=YOUNG_QUEUES - 1)
+    asking = loop.create_task(_ask_again_and_again(bench, await ha_address(bench, master)))
     try:
         await processes.kill(node)
         await bench.controls().disk.wipe(node)
@@ -168,6 +178,7 @@ async def a_master_with_a_new_disk(bench: Bench) -> None:
         await _until_it_has_a_part(bench, master)
         await processes.kill(node)
     finally:
+        asking.cancel()
         await limit_sending(bench, source, 0)
     await processes.start(node)
     found = await bench.read_all(master.address, topic, wanted=len(bodies), within_s=FETCH_S)
@@ -183,16 +194,24 @@ async def a_master_with_a_new_disk(bench: Bench) -> None:
     require_equal("the last queue of a topic that the slave had not copied", last, [b"young"])
 
 
+async def _ask_again_and_again(bench: Bench, address: str) -> None:
+    """Ask a master for its log as slaves do, each time over a connection that ends at once."""
+    while True:
+        with suppress(CannotConnect):
+            stream = await connect_ha(address, bench.log)
+            stream.report(0)
+            await asyncio.sleep(ASK_S)
+            stream.close()
+        await asyncio.sleep(ASK_S)
+
+
 async def _until_it_has_a_part(bench: Bench, master: BrokerAddress) -> None:
-    """Wait until the log of a master is not empty."""
+    """Wait until the log of a master has a part of what its slave has."""
     loop = asyncio.get_running_loop()
-    until_s = loop.time() + FETCH_S
+    until_s = loop.time() + PART_S
     while loop.time() < until_s:
         files = await bench.read_store(master.address)
-        if (
-            any("/commitlog/" in path for path in files)
-            and len(await log_of(bench, master)) > LARGE
-        ):
+        if any("/commitlog/" in path for path in files) and len(await log_of(bench, master)) > PART:
             return
         await asyncio.sleep(0.5)
-    require(False, "a master with an empty disk fetches nothing from its slave")
+    require(False, f"a master with an empty disk does not fetch {PART >> 20} MiB in {PART_S:g} s")
