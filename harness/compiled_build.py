@@ -41,7 +41,7 @@ LEFT_OUT = (
     # The bases of tasks and futures are written in C; the guard looks at frames, which compiled functions have not; and
     # the session calls asyncio's constructor of transports, which writes where a compiled object has its table of
     # methods.
-    "harness/simulation/network/tls_client.py",
+    "harness/simulation/network/tls_session.py",
     "harness/simulation/scheduling/tasks.py",
     "harness/simulation/hosts/guard.py",
     "harness/simulation/lint/",

@@ -45,6 +45,7 @@ LATER_OPTIONS = frozenset(
         "strategy",
         "acl",
         "tls",
+        "replica_tls",
         "consumer_kind",
         "system",
         "ops",
@@ -128,6 +129,7 @@ class Campaign:
     acl: bool = False  # brokers check signatures and rights, and every client and broker has keys
     consumer_kind: str = PUSH  # of all members
     tls: str = "disabled"  # RocketMQ: tls.server.mode of every server
+    replica_tls: bool = False  # brokers replicate over TLS, in which each side shows a certificate
     environment: str = "simulation"
     target: str = "own"  # what is tested
     client: str = "own"  # which implementation of producers and consumers; see client_command.py

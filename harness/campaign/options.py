@@ -118,6 +118,7 @@ OPTIONS: Mapping[str, Option] = {
     "acl": Option("whether brokers check signatures and rights", "true, false"),
     "consumer_kind": _choice("what the members of the group are", CONSUMER_KINDS),
     "tls": _choice("which nodes speak TLS: none, every second one, all", TLS_MODES),
+    "replica_tls": Option("whether brokers replicate over TLS", "true, false"),
     "environment": _choice("where the nodes run", ENVIRONMENTS),
     "target": _choice("which variant of the system is tested", TARGETS),
     "client": Option("producers and consumers", "own, cpp, or a command"),

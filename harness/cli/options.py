@@ -261,7 +261,7 @@ def choose_faults(seed: int, given: dict[str, Any], provider: MachineOptions) ->
     If the seed draws the kinds, or for `all`, other kinds are removed and returned with the reasons. If the user names
     one, raises BadInput. Policies, which only our brokers have, are also removed and returned for another target.
     """
-    has_tls = given.get("tls", TLS_MODES[0]) != TLS_MODES[0]
+    has_tls = given.get("tls", TLS_MODES[0]) != TLS_MODES[0] or bool(given.get("replica_tls"))
     missing = missing_in(given.get("environment", "simulation"), provider, has_tls=has_tls)
     outside = _kinds_outside(given.get("system", DEFAULT_SYSTEM))
     missing = {**missing, **outside}
@@ -394,9 +394,10 @@ def check_nodes(campaign: Campaign, provider: MachineOptions) -> None:
 
 def _check_certificate(campaign: Campaign) -> None:
     """Raises BadInput or HarnessError if a run with TLS on machines cannot get a certificate."""
-    if campaign.tls == TLS_MODES[0] or campaign.environment == "simulation":
+    is_plain = campaign.tls == TLS_MODES[0] and not campaign.replica_tls
+    if is_plain or campaign.environment == "simulation":
         return
-    need_extra("tls", f"--tls {campaign.tls}")
+    need_extra("tls", "replica_tls" if campaign.replica_tls else f"--tls {campaign.tls}")
     from staticfire.system_under_test.configuration.real_tls import make_test_certificate
     from staticfire.system_under_test.runtime.env import TlsError
 

@@ -174,6 +174,7 @@ DRAWS: Mapping[str, Draw] = {
     "immune_share": _draw_immune_share,
     "acl": _draw_acl,
     "tls": _draw_tls,
+    "replica_tls": lambda random, drawn: False,
     "auto_topic": lambda random, drawn: False,
     "broker_properties": _draw_broker_properties,
     "coordinator_properties": lambda random, drawn: _coordinator_properties(drawn),

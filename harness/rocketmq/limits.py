@@ -94,6 +94,7 @@ def _check_target(c: Campaign) -> None:
         return
     require(not c.acl, "acl", c.acl, f"false {suffix}")
     require(c.tls == TLS_MODES[0], "tls", c.tls, f"{TLS_MODES[0]} {suffix}")
+    require(not c.replica_tls, "replica_tls", c.replica_tls, f"false {suffix}")
     require(not c.policies, "policies", c.policies, f"none {suffix}")
     require(not c.defect, "defect", c.defect, f"none {suffix}")
     if c.target == "apache":

@@ -34,7 +34,7 @@ class ClientProcesses:
         self._machines = machines
         self._cluster = cluster
         self._interpreter = interpreter
-        is_plain = campaign.tls == TLS_MODES[0]
+        is_plain = campaign.tls == TLS_MODES[0] and not campaign.replica_tls
         self._certificate = None if is_plain else make_test_certificate()
 
     def launch_spec(
@@ -97,5 +97,11 @@ class ClientProcesses:
             "tls.client.authServer": "true",
             "tls.client.trustCertPath": certificate,
         }
+        if self._campaign.replica_tls:
+            properties |= {
+                "tls.ha.certPath": certificate,
+                "tls.ha.keyPath": key,
+                "tls.ha.trustCertPath": certificate,
+            }
         text = java_properties.format_properties(properties)
         return {path: text.encode(), certificate: self._certificate[0], key: self._certificate[1]}

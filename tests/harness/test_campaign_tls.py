@@ -53,6 +53,10 @@ def test_it_changes_nothing_else_that_is_drawn() -> None:
             {"tls": "permissive", "environment": "processes", "target": "apache"},
             "tls is 'permissive'; allowed: disabled with --target apache",
         ),
+        (
+            {"replica_tls": True, "environment": "processes", "target": "apache"},
+            "replica_tls is True; allowed: false with --target apache",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused(given: dict[str, Any], sentence: str) -> None:
@@ -71,8 +75,8 @@ def test_none_half_or_all_nodes_speak_it(mode: str, share: float) -> None:
     assert cluster.serving(nodes[0]).tls is (mode == "enforcing")
 
 
-def processes(folder: Path, mode: str) -> OwnProcesses:
-    campaign = draw_campaign(1, {"tls": mode, "environment": "processes"})
+def processes(folder: Path, mode: str, **options: object) -> OwnProcesses:
+    campaign = draw_campaign(1, {"tls": mode, "environment": "processes", **options})
     topology = campaign.topology()
     nodes = (*topology.servers, *topology.clients, ADMIN, PROBE)
     places = {
@@ -106,6 +110,17 @@ def test_without_tls_they_are_given_none(tmp_path: Path) -> None:
     order, first_line = target.client_launch_spec("producer-1", ["ns-1"])
     assert not order.files
     assert tls_of(first_line) is None
+
+
+def test_replicas_are_given_the_same_certificate(tmp_path: Path) -> None:
+    target = processes(tmp_path, "disabled", replica_tls=True)
+    broker = target.server_launch_spec("broker-a-0", ["ns-1"])
+    assert broker.argv[-4:-1] == ("--tls", "disabled", "--tls-config")
+    text = broker.files[broker.argv[-1]].decode()
+    assert {"tls.ha.certPath", "tls.ha.keyPath", "tls.ha.trustCertPath"} <= {
+        line.partition("=")[0] for line in text.splitlines()
+    }
+    assert not target.client_launch_spec("producer-1", ["ns-1"])[0].files
 
 
 def test_a_client_that_cannot_read_its_settings_says_so(tmp_path: Path) -> None:

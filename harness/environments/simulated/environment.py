@@ -154,9 +154,14 @@ class SimulationEnvironment:
 
     def _with_tls(self, name: str, main: Main) -> Main:
         mode = TlsMode(self.campaign.tls)
-        if mode is TlsMode.DISABLED:
+        if mode is TlsMode.DISABLED and not self.campaign.replica_tls:
             return main
-        tls = SimTls(mode, self.world.scheduler.charge, speaks=self.target.speaks_tls(name))
+        tls = SimTls(
+            mode,
+            self.world.scheduler.charge,
+            speaks=self.target.speaks_tls(name),
+            replicates=self.campaign.replica_tls,
+        )
         return lambda env: main(replace(env, tls=tls))
 
     def _client_main(self, node: SimulatedNode) -> Main:

@@ -14,7 +14,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVarTuple, Unpack, cast
 
 from staticfire.harness.simulation.network.server import SimServer
-from staticfire.harness.simulation.network.tls_client import ClientSession
+from staticfire.harness.simulation.network.tls_session import HANDSHAKE_TIMEOUT_S, TlsSession
 from staticfire.harness.simulation.network.transport import open_transport
 from staticfire.harness.simulation.scheduling.executor import ExecutorJob
 from staticfire.harness.simulation.scheduling.handles import SimHandle, SimTimerHandle, start_timer
@@ -26,6 +26,7 @@ from staticfire.harness.simulation.scheduling.trace import Trace
 
 if TYPE_CHECKING:
     from random import Random
+    from ssl import SSLContext
 
     from staticfire.harness.simulation.hosts.process import SimProcess
     from staticfire.harness.simulation.network.kernel import Kernel
@@ -211,7 +212,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         if context is None:
             transport = open_transport(self, socket, protocol, made)
         else:
-            transport = session = ClientSession(self, protocol, context, made)
+            transport = session = TlsSession(self, protocol, context, made)
             open_transport(self, socket, session)
         try:
             await made
@@ -219,6 +220,37 @@ class SimLoop(asyncio.AbstractEventLoop):
             transport.close()
             raise
         return transport, protocol
+
+    async def start_tls(  # type: ignore[override]
+        self,
+        transport: asyncio.Transport,
+        protocol: asyncio.BaseProtocol,
+        sslcontext: SSLContext,
+        *,
+        server_side: bool = False,
+        ssl_handshake_timeout: float = HANDSHAKE_TIMEOUT_S,
+    ) -> asyncio.Transport:
+        """Begin the server's side of TLS on a connection that is accepted and not read. Raises OSError (SSLError)."""
+        if not server_side:
+            raise NotImplementedError("only the server's side: clients begin by create_connection")
+        made = self.create_future()
+        session = TlsSession(
+            self,
+            protocol,
+            sslcontext,
+            made,
+            server_side=True,
+            handshake_timeout_s=ssl_handshake_timeout,
+        )
+        transport.set_protocol(session)
+        self.call_soon(session.connection_made, transport)
+        self.call_soon(transport.resume_reading)
+        try:
+            await made
+        except BaseException:
+            transport.close()
+            raise
+        return session
 
     def _kernel(self) -> Kernel:
         process = cast("SimProcess | None", OWNER.get(self.harness).process)
@@ -296,5 +328,5 @@ def _refuse(options: dict[str, object], allowed: tuple[str, ...]) -> None:
     refused = [name for name in given if name not in allowed]
     if refused:
         raise NotImplementedError(
-            f"{', '.join(refused)}: the simulated network knows TCP, and TLS of clients"
+            f"{', '.join(refused)}: the simulated network knows TCP, TLS of clients, and start_tls of servers"
         )

@@ -31,12 +31,20 @@ Charge = Callable[[int], None]
 
 
 class SimTls:
-    """Implements the system's `Tls` for one node; `charge` adds ns to its running callback."""
+    """Implements the system's `Tls` for one node; `charge` adds ns to its running callback.
 
-    def __init__(self, mode: TlsMode, charge: Charge, *, speaks: bool) -> None:
+    Args:
+        speaks: the node speaks TLS where it connects.
+        replicates: it replicates over TLS.
+    """
+
+    def __init__(
+        self, mode: TlsMode, charge: Charge, *, speaks: bool, replicates: bool = False
+    ) -> None:
         self.mode = mode
         self._context = SimTlsContext(charge)
         self._speaks = speaks
+        self._replicates = replicates
 
     @property
     def is_prepared(self) -> bool:
@@ -51,11 +59,11 @@ class SimTls:
     def client_context(self) -> ssl.SSLContext | None:
         return cast(ssl.SSLContext, self._context) if self._speaks else None
 
-    def replica_server_context(self) -> None:
-        """Return None: replication uses no TLS in simulated runs."""
+    def replica_server_context(self) -> ssl.SSLContext | None:
+        return cast(ssl.SSLContext, self._context) if self._replicates else None
 
-    def replica_client_context(self) -> None:
-        """Return None, as above."""
+    def replica_client_context(self) -> ssl.SSLContext | None:
+        return self.replica_server_context()
 
 
 class SimTlsContext:

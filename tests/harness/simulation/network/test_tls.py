@@ -10,7 +10,7 @@ import pytest
 
 from staticfire.harness.simulation.hosts.world import World
 from staticfire.harness.simulation.network.tls import SimTls, SimTlsContext, SimTlsObject
-from staticfire.harness.simulation.network.tls_client import HANDSHAKE_TIMEOUT_S
+from staticfire.harness.simulation.network.tls_session import HANDSHAKE_TIMEOUT_S
 from staticfire.system_under_test.protocol.codes import ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.remoting import (
@@ -138,6 +138,78 @@ def test_a_server_that_says_nothing_is_given_up() -> None:
     world.run(main)
     assert errors == ["TLS handshake took too long"]
     assert world.now_ns > HANDSHAKE_TIMEOUT_S * 1e9
+
+
+# A server that begins TLS on a connection that it has accepted
+
+
+class Reader(asyncio.Protocol):
+    """Keeps what arrives, and waits with the first byte until TLS has begun."""
+
+    def __init__(self) -> None:
+        self.transport: asyncio.Transport | None = None
+        self.got = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        transport.pause_reading()
+
+    def data_received(self, data: bytes) -> None:
+        self.got += data
+
+
+def talk(plain: bytes | None, *, waits_s: float = 0.0) -> tuple[bytes, str]:
+    """Say hello by TLS to a server that calls start_tls, or send it plain bytes; return what it got, and its error."""
+    world = World(1)
+    tls = SimTls(TlsMode.DISABLED, world.scheduler.charge, speaks=True, replicates=True)
+    server, client = (world.add_host(name, f"10.0.0.{n}") for n, name in enumerate("sc", 1))
+    reader = Reader()
+    errors: list[str] = []
+
+    async def accept(_env: Env) -> None:
+        loop = asyncio.get_running_loop()
+        await loop.create_server(lambda: reader, "10.0.0.1", 1)
+        while reader.transport is None:
+            await asyncio.sleep(0.01)
+        context = tls.replica_server_context()
+        assert context is not None
+        try:
+            await loop.start_tls(
+                reader.transport, reader, context, server_side=True, ssl_handshake_timeout=2.0
+            )
+        except OSError as error:
+            errors.append(str(error))
+        await asyncio.Event().wait()
+
+    async def connect(_env: Env) -> None:
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(0.1)
+        context = tls.replica_client_context() if plain is None else None
+        transport, _ = await loop.create_connection(asyncio.Protocol, "10.0.0.1", 1, ssl=context)
+        transport.write(b"hello" if plain is None else plain)
+        await asyncio.sleep(1 + waits_s)
+
+    async def main() -> None:
+        server.start("s", accept)
+        await client.start("c", connect).exit
+
+    world.run(main)
+    return reader.got, "".join(errors)
+
+
+def test_a_server_begins_tls_on_a_connection() -> None:
+    assert talk(None) == (b"hello", "")
+
+
+def test_a_peer_that_speaks_no_tls_is_refused() -> None:
+    got, error = talk(b"plain text of some length")
+    assert got == b""
+    assert "wrong version number" in error
+
+
+def test_a_server_gives_a_handshake_up() -> None:
+    assert talk(b"", waits_s=2.0) == (b"", "TLS handshake took too long")
 
 
 # One end against the other, byte by byte

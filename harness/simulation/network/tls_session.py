@@ -1,4 +1,4 @@
-"""The client's side of a TLS session over a simulated connection: what asyncio's SSLProtocol does."""
+"""One side of a TLS session over a simulated connection: what asyncio's SSLProtocol does."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ SHUTDOWN_TIMEOUT_S = 30.0  # asyncio: SSL_SHUTDOWN_TIMEOUT
 CHUNK_SIZE = 256 * 1024
 
 
-class ClientSession(asyncio.Transport, asyncio.Protocol):
-    """The transport of `protocol`, and the protocol of the transport below. `made` is done after the handshake."""
+class TlsSession(asyncio.Transport, asyncio.Protocol):
+    """The transport of `protocol`, and the protocol of the transport below. `made` is done after the handshake.
+
+    The client's side calls the protocol's connection_made; the server's does not, as asyncio's start_tls.
+    """
 
     def __init__(
         self,
@@ -24,13 +27,18 @@ class ClientSession(asyncio.Transport, asyncio.Protocol):
         protocol: asyncio.BaseProtocol,
         context: ssl.SSLContext,
         made: asyncio.Future[None],
+        *,
+        server_side: bool = False,
+        handshake_timeout_s: float = HANDSHAKE_TIMEOUT_S,
     ) -> None:
         super().__init__()
         self._loop = loop
         self._protocol: Any = protocol
         self._made = made
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=False)
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=server_side)
+        self._is_server = server_side
+        self._handshake_timeout_s = handshake_timeout_s
         self._below: SimTransport | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._is_ready = False  # the handshake is over
@@ -40,6 +48,9 @@ class ClientSession(asyncio.Transport, asyncio.Protocol):
 
     def get_extra_info(self, name: str, default: object = None) -> object:
         return default if self._below is None else self._below.get_extra_info(name, default)
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        self._protocol = protocol
 
     def is_closing(self) -> bool:
         return self._is_closing
@@ -79,7 +90,9 @@ class ClientSession(asyncio.Transport, asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._below = transport  # type: ignore[assignment]  # it is one of the simulated ones
         self._timer = self._loop.call_later(
-            HANDSHAKE_TIMEOUT_S, self._abort, ConnectionAbortedError("TLS handshake took too long")
+            self._handshake_timeout_s,
+            self._abort,
+            ConnectionAbortedError("TLS handshake took too long"),
         )
         self._go_on()
 
@@ -129,7 +142,8 @@ class ClientSession(asyncio.Transport, asyncio.Protocol):
         self._is_ready = True
         self._cancel_timer()
         self._send()
-        self._protocol.connection_made(self)
+        if not self._is_server:
+            self._protocol.connection_made(self)
         if not self._made.done():
             self._made.set_result(None)
 
