@@ -32,6 +32,7 @@ NOT_COPIED = {
     "RMQ-LIM-13": "faithful brokers bound what clients keep, too",
     "RMQ-LIM-14": "faithful name servers bound their tables, too",
     "RMQ-LIM-15": "faithful brokers bound what they hold, too",
+    "RMQ-HA-16": "faithful brokers replicate over TLS where it is configured, too",
     "RMQ-LIM-16": "faithful brokers bound what they hold, too",
     "RMQ-LIM-11": "no run sends batches with properties at their limit",
 }

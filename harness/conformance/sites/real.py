@@ -9,6 +9,7 @@ from dataclasses import replace
 from staticfire.faults.model.capabilities import Controls
 from staticfire.harness.conformance.case import Case
 from staticfire.harness.conformance.clause import Need
+from staticfire.harness.conformance.result import CaseResult, Outcome
 from staticfire.harness.conformance.sites.concurrent import run_beside
 from staticfire.harness.conformance.sites.files import change_files
 from staticfire.harness.conformance.sites.readiness import until_checked, until_serving
@@ -25,6 +26,8 @@ from staticfire.harness.machines.options import MachineOptions
 from staticfire.harness.recording.recorder import Recorder
 from staticfire.harness.rocketmq.assembly.system import ROCKETMQ
 from staticfire.harness.rocketmq.assembly.target_choice import make_target
+from staticfire.system_under_test.configuration.real_tls import make_test_certificate
+from staticfire.system_under_test.runtime.env import TlsError
 from staticfire.system_under_test.runtime.real_env import RealStorage
 
 POWER_NEEDS = ("disk", "disk.power_cut", "disk.slow", "disk.wipe")
@@ -88,6 +91,15 @@ class RealSite:
     async def _run_together(self, cases: Sequence[Case], on_result: OnResult) -> None:
         """Run cases on one cluster. Raises SiteFailed, EnvironmentFailed."""
         campaign = replace(self.campaign, **cases[0].cluster)
+        if campaign.target == "own" and campaign.replica_tls:
+            try:
+                make_test_certificate()
+            except TlsError as error:
+                for case in cases:
+                    on_result(
+                        CaseResult(clause=case.clause, outcome=Outcome.NOT_RUN, reason=str(error))
+                    )
+                return
         provider = make_provider(campaign.environment, self._machine_options)
         environment = RealEnvironment(
             campaign,

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from staticfire.harness.conformance.raw_stream import HaStream
+from staticfire.harness.simulation.network.tls import SimTls
 from staticfire.system_under_test.broker.metadata.topics import Topics
 from staticfire.system_under_test.broker.replication.catch_up import CatchUpMark
 from staticfire.system_under_test.broker.replication.ha import HaService
@@ -220,3 +221,9 @@ def peers_that_ask_end_the_catch_up(patch: pytest.MonkeyPatch) -> None:
         self._follower.end_link()
 
     patch.setattr(HaService, "_may_be_new_master", end)
+
+
+@system("RMQ-HA-16")
+def masters_replicate_in_plain_text(patch: pytest.MonkeyPatch) -> None:
+    for side in ("replica_server_context", "replica_client_context"):
+        patch.setattr(SimTls, side, lambda _: None)

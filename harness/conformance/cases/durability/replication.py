@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import suppress
 
 from staticfire.harness.conformance.asking import ask_until
 from staticfire.harness.conformance.bench import Bench
@@ -17,12 +18,13 @@ from staticfire.harness.conformance.inventory import inventory
 from staticfire.harness.conformance.raw_stream import HaStream, connect_ha
 from staticfire.harness.conformance.request_fields import send_fields
 from staticfire.harness.conformance.target_facts import BrokerAddress
-from staticfire.harness.conformance.wire import Wire, request
+from staticfire.harness.conformance.wire import NoAnswer, Wire, request
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.message import MAGIC_MESSAGE
 
 HEARTBEAT_S, SILENCE_S = 5.0, 20.0
 KEPT_S = 10.0  # two periods of persisting
+REFUSED_S = 10.0  # after which a peer that does not speak TLS has been refused
 GOES_S = 1.0  # shorter than slaveTimeout
 SLOW = 500.0  # times as long as usual
 UNFLUSHED, UNFLUSHED_S = 20, 4.0  # 20 flushes take longer
@@ -356,6 +358,24 @@ async def a_slave_that_goes(bench: Bench) -> None:
     require_equal("the code", answer.code, ResponseCode.SLAVE_NOT_AVAILABLE)
     require(took_s < GOES_S, f"the answer came {took_s:.1f} s after the slave went")
     await processes.start(node)
+
+
+@case("RMQ-HA-16", limit_s=60, cluster={"replica_tls": True})
+async def replication_over_tls(bench: Bench) -> None:
+    topic, master = await bench.topic(queues=1), await bench.master()
+    slave, plain = await bench.slave_of(master), await follow(bench)
+    plain.report(0)
+    try:
+        require(await plain.is_closed(wait_s=REFUSED_S), "a peer without TLS stays connected")
+        with suppress(NoAnswer):
+            frame = await plain.next_frame(wait_s=0)
+            require(False, f"a peer without TLS gets {len(frame.data)} bytes of the log")
+    finally:
+        plain.close()
+    await bench.store(await bench.broker(), topic, b"replicated")
+    await bench.until_slave_knows(slave, topic)
+    found = await bench.read_all(slave.address, topic, wanted=1)
+    require_equal("what the slave has", found, [b"replicated"])
 
 
 @case("RMQ-HA-15", limit_s=60, cluster={"flush": "async"})
