@@ -200,6 +200,14 @@ class Bench:
             raise NotTriable("the files of its nodes can be read and not changed")
         await self.target.change_store(self.target.nodes[address], files)
 
+    async def cpu_s(self, address: str) -> float:
+        """Return how long processors have worked for a node so far. Raises NotTriable if that cannot be read."""
+        read = self.target.cpu_s
+        found = None if read is None else await read(self.target.nodes[address])
+        if found is None:
+            raise NotTriable("the processor time of its nodes cannot be read")
+        return found
+
     async def configure(self, broker: Wire, **options: object) -> None:
         """Change options of a running broker. Raises TargetUnfit."""
         body = "".join(f"{name}={value}\n" for name, value in options.items()).encode()

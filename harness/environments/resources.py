@@ -50,6 +50,15 @@ def of_process(pid: int) -> Resources | None:
         return None
 
 
+def cpu_s_of_process(pid: int) -> float | None:
+    """Return how long processors have worked for a process of this machine; None if it has ended, or without /proc."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def _targets(folder: Path) -> Iterator[str]:
     """Yield the targets of the descriptors, some of which may be closed meanwhile."""
     for entry in sorted(os.listdir(folder)):

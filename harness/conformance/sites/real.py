@@ -148,6 +148,7 @@ def _facts(environment: RealEnvironment, controls: Controls) -> TargetFacts:
         nodes={environment.server_address(name): name for name in topology.servers},
         controls=controls,
         read_store=environment.store_files,
+        cpu_s=environment.cpu_s,
         change_store=_change_local if environment.campaign.environment in LOCAL else None,
     )
 

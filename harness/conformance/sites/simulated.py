@@ -89,6 +89,7 @@ def run_in_world(case: Case, campaign: Campaign) -> CaseResult:
         nodes=servers,
         controls=controls,
         read_store=environment.store_files,
+        cpu_s=environment.cpu_s,
         now_ms=tester.clock.wall_ms,
         clients=SimulatedClients(world),
         listen_host=TESTER_ADDRESS,

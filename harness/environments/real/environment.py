@@ -31,7 +31,7 @@ from staticfire.harness.environments.real.boots import Boots
 from staticfire.harness.environments.real.bounded_log import BoundedLog
 from staticfire.harness.environments.real.machine_provider import MachineProvider
 from staticfire.harness.environments.real.node_log import last_error, read_log
-from staticfire.harness.environments.resources import Resources, of_process
+from staticfire.harness.environments.resources import Resources, cpu_s_of_process, of_process
 from staticfire.harness.log_line import LogLine
 from staticfire.harness.machines import cpp_library
 from staticfire.harness.machines.errors import EnvironmentFailed
@@ -409,6 +409,11 @@ class RealEnvironment:
             return None
         process = self.nodes[node].running
         return of_process(process.pid) if isinstance(process, LocalProcess) else None
+
+    async def cpu_s(self, node: str) -> float | None:
+        """Return how long processors have worked for a server's process; None if it is not on this machine."""
+        process = self.nodes[node].running
+        return cpu_s_of_process(process.pid) if isinstance(process, LocalProcess) else None
 
     def node_record(self, name: str, *, keeps_store: bool) -> NodeRecord:
         """Return what the run keeps of a server. Its files are as the harness read them last."""

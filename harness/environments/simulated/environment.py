@@ -241,6 +241,10 @@ class SimulationEnvironment:
         watchers.append(watcher)
         return lambda: watchers.remove(watcher)
 
+    async def cpu_s(self, node: str) -> float:
+        """Return how long a processor has worked for the processes of a node."""
+        return sum(process.queue.busy_ns for process in self.nodes[node].incarnations) / 1e9
+
     async def resources(self, node: str) -> Resources | None:
         """Return what the process of a server holds; None if it does not run."""
         process, host = self.nodes[node].running, self.nodes[node].host

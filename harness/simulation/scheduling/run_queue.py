@@ -53,6 +53,7 @@ class RunQueue:
         "_turn",
         "after_turn",
         "alive",
+        "busy_ns",
         "number",
         "on_error",
         "parked",
@@ -89,6 +90,7 @@ class RunQueue:
         self._trace = trace
         self._random = random
         self._busy_until_ns = 0
+        self.busy_ns = 0  # of all turns, without blocking calls
         self._due: list[SimTimerHandle] = []  # timers that fell due while it was paused
         self._is_asleep = False  # when it was paused
         self._turn = 0
@@ -157,8 +159,9 @@ class RunQueue:
                 break
         timing = self._timing
         cost_ns = timing.iteration_min_ns + int(self._random() * timing.iteration_spread_ns)
-        cost_ns += (ran - waiting) * timing.handle_ns + debt_ns
-        self._busy_until_ns = scheduler.now_ns + cost_ns
+        cost_ns += (ran - waiting) * timing.handle_ns
+        self.busy_ns += cost_ns
+        self._busy_until_ns = scheduler.now_ns + cost_ns + debt_ns
         if self.after_turn is not None and self.alive:
             self.after_turn()
         if turn != self._turn:

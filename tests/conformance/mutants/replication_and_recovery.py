@@ -13,6 +13,7 @@ from staticfire.system_under_test.broker.replication.catch_up import CatchUpMark
 from staticfire.system_under_test.broker.replication.ha import HaService
 from staticfire.system_under_test.broker.replication.ha_connections import HaSenderConnection
 from staticfire.system_under_test.broker.replication.record_repair import RecordRepair
+from staticfire.system_under_test.broker.sending.pending_sends import PendingSends
 from staticfire.system_under_test.configuration.option_values import one_of
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
@@ -227,3 +228,10 @@ def peers_that_ask_end_the_catch_up(patch: pytest.MonkeyPatch) -> None:
 def masters_replicate_in_plain_text(patch: pytest.MonkeyPatch) -> None:
     for side in ("replica_server_context", "replica_client_context"):
         patch.setattr(SimTls, side, lambda _: None)
+
+
+@system("RMQ-HA-17")
+def masters_look_again_and_again(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        PendingSends, "next_deadline_ns", lambda self, now_ns: now_ns if len(self) else None
+    )

@@ -24,6 +24,9 @@ from staticfire.system_under_test.protocol.message import MAGIC_MESSAGE
 
 HEARTBEAT_S, SILENCE_S = 5.0, 20.0
 KEPT_S = 10.0  # two periods of persisting
+WATCH_S, CALM_S = 2.0, 0.5  # together shorter than slaveTimeout (3 s)
+WATCHED = 3  # the least counts: a virtual machine may compile or collect garbage at any time
+WORK_SHARE = 0.05  # of a processor, for what a wait takes
 REFUSED_S = 10.0  # after which a peer that does not speak TLS has been refused
 GOES_S = 1.0  # shorter than slaveTimeout
 SLOW = 500.0  # times as long as usual
@@ -358,6 +361,41 @@ async def a_slave_that_goes(bench: Bench) -> None:
     require_equal("the code", answer.code, ResponseCode.SLAVE_NOT_AVAILABLE)
     require(took_s < GOES_S, f"the answer came {took_s:.1f} s after the slave went")
     await processes.start(node)
+
+
+@case("RMQ-HA-17", limit_s=120)
+async def waiting_is_no_work(bench: Bench) -> None:
+    topic, master = await bench.topic(queues=1), await bench.master()
+    broker, slave = await bench.broker(), await bench.slave_of(master)
+    node, processes = bench.target.nodes[slave.address], bench.controls().process
+    idle_s, waiting_s = [], []
+    for _ in range(WATCHED):
+        await bench.store(broker, topic)
+        await asyncio.sleep(CALM_S)
+        idle_s.append(await _worked(bench, master.address))
+        await processes.pause(node)
+        try:
+            fields = send_fields(topic, queue=0)
+            sent = broker.send(request(RequestCode.SEND_MESSAGE, fields, b"waits"))
+            await asyncio.sleep(CALM_S)
+            waiting_s.append(await _worked(bench, master.address))
+            require(not sent.done(), "a send was answered while the slave stood still")
+        finally:
+            await processes.resume(node)
+        await broker.answer(sent, RequestCode.SEND_MESSAGE)
+    allowed_s = 2 * min(idle_s) + WORK_SHARE * WATCH_S
+    require(
+        min(waiting_s) <= allowed_s,
+        f"while a send waited for a slave for {WATCH_S:g} s the master worked for {min(waiting_s):.3f} s or more, "
+        f"and for {min(idle_s):.3f} s without one; allowed: up to {allowed_s:.3f} s",
+    )
+
+
+async def _worked(bench: Bench, address: str) -> float:
+    """Return how long a processor works for a node in WATCH_S."""
+    before_s = await bench.cpu_s(address)
+    await asyncio.sleep(WATCH_S)
+    return await bench.cpu_s(address) - before_s
 
 
 @case("RMQ-HA-16", limit_s=60, cluster={"replica_tls": True})
