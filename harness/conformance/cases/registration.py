@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from ipaddress import ip_address
 
 from staticfire.harness.conformance.asking import ask_until
 from staticfire.harness.conformance.bench import Bench
 from staticfire.harness.conformance.case import case, require
 from staticfire.harness.conformance.cases.admin import option_of
+from staticfire.harness.conformance.failures import NotTriable
 from staticfire.harness.conformance.wire_log import WireLog
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand, decode_command
 from staticfire.system_under_test.protocol.frames import FrameDecoder
-from staticfire.system_under_test.remoting.address import format_address
+from staticfire.system_under_test.remoting.address import format_address, parse_address
 
 FRAME_SIZE_MAX = 16 << 20
 PERIOD = "registerNameServerPeriod"
@@ -84,6 +86,9 @@ class _Peer(asyncio.Protocol):
 @case("RMQ-NS-13", limit_s=400, is_slow=True, is_alone=True)
 async def questions_of_brokers(bench: Bench) -> None:
     broker, fake = await bench.broker(), FakeNameServer(bench.log)
+    host, _ = parse_address(broker.address)
+    if _is_loopback(bench.target.listen_host) and not _is_loopback(host):
+        raise NotTriable("its brokers cannot connect to the suite")
     bench.at_the_end(fake.close)
     address = await fake.open(bench.target.listen_host)
     name_servers, forces, period_ms = [
@@ -109,6 +114,13 @@ async def questions_of_brokers(bench: Bench) -> None:
     finally:
         broker = await bench.broker()
         await bench.configure(broker, namesrvAddr=name_servers, forceRegister=forces)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:  # a name
+        return host == "localhost"
 
 
 async def _until_registered(fake: FakeNameServer, *, within_s: float) -> None:
