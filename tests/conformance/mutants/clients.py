@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 
 from staticfire.system_under_test.admin import AdminClient, access, brokers, messages
-from staticfire.system_under_test.client.consumer import queue_consumer
+from staticfire.system_under_test.client.consumer import queue_consumer, queue_puller
 from staticfire.system_under_test.client.consumer.consume_figures import ConsumeFigures
 from staticfire.system_under_test.client.consumer.process_queue import ProcessQueue
+from staticfire.system_under_test.client.consumer.pull.lite_pull_consumer import LitePullConsumer
 from staticfire.system_under_test.client.consumer.push.concurrent_consumption import (
     ConcurrentConsumption,
 )
+from staticfire.system_under_test.client.consumer.queue_puller import QueuePuller
 from staticfire.system_under_test.client.consumer.rebalance import allocation
 from staticfire.system_under_test.client.consumer.rebalance.assignment import Assignment
 from staticfire.system_under_test.client.consumer.rebalance.lock_table import LockTable
@@ -27,6 +29,7 @@ from staticfire.system_under_test.client.producer import producer, sender, trans
 from staticfire.system_under_test.client.producer.ordered_queues import OrderedQueues, index_of_key
 from staticfire.system_under_test.client.producer.send_back import SendBack
 from staticfire.system_under_test.client.producer.tracing import TraceBuffer, Tracing
+from staticfire.system_under_test.client.routing import client_instance
 from staticfire.system_under_test.client.routing.client_instance import ClientInstance
 from staticfire.system_under_test.client.routing.routes import BrokerRoute, Route
 from staticfire.system_under_test.client.trace import trace_records
@@ -288,3 +291,40 @@ def statistics_are_of_ordered_topics(patch: pytest.MonkeyPatch) -> None:
 @system("RMQ-TXN-14")
 def ends_have_the_type_of_delayed_messages(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(trace_records, "MessageType", SimpleNamespace(COMMITTED=3))
+
+
+@system("RMQ-PUL-13")
+def the_first_queue_has_precedence(patch: pytest.MonkeyPatch) -> None:
+    take = LitePullConsumer._take
+
+    def from_the_first(self: LitePullConsumer) -> tuple[MessageQueue, list[Any]] | None:
+        self._turn = 0
+        return take(self)
+
+    patch.setattr(LitePullConsumer, "_take", from_the_first)
+
+
+@system("RMQ-PUL-16")
+def refused_pulls_are_repeated_at_once(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(queue_puller, "ERROR_PAUSE_S", 0.01)
+
+
+@system("RMQ-PUL-19")
+def a_start_that_is_found_later_counts(patch: pytest.MonkeyPatch) -> None:
+    start_at = QueuePuller.start_at
+
+    def beside(self: QueuePuller, offset: int) -> None:
+        self._locating = None
+        start_at(self, offset)
+
+    patch.setattr(QueuePuller, "start_at", beside)
+
+
+@system("RMQ-RBL-09")
+def a_consumer_that_ends_goes_on(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ConcurrentConsumption, "close", lambda _: None)
+
+
+@system("RMQ-RBL-09")
+def answers_to_goodbyes_are_not_awaited(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(client_instance, "GOODBYE_TIMEOUT_S", 0.0)
