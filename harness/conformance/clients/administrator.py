@@ -14,8 +14,17 @@ from staticfire.harness.clients.line_port import Check
 from staticfire.harness.clients.line_requests import checker
 from staticfire.harness.clients.port import ClientSide, Outcome, Request
 from staticfire.harness.conformance.client import ADMINISTRATOR
-from staticfire.system_under_test.admin import AdminClient, AdminError, access, brokers, messages
+from staticfire.system_under_test.admin import (
+    AdminClient,
+    AdminError,
+    access,
+    brokers,
+    messages,
+    traces,
+)
 from staticfire.system_under_test.runtime.env import Env
+
+TRACES_MAX = 32  # messages of the trace topic
 
 
 async def serve_administrator(env: Env, name_servers: Sequence[str], port: ClientSide) -> None:
@@ -48,6 +57,15 @@ async def _by_unique_key(admin: AdminClient, request: Request) -> object:
     return [message.body.decode() for message in found]
 
 
+async def _trace(admin: AdminClient, request: Request) -> object:
+    """Return how each event of a message ended, where the message was stored, and by which client."""
+    events, unreadable = await traces.of_message(
+        admin, request["topic"], request["key"], count_max=TRACES_MAX
+    )
+    rows = [[one.status, one.offset_message_id, one.client_host] for one in events]
+    return {"events": rows, "unreadable": unreadable}
+
+
 async def _put_account(admin: AdminClient, request: Request) -> object:
     await access.put_account(admin, request["address"], request["account"])
     return None
@@ -61,6 +79,7 @@ ACTIONS: dict[str, Callable[[AdminClient, Request], Awaitable[object]]] = {
     "master": _master,
     "brokers": _brokers,
     "by_unique_key": _by_unique_key,
+    "trace": _trace,
     "put_account": _put_account,
     "consume_stats": _consume_stats,
 }

@@ -32,7 +32,7 @@ from staticfire.system_under_test.client.producer.tracing import TraceBuffer, Tr
 from staticfire.system_under_test.client.routing import client_instance
 from staticfire.system_under_test.client.routing.client_instance import ClientInstance
 from staticfire.system_under_test.client.routing.routes import BrokerRoute, Route
-from staticfire.system_under_test.client.trace import trace_records
+from staticfire.system_under_test.client.trace import trace_reading, trace_records
 from staticfire.system_under_test.protocol import unique_id
 from staticfire.system_under_test.protocol.bodies import MessageQueue
 from staticfire.system_under_test.protocol.bodies_clients import ProcessQueueInfo
@@ -286,6 +286,18 @@ def statistics_are_of_ordered_topics(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
         brokers, "ConsumeStatsInBrokerHeader", lambda **_: ConsumeStatsInBrokerHeader(is_order=True)
     )
+
+
+@system("RMQ-ADM-17")
+def traces_of_old_clients_are_not_read(patch: pytest.MonkeyPatch) -> None:
+    published = trace_reading._published
+
+    def new_only(fields: list[str]) -> trace_reading.TraceEvent:
+        if len(fields) < 15:
+            raise ValueError("it is too short")
+        return published(fields)
+
+    patch.setattr(trace_reading, "_published", new_only)
 
 
 @system("RMQ-TXN-14")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from staticfire.harness.conformance.bench import Bench
 from staticfire.harness.conformance.case import case, require, require_equal
 from staticfire.harness.conformance.cases.admin import found_by_key
+from staticfire.harness.conformance.cases.client.reports import FIELD_END, RECORD_END
 from staticfire.harness.conformance.client import Client
 from staticfire.harness.conformance.client_proxy import refusal
 from staticfire.harness.conformance.clients.stage import Stage
@@ -27,6 +28,7 @@ async def administrators(bench: Bench) -> None:
     require_equal("what a unique key finds", found, ["wanted"])
     is_unique = asked[RequestCode.QUERY_MESSAGE].get("_UNIQUE_KEY_QUERY")
     require_equal("_UNIQUE_KEY_QUERY of that request", is_unique, "true")
+    await _traced(bench, client)
     address = client.proxy.view.addresses[broker.address]
     await _found(client, "put_account", address=address, account=ACCOUNT)
     account = asked.get(RequestCode.UPDATE_AND_CREATE_ACL_CONFIG)
@@ -49,6 +51,24 @@ async def _names(bench: Bench, client: Client) -> None:
     for f, fields in (("brokers", {"cluster": "none"}), ("master", {"broker": "none"})):
         outcome = await client.request(f, **fields)
         require(outcome.type == "fail", f"{f} of a name that is not there: {outcome.value}")
+
+
+async def _traced(bench: Bench, client: Client) -> None:
+    """Require that it reads the trace of sends in the forms of all versions of RocketMQ."""
+    topic, broker = await bench.topic(queues=1), await bench.broker()
+    unique, place, host = f"{bench.fresh_number():032X}", "7F000001" + 24 * "0", "10.0.0.1"
+    ends = (["true"], [place, "false"], [place, "true", host])
+    sends = [
+        ["Pub", str(time_ms), "r", "g", topic, unique, "", "", "127.0.0.1:10911", "5", "1", "0"]
+        for time_ms in range(1, len(ends) + 1)
+    ]
+    records = [FIELD_END.join(send + end) for send, end in zip(sends, ends, strict=True)]
+    body = "".join(record + RECORD_END for record in records).encode()
+    await bench.store(broker, topic, body, properties={"KEYS": unique})
+    await found_by_key(broker, topic, unique)
+    found = await _found(client, "trace", topic=topic, key=unique)
+    events = [["sent", None, None], ["failed", place, None], ["sent", place, host]]
+    require_equal("the trace of three sends", found, {"events": events, "unreadable": 0})
 
 
 def _requests_of(client: Client) -> dict[int, dict[str, str]]:
