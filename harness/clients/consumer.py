@@ -33,13 +33,14 @@ from staticfire.harness.clients.polling import Callbacks, polled_member
 from staticfire.harness.clients.port import ClientSide, Outcome, Request
 from staticfire.system_under_test.client.consumer.push.consumer_config import ConsumerConfig
 from staticfire.system_under_test.client.consumer.push.push_consumer import PushConsumer
+from staticfire.system_under_test.client.errors import BrokerRefused
 from staticfire.system_under_test.client.listening import SUCCESS, ConsumeResult
 from staticfire.system_under_test.client.offsets.offset_store import CommitSent
 from staticfire.system_under_test.client.producer.producer import Producer
 from staticfire.system_under_test.client.producer.request_reply import wants_reply
 from staticfire.system_under_test.client.producer.send_result import SendFailed
 from staticfire.system_under_test.protocol.bodies import MessageQueue
-from staticfire.system_under_test.protocol.codes import SendStatus
+from staticfire.system_under_test.protocol.codes import ResponseCode, SendStatus
 from staticfire.system_under_test.protocol.message import Message
 from staticfire.system_under_test.runtime.ending import end_tasks
 from staticfire.system_under_test.runtime.env import Env
@@ -274,7 +275,13 @@ async def serve_consumer(
     forwarder = listener.forwarder = _forwarder(env, config, port, control)
     if forwarder is not None:
         await forwarder.start()
-    await consumer.start()
+    try:
+        await consumer.start()
+    except BrokerRefused as error:
+        if error.code != ResponseCode.SUBSCRIPTION_PARSE_FAILED:
+            raise  # the broker may take the expression later
+        port.emit("fail", "open", {}, str(error))
+        return
     port.emit("ok", "open", subscription_of(config), None)
     try:
         while True:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ from staticfire.system_under_test.client.consumer import queue_consumer, queue_p
 from staticfire.system_under_test.client.consumer.consume_figures import ConsumeFigures
 from staticfire.system_under_test.client.consumer.process_queue import ProcessQueue
 from staticfire.system_under_test.client.consumer.pull.lite_pull_consumer import LitePullConsumer
+from staticfire.system_under_test.client.consumer.push import push_consumer
 from staticfire.system_under_test.client.consumer.push.concurrent_consumption import (
     ConcurrentConsumption,
 )
@@ -25,6 +27,8 @@ from staticfire.system_under_test.client.consumer.rebalance.lock_table import Lo
 from staticfire.system_under_test.client.consumer.rebalance.queue_locking import QueueLocking
 from staticfire.system_under_test.client.consumer.rebalance.rebalancing import Rebalancing
 from staticfire.system_under_test.client.consumer.subscription import Subscription
+from staticfire.system_under_test.client.consumer.subscription_check import check_subscriptions
+from staticfire.system_under_test.client.errors import BrokerRefused
 from staticfire.system_under_test.client.producer import producer, sender, transactions
 from staticfire.system_under_test.client.producer.ordered_queues import OrderedQueues, index_of_key
 from staticfire.system_under_test.client.producer.send_back import SendBack
@@ -340,3 +344,17 @@ def a_consumer_that_ends_goes_on(patch: pytest.MonkeyPatch) -> None:
 @system("RMQ-RBL-09")
 def answers_to_goodbyes_are_not_awaited(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(client_instance, "GOODBYE_TIMEOUT_S", 0.0)
+
+
+@system("RMQ-FLT-11")
+def consumers_start_with_any_expression(patch: pytest.MonkeyPatch) -> None:
+    async def ask_only(*given: Any) -> None:
+        with suppress(BrokerRefused):
+            await check_subscriptions(*given)
+
+    patch.setattr(push_consumer, "check_subscriptions", ask_only)
+
+
+@system("RMQ-FLT-11")
+def refusals_have_no_text(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(BrokerRefused, "__str__", lambda self: f"refused with code {self.code}")

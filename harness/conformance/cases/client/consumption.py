@@ -13,10 +13,11 @@ from staticfire.harness.conformance.case import case, require, require_equal
 from staticfire.harness.conformance.cases.client.sends import alter_routes, refuse
 from staticfire.harness.conformance.cases.offsets import committed
 from staticfire.harness.conformance.client import Call, Client
+from staticfire.harness.conformance.client_proxy import refusal
 from staticfire.harness.conformance.clients.stage import Stage
 from staticfire.harness.conformance.failures import NotTriable
 from staticfire.harness.conformance.wire import Wire
-from staticfire.system_under_test.protocol.codes import RequestCode
+from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 
 COMMIT_S = 25.0  # until an offset is with the broker: clients commit every 5 s
@@ -29,6 +30,7 @@ CALL_S = 0.5  # of an orderly listener
 BACKLOG = 220  # calls a queue: more than a lock lasts, so a client that goes on without one is seen
 OVERLAP_S = 0.1  # two pipes are read one after the other
 SIZE = 20
+REMARK = 'Encountered "<EOF>" at line 1.\n\tWas expecting: <STRING>'
 TIMEOUT_S, EXPIRY_S = 60.0, 15.0  # clients look once in a period
 
 
@@ -61,6 +63,34 @@ async def equal_hashes(bench: Bench) -> None:
     require_equal("what the listener was given", sorted(set(given)), sorted(wanted))
     found = await committed(broker, topic, group)
     require_equal("the group's offset behind messages of the other tag", found, len(tags))
+
+
+@case("RMQ-FLT-11")
+async def an_expression_that_is_refused(bench: Bench) -> None:
+    topic = await bench.topic(queues=1)
+    await bench.await_route(topic)
+    asked: list[RemotingCommand] = []
+
+    def refuse_expression(request: RemotingCommand) -> RemotingCommand | None:
+        if request.code != RequestCode.CHECK_CLIENT_CONFIG:
+            return None
+        asked.append(request)
+        return refusal(request, ResponseCode.SUBSCRIPTION_PARSE_FAILED, REMARK)
+
+    def prepare(client: Client) -> None:
+        client.proxy.instead.append(refuse_expression)
+
+    sql = {"expression": "a >", "expression_type": "SQL92"}
+    try:
+        await Stage(bench).consumer(topic, bench.fresh_name("g"), prepare=prepare, **sql)
+    except NotTriable as error:
+        if not asked:
+            raise
+        require(REMARK in str(error), f"the remark {REMARK!r} is not in what it says: {error}")
+        return
+    if not asked:
+        raise NotTriable("the client asks no broker about its expression")
+    require(False, "a consumer started whose expression the broker refuses")
 
 
 def refuses_send_backs(client: Client) -> list[RemotingCommand]:
