@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
@@ -59,14 +60,21 @@ class ClientProxy:
             await self._listen(address, lambda view: NameServerRewriter(view, _anonymous()))
         self.name_servers = tuple(self.view.addresses[address] for address in name_servers)
 
-    async def _listen(self, address: str, make: Callable[[_View], Rewriter]) -> None:
-        loop = asyncio.get_running_loop()
-        server = await loop.create_server(
-            lambda: _ClientEnd(self, address, make(self.view)), self._host, 0
+    async def slow_relay(self, address: str, delay_s: float) -> str:
+        """Listen once more in place of a broker, whose answers take so much longer; return where."""
+        return await self._relay(
+            lambda: _ClientEnd(self, address, BrokerRewriter(self.view, _anonymous()), delay_s)
         )
+
+    async def _listen(self, address: str, make: Callable[[_View], Rewriter]) -> None:
+        self.view.addresses[address] = await self._relay(
+            lambda: _ClientEnd(self, address, make(self.view))
+        )
+
+    async def _relay(self, make: Callable[[], _ClientEnd]) -> str:
+        server = await asyncio.get_running_loop().create_server(make, self._host, 0)
         self._servers.append(server)
-        port = int(server.sockets[0].getsockname()[1])
-        self.view.addresses[address] = format_address(self._host, port)
+        return format_address(self._host, int(server.sockets[0].getsockname()[1]))
 
     def shut(self) -> None:
         """Start a partition: close the target's connections, keep the client's open and silent."""
@@ -117,9 +125,12 @@ class _View:
 class _ClientEnd(asyncio.Protocol):
     """A connection of the client, with the matching connection to the server."""
 
-    def __init__(self, proxy: ClientProxy, address: str, rewriter: Rewriter) -> None:
+    def __init__(
+        self, proxy: ClientProxy, address: str, rewriter: Rewriter, delay_s: float = 0.0
+    ) -> None:
         self._proxy = proxy
         self._address = address
+        self._delay_s = delay_s
         self._rewriter = rewriter
         self._frames = FrameDecoder(FRAME_SIZE_MAX)
         self._asked: dict[int, RemotingCommand] = {}
@@ -198,7 +209,13 @@ class _ClientEnd(asyncio.Protocol):
         if request is not None:
             for alter in self._proxy.alter:
                 alter(request, command)
-        self._to_client(command, is_quiet=request is not None and request.code in QUIET)
+        pass_on = partial(
+            self._to_client, command, is_quiet=request is not None and request.code in QUIET
+        )
+        if self._delay_s:
+            asyncio.get_running_loop().call_later(self._delay_s, pass_on)
+        else:
+            pass_on()
 
     def _to_client(self, command: RemotingCommand, *, is_quiet: bool = False) -> None:
         if self._proxy.is_shut or self._transport is None or self._transport.is_closing():

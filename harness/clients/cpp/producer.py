@@ -31,7 +31,10 @@ NOT_THERE = {
     "transact": "librocketmq has no transactions in its C interface, so nothing was sent",
     "request": "librocketmq has no requests in its C interface, so nothing was sent",
 }
-NO_TRACE = "librocketmq's C interface has no message trace"
+CANNOT = {  # by option
+    "trace": "librocketmq's C interface has no message trace",
+    "avoids_as_rocketmq": "librocketmq avoids no slow brokers",
+}
 NO_CHOICE = "librocketmq's C interface cannot send to a given queue, so nothing was sent"
 
 
@@ -162,9 +165,10 @@ async def serve_cpp_producer(library: Library, fields: Configuration, port: Clie
     `open` keeps the same producer, which holds no state of a send. While brokers come and go, the shutdown of a
     producer may abort the library (an uncaught boost::thread_interrupted).
     """
-    if fields.get("trace"):
-        port.emit("fail", "open", {}, NO_TRACE)
-        return
+    for name, reason in CANNOT.items():
+        if fields.get(name):
+            port.emit("fail", "open", {}, reason)
+            return
     producer = await asyncio.to_thread(CppProducer, library, fields)
     port.emit("ok", "open", {}, None)
     try:

@@ -30,6 +30,7 @@ from staticfire.system_under_test.client.consumer.subscription import Subscripti
 from staticfire.system_under_test.client.consumer.subscription_check import check_subscriptions
 from staticfire.system_under_test.client.errors import BrokerRefused
 from staticfire.system_under_test.client.producer import producer, sender, transactions
+from staticfire.system_under_test.client.producer.latency_faults import LatencyFaults
 from staticfire.system_under_test.client.producer.ordered_queues import OrderedQueues, index_of_key
 from staticfire.system_under_test.client.producer.send_back import SendBack
 from staticfire.system_under_test.client.producer.tracing import TraceBuffer, Tracing
@@ -358,3 +359,19 @@ def consumers_start_with_any_expression(patch: pytest.MonkeyPatch) -> None:
 @system("RMQ-FLT-11")
 def refusals_have_no_text(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(BrokerRefused, "__str__", lambda self: f"refused with code {self.code}")
+
+
+@system("RMQ-SND-18")
+def of_slow_brokers_the_fastest_is_taken(patch: pytest.MonkeyPatch) -> None:
+    pick = LatencyFaults.pick_one_at_least
+
+    def fastest(self: LatencyFaults, now_ms: int) -> str | None:
+        self._next_pick = -1
+        return pick(self, now_ms)
+
+    patch.setattr(LatencyFaults, "pick_one_at_least", fastest)
+
+
+@system("RMQ-SND-18")
+def slow_brokers_are_not_avoided(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(LatencyFaults, "is_available", lambda *_: True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from staticfire.harness.conformance.asking import ask_until
 from staticfire.harness.conformance.bench import Bench
@@ -13,7 +14,12 @@ from staticfire.harness.conformance.cases.client.reports import (
     TRACE_S,
     traces,
 )
-from staticfire.harness.conformance.cases.client.sends import SENDS, refuse, require_sent
+from staticfire.harness.conformance.cases.client.sends import (
+    SENDS,
+    alter_routes,
+    refuse,
+    require_sent,
+)
 from staticfire.harness.conformance.client import Client
 from staticfire.harness.conformance.clients.stage import Stage
 from staticfire.system_under_test.protocol.codes import RequestCode
@@ -22,6 +28,7 @@ from staticfire.system_under_test.protocol.command import RemotingCommand
 TRACED = 20
 SIZE = 20
 ATTEMPTS = 3
+SLOW_S = (0.6, 0.75, 0.9, 1.05, 1.2, 1.35)  # until brokers answer; 0.55 s is too slow
 END_S = 10.0
 ENDS = {"commit": "8", "rollback": "12", "unknown": "0"}
 
@@ -81,6 +88,41 @@ async def attempts(bench: Bench) -> None:
 def _refuses_sends(client: Client, count: int) -> list[RemotingCommand]:
     """Refuse so many sends from now on; return the list that collects them."""
     return refuse(client, lambda request: request.code in SENDS, "sends", most=count)
+
+
+@case("RMQ-SND-18", limit_s=60)
+async def brokers_to_avoid(bench: Bench) -> None:
+    topic, broker = await bench.topic(queues=1), await bench.broker()
+    await bench.await_route(topic)
+    producer = await Stage(bench).producer(
+        topic, avoids_as_rocketmq=True, send_timeout_s=10, try_timeout_s=5
+    )
+    relays = {
+        bench.fresh_name("broker"): await producer.proxy.slow_relay(broker.address, delay_s)
+        for delay_s in SLOW_S
+    }
+
+    def multiply(route: dict[str, Any]) -> None:
+        own, queues = route["brokerDatas"][0], route["queueDatas"][0]
+        route["brokerDatas"] = [
+            {**own, "brokerName": name, "brokerAddrs": {0: at}} for name, at in relays.items()
+        ]
+        route["queueDatas"] = [{**queues, "brokerName": name} for name in relays]
+
+    alter_routes(producer, multiply)
+    names, count, half = list(relays), len(relays), len(relays) // 2
+    used: list[int] = []
+    for number in range(2 * count):
+        sent = await producer.request("send", topic=topic, key=f"b{number}", size=SIZE)
+        require_sent(sent, "a message")
+        used.append(names.index(sent.value["broker"]))
+    require_equal("the brokers of the first sends", sorted(used[:count]), list(range(count)))
+    later = [sorted(used[at : at + half]) for at in (count, count + half)]
+    require(
+        all(those == list(range(half)) for those in later),
+        f"of {count} slow brokers, fastest first, a producer took numbers {used[count:]};"
+        f" expected the first {half} in turn",
+    )
 
 
 @case("RMQ-TXN-15", limit_s=60)
