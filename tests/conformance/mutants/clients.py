@@ -29,7 +29,7 @@ from staticfire.system_under_test.client.consumer.rebalance.rebalancing import R
 from staticfire.system_under_test.client.consumer.subscription import Subscription
 from staticfire.system_under_test.client.consumer.subscription_check import check_subscriptions
 from staticfire.system_under_test.client.errors import BrokerRefused
-from staticfire.system_under_test.client.producer import producer, sender, transactions
+from staticfire.system_under_test.client.producer import producer, sender, tracing, transactions
 from staticfire.system_under_test.client.producer.latency_faults import LatencyFaults
 from staticfire.system_under_test.client.producer.ordered_queues import OrderedQueues, index_of_key
 from staticfire.system_under_test.client.producer.send_back import SendBack
@@ -243,6 +243,11 @@ def of_several_records_the_first_is_traced(patch: pytest.MonkeyPatch) -> None:
         return None if taken is None else (taken[0].partition("\x02")[0] + "\x02", taken[1])
 
     patch.setattr(TraceBuffer, "take", first)
+
+
+@system("RMQ-SND-15")
+def messages_of_the_trace_are_short(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(tracing, "CHARACTERS_MAX", 117_999)
 
 
 @system("RMQ-SND-16")

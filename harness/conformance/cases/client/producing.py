@@ -26,6 +26,8 @@ from staticfire.system_under_test.protocol.codes import RequestCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 
 TRACED = 20
+TRACE_MAX = 118_000  # characters of a message of the trace
+PARTS, ROUNDS = 4, 6
 SIZE = 20
 ATTEMPTS = 3
 SLOW_S = (0.6, 0.75, 0.9, 1.05, 1.2, 1.35)  # until brokers answer; 0.55 s is too slow
@@ -47,15 +49,54 @@ async def trace_of_sends(bench: Bench) -> None:
         for message in pulled.messages
     )
     require_equal("the number of messages", len(expected), TRACED)
-    require_equal("the records of the trace", await _published(bench, topic), expected)
+    found = await _published(bench, topic, TRACED)
+    rows = sorted((fields[5], fields[7], fields[9], fields[13]) for _, fields in found)
+    require_equal("the records of the trace", rows, expected)
+    size = min(len(FIELD_END.join(fields)) - len(fields[6] + fields[7]) for _, fields in found)
+    await _full_message(bench, producer, topic, size + len(RECORD_END))
 
 
-async def _published(bench: Bench, topic: str) -> list[tuple[str, str, str, str]]:
-    """Return unique key, keys, size and success of the sends to a topic that the trace has."""
+async def _full_message(bench: Bench, producer: Client, topic: str, record_size: int) -> None:
+    """Require that records of as many characters as one message of the trace may have lie in one.
 
-    async def ask() -> list[tuple[str, str, str, str]]:
+    How long a send took is in its record, so several rounds may be needed to meet the size. The client may also send
+    what has waited long enough, so one round must do it.
+
+    Args:
+        record_size: characters of a record without tag and keys.
+    """
+    is_met, sent = False, TRACED
+    for number in range(ROUNDS):
+        keys = [f"{number}{part}" for part in range(PARTS)]
+        rest = TRACE_MAX - PARTS * (record_size + len(keys[0]))
+        sizes = [rest // PARTS + (part < rest % PARTS) for part in range(PARTS)]
+        for key, size in zip(keys, sizes, strict=True):
+            fields: dict[str, Any] = {"key": key, "size": SIZE, "tag": "t" * size}
+            require_sent(await producer.request("send", topic=topic, **fields), "a message")
+        sent += PARTS
+        found = [
+            (text, fields)
+            for text, fields in await _published(bench, topic, sent)
+            if fields[7] in keys
+        ]
+        total = sum(len(FIELD_END.join(fields)) + len(RECORD_END) for _, fields in found)
+        if total != TRACE_MAX:
+            continue
+        if any(len(text) == TRACE_MAX for text, _ in found):
+            return
+        is_met = True
+    require(
+        not is_met,
+        f"records of {TRACE_MAX} characters together, sent at once, were never in one message of the trace",
+    )
+
+
+async def _published(bench: Bench, topic: str, count: int) -> list[tuple[str, list[str]]]:
+    """Return the records of so many sends to a topic that the trace has, each with the text that it lies in."""
+
+    async def ask() -> list[tuple[str, list[str]]]:
         return [
-            (fields[5], fields[7], fields[9], fields[13])
+            (text, fields)
             for text in await traces(bench)
             for record in text.split(RECORD_END)
             if (fields := record.split(FIELD_END))[0] == "Pub"
@@ -63,8 +104,7 @@ async def _published(bench: Bench, topic: str) -> list[tuple[str, str, str, str]
             and len(fields) > 13
         ]
 
-    found = await ask_until(ask, lambda found: len(found) >= TRACED, within_s=TRACE_S)
-    return sorted(found)
+    return await ask_until(ask, lambda found: len(found) >= count, within_s=TRACE_S)
 
 
 @case("RMQ-SND-16", limit_s=60)
