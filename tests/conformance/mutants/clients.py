@@ -16,7 +16,7 @@ from staticfire.system_under_test.client.consumer import queue_consumer, queue_p
 from staticfire.system_under_test.client.consumer.consume_figures import ConsumeFigures
 from staticfire.system_under_test.client.consumer.process_queue import ProcessQueue
 from staticfire.system_under_test.client.consumer.pull.lite_pull_consumer import LitePullConsumer
-from staticfire.system_under_test.client.consumer.push import push_consumer
+from staticfire.system_under_test.client.consumer.push import consumer_parts, push_consumer
 from staticfire.system_under_test.client.consumer.push.concurrent_consumption import (
     ConcurrentConsumption,
 )
@@ -33,6 +33,7 @@ from staticfire.system_under_test.client.producer import producer, sender, traci
 from staticfire.system_under_test.client.producer.latency_faults import LatencyFaults
 from staticfire.system_under_test.client.producer.ordered_queues import OrderedQueues, index_of_key
 from staticfire.system_under_test.client.producer.send_back import SendBack
+from staticfire.system_under_test.client.producer.sender import SendOptions
 from staticfire.system_under_test.client.producer.tracing import TraceBuffer, Tracing
 from staticfire.system_under_test.client.routing import client_instance
 from staticfire.system_under_test.client.routing.client_instance import ClientInstance
@@ -102,6 +103,11 @@ def failed_send_backs_count_as_done(patch: pytest.MonkeyPatch) -> None:
 @system("RMQ-RTY-08")
 def what_was_not_sent_back_is_not_tried_again(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ConcurrentConsumption, "_retry", lambda *_: None)
+
+
+@system("RMQ-SND-16")
+def copies_have_one_attempt(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(consumer_parts, "SendOptions", partial(SendOptions, retries=0))
 
 
 @system("RMQ-LIM-05")

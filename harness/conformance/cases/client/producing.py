@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import takewhile
 from typing import Any
 
 from staticfire.harness.conformance.asking import ask_until
 from staticfire.harness.conformance.bench import Bench
 from staticfire.harness.conformance.case import case, require, require_equal
+from staticfire.harness.conformance.cases.client.consumption import (
+    COMMIT_S,
+    put,
+    refuses_send_backs,
+)
 from staticfire.harness.conformance.cases.client.reports import (
     FIELD_END,
     RECORD_END,
@@ -31,6 +37,7 @@ PARTS, ROUNDS = 4, 6
 SIZE = 20
 ATTEMPTS = 3
 SLOW_S = (0.6, 0.75, 0.9, 1.05, 1.2, 1.35)  # until brokers answer; 0.55 s is too slow
+COPIES_S = 3.0  # for all attempts; the next round begins 5 s after the first
 END_S = 10.0
 ENDS = {"commit": "8", "rollback": "12", "unknown": "0"}
 
@@ -107,7 +114,7 @@ async def _published(bench: Bench, topic: str, count: int) -> list[tuple[str, li
     return await ask_until(ask, lambda found: len(found) >= count, within_s=TRACE_S)
 
 
-@case("RMQ-SND-16", limit_s=60)
+@case("RMQ-SND-16", limit_s=90)
 async def attempts(bench: Bench) -> None:
     topic, broker = await bench.topic(queues=1), await bench.broker()
     await bench.await_route(topic)
@@ -123,6 +130,28 @@ async def attempts(bench: Bench) -> None:
     require(failed.type != "ok", "a send that was always refused is said to have succeeded")
     require_equal("the attempts of a send that is always refused", len(refused), ATTEMPTS)
     require_equal("the number of messages", await bench.end_of(broker, topic, least=2), 2)
+    await _copies(bench)
+
+
+async def _copies(bench: Bench) -> None:
+    """Require that a consumer tries as often to send a copy to the retry topic, if it sends any."""
+    topic, broker = await bench.topic(queues=1), await bench.broker()
+    await bench.await_route(topic)
+    stage = Stage(bench)
+    consumer = await stage.consumer(topic, bench.fresh_name("g"), failing_share=1.0)
+    refused = refuses_send_backs(consumer)
+    await put(bench, broker, topic, "copied")
+
+    def copies() -> int:
+        """Count those of the first round."""
+        is_copy = [request.code in SENDS for request in refused]
+        return sum(takewhile(bool, is_copy[1:]))
+
+    if not await stage.until(lambda: copies() > 0, within_s=COMMIT_S):
+        bench.log.note("client", "it sends no copy of a message whose send-back is refused")
+        return
+    await asyncio.sleep(COPIES_S)
+    require_equal("the attempts to send a copy", copies(), ATTEMPTS)
 
 
 def _refuses_sends(client: Client, count: int) -> list[RemotingCommand]:
