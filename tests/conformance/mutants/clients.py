@@ -386,3 +386,8 @@ def of_slow_brokers_the_fastest_is_taken(patch: pytest.MonkeyPatch) -> None:
 @system("RMQ-SND-18")
 def slow_brokers_are_not_avoided(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LatencyFaults, "is_available", lambda *_: True)
+
+
+@system("RMQ-OFF-14")
+def a_lost_master_is_not_looked_for(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ClientInstance, "look_for_master", lambda *_: None)

@@ -8,7 +8,7 @@ from typing import Any
 
 from staticfire.harness.clients.payload import make_body
 from staticfire.harness.conformance.asking import ask_until
-from staticfire.harness.conformance.bench import Bench
+from staticfire.harness.conformance.bench import MASTER, Bench
 from staticfire.harness.conformance.case import case, require, require_equal
 from staticfire.harness.conformance.cases.client.sends import alter_routes, refuse
 from staticfire.harness.conformance.cases.offsets import committed
@@ -28,6 +28,8 @@ SHARE_S = 25.0  # until a change of members has led to other owners
 LOCK_S = 60.0  # a broker's lock
 CALL_S = 0.5  # of an orderly listener
 BACKLOG = 220  # calls a queue: more than a lock lasts, so a client that goes on without one is seen
+COMMITS = 5
+NEAR_S = 0.2  # a request that belongs to a commit
 OVERLAP_S = 0.1  # two pipes are read one after the other
 SIZE = 20
 REMARK = 'Encountered "<EOF>" at line 1.\n\tWas expecting: <STRING>'
@@ -206,6 +208,48 @@ async def where_a_consumer_pulls(bench: Bench) -> None:
     await put(bench, broker, topic, "second")
     await stage.until(lambda: "second" in stage.consumed(), within_s=COMMIT_S)
     require("second" in stage.consumed(), "a message was not consumed from the slave")
+
+
+@case("RMQ-OFF-14", limit_s=90)
+async def commits_without_a_master(bench: Bench) -> None:
+    topic, master = await bench.topic(queues=1), await bench.master()
+    broker, slave = await bench.broker(), await bench.slave_of(master)
+    await bench.await_route(topic)
+    await bench.until_slave_knows(slave, topic)
+    loop = asyncio.get_running_loop()
+    commits: list[float] = []
+    route_requests: list[float] = []
+
+    def without_master(route: dict[str, Any]) -> None:
+        for one in route["brokerDatas"]:
+            one["brokerAddrs"].pop(MASTER, None)
+
+    def note(request: RemotingCommand) -> None:
+        if request.ext_fields.get("topic") != topic:
+            return
+        if request.code == RequestCode.UPDATE_CONSUMER_OFFSET:
+            commits.append(loop.time())
+        elif request.code == RequestCode.GET_ROUTEINFO_BY_TOPIC:
+            route_requests.append(loop.time())
+
+    def prepare(client: Client) -> None:
+        alter_routes(client, without_master)
+        client.proxy.instead.append(note)
+
+    stage = Stage(bench)
+    consumer = await stage.consumer(topic, bench.fresh_name("g"), prepare=prepare)
+    for number in range(COMMITS):
+        await put(bench, broker, topic, f"m{number}")
+        await stage.until(lambda: len(commits) > number, within_s=COMMIT_S)  # noqa: B023
+        require(len(commits) > number, "a consumer without a master committed no offset")
+    at_slave = consumer.proxy.requests[slave.address, RequestCode.UPDATE_CONSUMER_OFFSET]
+    require(at_slave, "the offset was not committed to the slave")
+    await asyncio.sleep(NEAR_S)
+    lonely = [at_s for at_s in commits if min(abs(at_s - r) for r in route_requests) > NEAR_S]
+    require(
+        not lonely,
+        f"{len(lonely)} of {len(commits)} commits to a slave came without a request for the route",
+    )
 
 
 class Feeder:
