@@ -56,8 +56,8 @@ async def _names(bench: Bench, client: Client) -> None:
 async def _traced(bench: Bench, client: Client) -> None:
     """Require that it reads the trace of sends in the forms of all versions of RocketMQ."""
     topic, broker = await bench.topic(queues=1), await bench.broker()
-    unique, place, host = f"{bench.fresh_number():032X}", "7F000001" + 24 * "0", "10.0.0.1"
-    ends = (["true"], [place, "false"], [place, "true", host])
+    unique, message_id, host = f"{bench.fresh_number():032X}", "7F000001" + 24 * "0", "10.0.0.1"
+    ends = (["true"], [message_id, "false"], [message_id, "true", host])
     sends = [
         ["Pub", str(time_ms), "r", "g", topic, unique, "", "", "127.0.0.1:10911", "5", "1", "0"]
         for time_ms in range(1, len(ends) + 1)
@@ -67,7 +67,7 @@ async def _traced(bench: Bench, client: Client) -> None:
     await bench.store(broker, topic, body, properties={"KEYS": unique})
     await found_by_key(broker, topic, unique)
     found = await _found(client, "trace", topic=topic, key=unique)
-    events = [["sent", None, None], ["failed", place, None], ["sent", place, host]]
+    events = [["sent", None, None], ["failed", message_id, None], ["sent", message_id, host]]
     require_equal("the trace of three sends", found, {"events": events, "unreadable": 0})
 
 
