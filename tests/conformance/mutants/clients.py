@@ -321,7 +321,7 @@ def ends_have_the_type_of_delayed_messages(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(trace_records, "MessageType", SimpleNamespace(COMMITTED=3))
 
 
-@system("RMQ-PUL-13")
+@system("RMQ-PUL-12")
 def the_first_queue_has_precedence(patch: pytest.MonkeyPatch) -> None:
     take = LitePullConsumer._take
 
@@ -332,12 +332,12 @@ def the_first_queue_has_precedence(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LitePullConsumer, "_take", from_the_first)
 
 
-@system("RMQ-PUL-16")
+@system("RMQ-PUL-13")
 def refused_pulls_are_repeated_at_once(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(queue_puller, "ERROR_PAUSE_S", 0.01)
 
 
-@system("RMQ-PUL-19")
+@system("RMQ-PUL-14")
 def a_start_that_is_found_later_counts(patch: pytest.MonkeyPatch) -> None:
     start_at = QueuePuller.start_at
 
@@ -348,17 +348,17 @@ def a_start_that_is_found_later_counts(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(QueuePuller, "start_at", beside)
 
 
-@system("RMQ-RBL-09")
+@system("RMQ-RBL-08")
 def a_consumer_that_ends_goes_on(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ConcurrentConsumption, "close", lambda _: None)
 
 
-@system("RMQ-RBL-09")
+@system("RMQ-RBL-08")
 def answers_to_goodbyes_are_not_awaited(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(client_instance, "GOODBYE_TIMEOUT_S", 0.0)
 
 
-@system("RMQ-FLT-11")
+@system("RMQ-FLT-10")
 def consumers_start_with_any_expression(patch: pytest.MonkeyPatch) -> None:
     async def ask_only(*given: Any) -> None:
         with suppress(BrokerRefused):
@@ -367,12 +367,12 @@ def consumers_start_with_any_expression(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(push_consumer, "check_subscriptions", ask_only)
 
 
-@system("RMQ-FLT-11")
+@system("RMQ-FLT-10")
 def refusals_have_no_text(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(BrokerRefused, "__str__", lambda self: f"refused with code {self.code}")
 
 
-@system("RMQ-SND-18")
+@system("RMQ-SND-17")
 def of_slow_brokers_the_fastest_is_taken(patch: pytest.MonkeyPatch) -> None:
     pick = LatencyFaults.pick_one_at_least
 
@@ -383,11 +383,11 @@ def of_slow_brokers_the_fastest_is_taken(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LatencyFaults, "pick_one_at_least", fastest)
 
 
-@system("RMQ-SND-18")
+@system("RMQ-SND-17")
 def slow_brokers_are_not_avoided(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LatencyFaults, "is_available", lambda *_: True)
 
 
-@system("RMQ-OFF-14")
+@system("RMQ-OFF-13")
 def a_lost_master_is_not_looked_for(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ClientInstance, "look_for_master", lambda *_: None)

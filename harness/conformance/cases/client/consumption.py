@@ -67,7 +67,7 @@ async def equal_hashes(bench: Bench) -> None:
     require_equal("the group's offset behind messages of the other tag", found, len(tags))
 
 
-@case("RMQ-FLT-11")
+@case("RMQ-FLT-10")
 async def an_expression_that_is_refused(bench: Bench) -> None:
     topic = await bench.topic(queues=1)
     await bench.await_route(topic)
@@ -210,7 +210,7 @@ async def where_a_consumer_pulls(bench: Bench) -> None:
     require("second" in stage.consumed(), "a message was not consumed from the slave")
 
 
-@case("RMQ-OFF-14", limit_s=90)
+@case("RMQ-OFF-13", limit_s=90)
 async def commits_without_a_master(bench: Bench) -> None:
     topic, master = await bench.topic(queues=1), await bench.master()
     broker, slave = await bench.broker(), await bench.slave_of(master)

@@ -159,7 +159,7 @@ def _refuses_sends(client: Client, count: int) -> list[RemotingCommand]:
     return refuse(client, lambda request: request.code in SENDS, "sends", most=count)
 
 
-@case("RMQ-SND-18", limit_s=60)
+@case("RMQ-SND-17", limit_s=60)
 async def brokers_to_avoid(bench: Bench) -> None:
     topic, broker = await bench.topic(queues=1), await bench.broker()
     await bench.await_route(topic)

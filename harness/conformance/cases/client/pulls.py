@@ -21,7 +21,7 @@ LATER_S = 6.0  # until a start that was looked for in vain is looked for again; 
 ENDING_S = 0.5  # until a consumer that ends calls its listener no more
 
 
-@case("RMQ-PUL-13", limit_s=90)
+@case("RMQ-PUL-12", limit_s=90)
 async def queues_in_turn(bench: Bench) -> None:
     topic, broker = await bench.topic(queues=3), await bench.broker()
     await bench.await_route(topic)
@@ -44,7 +44,7 @@ async def queues_in_turn(bench: Bench) -> None:
     )
 
 
-@case("RMQ-PUL-16", limit_s=60)
+@case("RMQ-PUL-13", limit_s=60)
 async def pulls_that_are_refused(bench: Bench) -> None:
     topic, broker = await bench.topic(queues=1), await bench.broker()
     await bench.await_route(topic)
@@ -74,7 +74,7 @@ async def pulls_that_are_refused(bench: Bench) -> None:
     require("third" in stage.consumed(), "a message after the refusals was not consumed")
 
 
-@case("RMQ-PUL-19", limit_s=60)
+@case("RMQ-PUL-14", limit_s=60)
 async def seek(bench: Bench) -> None:
     topic, broker = await bench.topic(queues=1), await bench.broker()
     await bench.await_route(topic)
@@ -98,7 +98,7 @@ def _asks_offset(request: RemotingCommand) -> bool:
     return request.code == RequestCode.QUERY_CONSUMER_OFFSET
 
 
-@case("RMQ-RBL-09", limit_s=60)
+@case("RMQ-RBL-08", limit_s=60)
 async def goodbye(bench: Bench) -> None:
     topic, broker = await bench.topic(queues=1), await bench.broker()
     await bench.await_route(topic)
