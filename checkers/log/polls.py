@@ -431,7 +431,7 @@ class _Polls:
         rows = np.flatnonzero(same & (deliveries.log == deliveries.log[row]))
         rows = rows[np.argsort(deliveries.invoke_index[rows], kind="stable")]
         highest = int(deliveries.queue_offset[row])
-        for later in rows[deliveries.invoke_index[rows] > deliveries.invoke_index[row]].tolist():
+        for later in rows[deliveries.invoke_index[rows] >= deliveries.invoke_index[row]].tolist():
             offset = int(deliveries.queue_offset[later])
             if not self._same_term(later, row):
                 return None

@@ -127,18 +127,22 @@ def test_a_fault_of_the_master_may_set_back_what_is_not_settled(
 @pytest.mark.parametrize(
     ("owned", "then", "anomaly"),
     [
-        (True, "c", "nonmonotonic_poll_informational"),  # it pulls what follows again
-        (True, "d", "nonmonotonic_poll"),
-        (False, "d", "nonmonotonic_poll_informational"),  # another member may have had it between
+        (True, ["b", "c"], "nonmonotonic_poll_informational"),  # it pulls what follows again
+        (True, ["b c", "d"], "nonmonotonic_poll_informational"),  # in one call
+        (True, ["b", "d"], "nonmonotonic_poll"),
+        # another member may have had it between
+        (False, ["b", "d"], "nonmonotonic_poll_informational"),
     ],
 )
-def test_an_owner_that_is_set_back_goes_on_from_there(owned: bool, then: str, anomaly: str) -> None:
+def test_an_owner_that_is_set_back_goes_on_from_there(
+    owned: bool, then: list[str], anomaly: str
+) -> None:
     ops = [
         *(["1 ok assign 0 t=0.5"] if owned else []),
         "1 ok consume a b c d t=1",
         "1 ok commit 0:4 t=2",
-        "1 ok consume b t=9",
-        f"1 ok consume {then} t=9.1",
+        f"1 ok consume {then[0]} t=9",
+        f"1 ok consume {then[1]} t=9.1",
     ]
     kill = fault("kill", "n0", at_s=5, healed_s=6)
     nodes = ("n0", "n1", "n2")
