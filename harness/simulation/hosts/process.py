@@ -75,6 +75,8 @@ class SimProcess:
 
     def kill(self) -> None:
         """SIGKILL. The kernel closes its connections (FIN, or RST where bytes were not read)."""
+        if self.alive:
+            self.log.end(self._loop.scheduler.now_ns)
         self._end(ExitStatus(kind="killed"))
 
     def terminate(self) -> None:
@@ -98,6 +100,7 @@ class SimProcess:
     def lose_power(self) -> None:
         """Stop at once; the kernel sends no FIN or RST."""
         if self.alive:
+            self.log.end(self._loop.scheduler.now_ns)
             self._stop(ExitStatus(kind="power cut"))
 
     def exit_by(self, error: SystemExit) -> None:

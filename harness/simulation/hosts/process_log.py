@@ -32,6 +32,11 @@ class ProcessLog:
     def error(self, event: str, /, **fields: object) -> None:
         self._add("error", event, fields)
 
+    def end(self, at_ns: int) -> None:
+        """Forget what a process that was killed wrote after this time: it was in a turn that lasted longer."""
+        while self.lines and self.lines[-1].time_ns > at_ns:
+            self.lines.pop()
+
     def _add(self, level: str, event: str, fields: dict[str, object]) -> None:
         now_ns = self._now_ns()
         self.lines.append(LogLine(now_ns, level, event, fields))

@@ -230,6 +230,30 @@ def test_the_page_cache_survives_a_kill_but_not_a_power_cut() -> None:
     assert kept("power_cut") in (None, b"")
 
 
+@pytest.mark.parametrize("how", ["kill", "power_cut"])
+def test_a_process_that_was_killed_in_a_long_turn_has_written_nothing_after_it(how: str) -> None:
+    async def main(env: Env) -> None:
+        file = env.storage.open("/file", create=True)
+        file.pwrite(bytes(4096), 0)
+        env.log.info("flushes")
+        for _ in range(20):
+            file.fsync()  # all in one turn
+        env.log.info("has flushed")
+        await asyncio.Event().wait()
+
+    world = World(1)
+    host = world.add_host("node", "10.0.0.1")
+    host.disk.slow(400.0)
+
+    async def harness() -> list[str]:
+        process = host.start("node", main)
+        await asyncio.sleep(0.1)
+        process.kill() if how == "kill" else host.power_cut()
+        return [line.event for line in process.log.lines]
+
+    assert world.run(harness) == ["flushes"]
+
+
 def test_power_cut_reports_what_it_took_and_the_host_boots_again() -> None:
     world = World(3)
     host = world.add_host("node", "10.0.0.1")
