@@ -7,8 +7,8 @@ message that is on one of them alone reaches members of the group up to that sil
 the last fault that was in the way of the replicas. Followers of Apache RocketMQ ask none
 (`replication.fetches_missing`).
 
-A follower that starts learns from a coordinator which node is its leader. While no coordinator answers, the follower
-asks the replicas of its configuration every few seconds. So it lags, and members that the leader has sent to it wait
+A follower that starts learns from a coordinator which node is its leader. While no coordinator answers, or none knows
+the leader, the follower asks the replicas of its configuration every few seconds. So it lags, and members that the leader has sent to it wait
 there.
 
 A broken link between leader and follower is enough where leaders send all members to followers, or where a synchronous
@@ -49,7 +49,7 @@ def behind_spans(context: Context, broker: str) -> list[Span]:
 
 
 def leaderless_spans(context: Context, broker: str) -> list[Span]:
-    """When a follower of a replica set may not know its leader: it started while no coordinator answered.
+    """When a follower of a replica set may not know its leader: it started while no coordinator answered or knew it.
 
     It learns which one it is once it registers with a coordinator that answers again.
     """

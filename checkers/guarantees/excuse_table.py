@@ -420,6 +420,13 @@ _ROWS: tuple[Excuse, ...] = (
         on=(Role.EACH_COORDINATOR,),
         mechanism="a follower that starts learns from no coordinator which node is its leader",
     ),
+    Excuse(
+        anomaly="leader_unknown",
+        effects=(STOPS,),
+        on=(Role.EACH_COORDINATOR,),
+        after=lambda t: t.register_s,
+        mechanism="coordinators that start do not know the leader before it registers again",
+    ),
     # followers_behind.py: what members get late from a follower that leaders send them to, or from a synchronous leader
     Excuse(
         anomaly="follower_link_broken",

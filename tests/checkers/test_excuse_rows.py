@@ -269,6 +269,17 @@ def _histories() -> Iterator[Legal]:
         known={"coordinators": ("ns-1", "ns-2")},
     )
     yield Legal(
+        mechanism="coordinators that start do not know the leader before it registers again",
+        anomaly="slow_delivery",
+        row_of="leader_unknown",
+        ops=(*MEMBERS[:1], "1 ok assign 0 t=0.5", "0 ok send a t=40", "1 ok consume a t=67"),
+        faults=(
+            fault("name_server_amnesia", "ns-1", at_s=5, healed_s=7),
+            fault("kill", "n1", at_s=20, healed_s=22),
+        ),
+        known={"coordinators": ("ns-1",)},
+    )
+    yield Legal(
         mechanism="what a leader sends to its follower is under way until TCP repeats it",
         anomaly="slow_delivery",
         row_of="follower_link_broken",
