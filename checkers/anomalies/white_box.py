@@ -10,6 +10,7 @@ STATUS = "The status of a send shows how safely the message is held."
 REPLICATED = "The log of a follower is a prefix of the log of its leader."
 ENTRIES = "Every message of the log has its entry in its queue."
 ROUTED = "Coordinators name the live brokers, with their addresses and tables."
+NO_ERROR = "No node meets an error that only a wrong program can raise."
 NO_LEAK = "A server uses no more resources after the load than before it."
 
 
@@ -203,5 +204,16 @@ WHITE_BOX: Final = (
         ),
         promise=NO_LEAK,
         example="60 MiB before, 900 MiB after 1,000 messages",
+    ),
+    Anomaly(
+        name="internal_error",
+        title="error inside a node",
+        meaning=(
+            "a server or a client logged an error that only a wrong program can raise, even if it "
+            "went on and nothing was lost"
+        ),
+        promise=NO_ERROR,
+        example="broker-a-0: request failed: AttributeError: no attribute 'queue'",
+        test="tests/checkers/white_box/test_internal_errors.py",
     ),
 )

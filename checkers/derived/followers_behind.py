@@ -8,8 +8,8 @@ the last fault that was in the way of the replicas. Followers of Apache RocketMQ
 (`replication.fetches_missing`).
 
 A follower that starts learns from a coordinator which node is its leader. While no coordinator answers, or none knows
-the leader, the follower asks the replicas of its configuration every few seconds. So it lags, and members that the leader has sent to it wait
-there.
+the leader, the follower asks the replicas of its configuration every few seconds. So it lags, and members that the
+leader has sent to it wait there.
 
 A broken link between leader and follower is enough where leaders send all members to followers, or where a synchronous
 leader shows a message only once a follower has it. TCP doubles the time between two attempts to send a packet, so a

@@ -224,6 +224,7 @@ class RunFacts:
     disks_observed: bool = True  # the harness looked at the disks at each acknowledgement
     routes_observed: bool = False  # the harness asked the coordinators, again and again
     resources_observed: bool = False  # what servers hold was measured, before and after the load
+    errors_observed: bool = False  # logs of nodes were searched for errors of wrong programs
     topic_routes_observed: bool = False  # coordinators and leaders were compared after the drain
     # Each change of what coordinators say and of the tables of leaders, and each start and end of servers, is recorded.
     route_changes_observed: bool = False

@@ -74,6 +74,7 @@ from staticfire.checkers.model.history import Op
 from staticfire.checkers.model.timeline import Timeline
 from staticfire.checkers.model.typed_fields import check_types
 from staticfire.checkers.verdicts.node_names import with_nodes
+from staticfire.checkers.white_box.internal_errors import INTERNAL_ERRORS
 from staticfire.checkers.white_box.queue_entries import QUEUE_ENTRIES
 from staticfire.checkers.white_box.replicas import REPLICA_PREFIX
 from staticfire.checkers.white_box.resources import RESOURCES
@@ -128,6 +129,7 @@ ALL_CHECKERS: tuple[Checker, ...] = (
     ROUTES,
     ROUTE_CONTENTS,
     RESOURCES,
+    INTERNAL_ERRORS,
     NAME_SERVER_SWITCH,
 )
 check_found(ANOMALIES, {checker.name: checker.anomalies for checker in ALL_CHECKERS})

@@ -72,6 +72,7 @@ def run_facts(campaign: Campaign, records: Sequence[FaultRecord], ops: Sequence[
         route_changes_observed=campaign.environment == "simulation"
         and SIMULATION_PART not in compiled_parts(),
         resources_observed=_measures_resources(campaign),
+        errors_observed=campaign.target == "own",
         topics_everywhere=not campaign.auto_topic,
         files_observed=not campaign.is_external,
         transient_pool=dict(campaign.broker_properties).get(POOL_PROPERTY) == "true",

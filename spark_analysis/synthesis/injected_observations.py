@@ -74,6 +74,14 @@ def _leaked(anomaly: str, after: Mapping[str, object]) -> ScenarioInjection:
     return inject
 
 
+def _internal_error(scenario: Scenario, _sets: int) -> None:
+    """A broker logs an error that only a wrong program can raise."""
+    [node] = _own_broker(scenario)
+    error = {"event": "request failed", "error": "KeyError: 'offsets'", "times": 2}
+    scenario.observe(1, "internal_error", node=node, **error)
+    scenario.expect_of_run("internal_error", broker=scenario.broker)
+
+
 def _replica(anomaly: str, slave_end: int, first_difference: int | None) -> ScenarioInjection:
     """After the run the logs of a master that has 8000 bytes and of its slave are compared."""
 
@@ -232,6 +240,7 @@ OBSERVED_INJECTIONS: Mapping[str, ScenarioInjection] = {
     "thread_leak": _leak("thread_leak", "threads", 37),
     "socket_leak": _leak("socket_leak", "sockets", 5),
     "file_leak": _leak("file_leak", "surplus_files", 3),
+    "internal_error": _internal_error,
     "table_leak": _leaked("table_leak", {"tables": {"heldPulls": 4}}),
     "memory_leak": _leak("memory_leak", "memory_bytes", 65 << 20),
 }

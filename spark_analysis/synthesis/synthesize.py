@@ -315,6 +315,7 @@ class _Synthesis:
             topic_routes_observed=bool(scenarios.sets),
             route_changes_observed=bool(scenarios.sets),
             resources_observed=bool(scenarios.sets),
+            errors_observed=bool(scenarios.sets),
             **(semantics if scenarios.sets else plain),
         )
 

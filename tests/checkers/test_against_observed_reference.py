@@ -303,6 +303,17 @@ def test_resources(seed: int) -> None:
     assert verdict.valid == validity(wrong=expected, missing=missing)
 
 
+@pytest.mark.slow
+@STEADY
+@given(SEEDS)
+def test_internal_errors(seed: int) -> None:
+    run = observed_history(seed)
+    expected = reference_endings.internal_errors(run.observations)
+    verdict = judged(run, "internal_errors")
+    same(verdict, expected, lambda of: (of.detail.split()[0], of.detail.split("failed: ")[1]))
+    assert verdict.valid is not bool(expected)
+
+
 def test_every_leak_occurs() -> None:
     found: Counter[str] = Counter()
     complete = 0

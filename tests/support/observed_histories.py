@@ -135,6 +135,7 @@ def observed_history(seed: int) -> Observed:
     ]
     random.shuffle(seen)
     seen += _measured(Random(f"{seed}/resources"))
+    seen += _errors(Random(f"{seed}/errors"))
     return Observed(run.ops, seen, _facts(random, times_ns))
 
 
@@ -153,6 +154,7 @@ def _facts(random: Random, times_ns: Sequence[int]) -> dict[str, Any]:
         "replica_sets": BROKERS,
         "topic_routes_observed": True,
         "resources_observed": True,
+        "errors_observed": True,
         "coordinators": ("ns-1",),
         "living": random.choice([None, None, ("b",)]),
         "faults": tuple(faults),
@@ -265,6 +267,20 @@ def _measured(random: Random) -> Iterator[dict[str, Any]]:
                     [None, {}, {"heldPulls": int(grown)}, {"producers": 2 * grown, "more": 9}]
                 ),
             }
+
+
+def _errors(random: Random) -> Iterator[dict[str, Any]]:
+    for error in random.sample(
+        ["KeyError: 'a'", "TypeError: b", "IndexError: c"], random.choice([0, 0, 1, 3])
+    ):
+        yield {
+            "kind": "internal_error",
+            "time_ns": 5,
+            "node": random.choice(NODES),
+            "event": "request failed",
+            "error": error,
+            "times": random.choice([1, 40]),
+        }
 
 
 def _route_compared(random: Random) -> dict[str, Any]:

@@ -77,6 +77,13 @@ def resources(observations: Sequence[Seen]) -> Found:
     return found
 
 
+def internal_errors(observations: Sequence[Seen]) -> Found:
+    """Each error that a node logged and only a wrong program raises."""
+    return Counter(
+        ("internal_error", of["node"], of["error"]) for of in _of(observations, "internal_error")
+    )
+
+
 def servers_not_measured(observations: Sequence[Seen], facts: Facts) -> set[str]:
     looks = _of(observations, "resources")
     both = {of["node"] for of in looks if of["when"] == "begin"}

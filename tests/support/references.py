@@ -54,6 +54,7 @@ OF_FUNCTION: Mapping[Callable[..., Any], str] = {
     reference_endings.routes: "route_mismatch",
     reference_endings.resources: "task_leak thread_leak socket_leak file_leak table_leak "
     "memory_leak",
+    reference_endings.internal_errors: "internal_error",
     reference_endings.queue_entries: "queue_hole queue_entry_wrong queue_entry_missing",
     reference_endings.look_ups: "not_found_by_id not_found_by_key torn_answer refused_read wrong_time_search",
     reference_endings.died: "node_died",

@@ -10,9 +10,11 @@ from typing import NamedTuple
 import numpy as np
 
 from staticfire.checkers.op_kinds.catalogue import DELIVERIES
+from staticfire.checkers.white_box.internal_errors import INTERNAL_ERROR
 from staticfire.harness.clients.consumer_kinds import CHOOSING, LITE_PULLS
 from staticfire.harness.environments.environment import Environment
 from staticfire.harness.rocketmq.observers.coverage_counters import count_log, count_sends
+from staticfire.harness.rocketmq.observers.internal_errors import internal_errors
 from staticfire.harness.rocketmq.observers.queue_files import inspect_queues
 from staticfire.system_under_test.protocol.message import RecordError, scan_header
 
@@ -96,7 +98,7 @@ class Inspector:
                     self._recorder.observe("recovery", at_ns=line.time_ns, **fields)
 
     def report_events(self) -> None:
-        """Record the counts of log events and of send outcomes."""
+        """Record the counts of log events and of send outcomes, and errors inside our own nodes."""
         environment = self._environment
         topology = environment.topology
         nodes = [
@@ -106,7 +108,10 @@ class Inspector:
         ]
         log: Counter[str] = Counter()
         for node in nodes:
-            log += count_log(environment.log_lines(node))
+            lines = list(environment.log_lines(node))
+            log += count_log(lines)
+            for error in internal_errors(lines):
+                self._recorder.observe(INTERNAL_ERROR, node=node, **error)
         history = count_sends(self._recorder.ops)
         history += self._consumed()
         self._recorder.observe("events", log=_sorted(log), history=_sorted(history))

@@ -104,3 +104,21 @@ def one_more_producer(draft: Planting) -> None:
 @KINDS.mutation(EVIDENCE, "what servers hold was not measured", unknown_is_enough=True)
 def resources_unobserved(draft: Planting) -> None:
     without_kind(draft, "resources")
+
+
+@KINDS.mutation(
+    "internal_error", "a server logs a KeyError, answers with an error code, and goes on"
+)
+def caught_key_error(draft: Planting) -> None:
+    nodes = sorted({of["node"] for of in seen_of(draft.run, "resources") if of["when"] == "end"})
+    node = draft.choose(nodes, lambda _: draft.is_of_site())
+    draft.observations.append(
+        {
+            "kind": "internal_error",
+            "time_ns": draft.run.end_ns,
+            "node": node,
+            "event": "request failed",
+            "error": "KeyError: 'offsets'",
+            "times": 3,
+        }
+    )

@@ -1,0 +1,47 @@
+"""Errors inside nodes: a server or a client logs no error that only a wrong program can raise.
+
+**internal_error**: a node logged such an error, a missing attribute or an index out of range for example. It went on,
+and perhaps answered with an error code, so that clients tried again and nothing was lost. Which errors these are, the
+system says that writes the logs. No fault is an excuse: what disks, networks and peers do wrong are other errors.
+
+Cannot see: errors that a node does not log, or logs without their type; lines that its log no longer holds.
+
+Source: Jepsen's `log-file-pattern` asks the same of the logs of a database, with patterns that its user gives.
+"""
+
+from __future__ import annotations
+
+from staticfire.checkers.engine.kernel import Checker, Context, no_rows
+from staticfire.checkers.engine.observed import observed_verdict
+from staticfire.checkers.guarantees.promises import judge
+from staticfire.checkers.guarantees.verdict import Finding, Verdict
+from staticfire.checkers.model.columns import Columns
+
+INTERNAL_ERROR = "internal_error"  # the kind of observation, and the anomaly
+
+
+def check_internal_errors(_columns: Columns, context: Context) -> Verdict:
+    """Report each kind of error of each node once."""
+    sets = {node: name for name, nodes in context.facts.replica_sets.items() for node in nodes}
+    findings = [
+        Finding(
+            anomaly=INTERNAL_ERROR,
+            judgement=judge(context.facts.mode, INTERNAL_ERROR),
+            op_index=-1,
+            time_ns=seen["time_ns"],
+            detail=f"{seen['node']} logged {seen['times']} times: {seen['event']}: {seen['error']}",
+            broker=sets.get(seen["node"]),
+        )
+        for seen in context.observations
+        if seen["kind"] == INTERNAL_ERROR
+    ]
+    return observed_verdict("internal_errors", findings, {}, None)
+
+
+INTERNAL_ERRORS = Checker(
+    name="internal_errors",
+    anomalies=(INTERNAL_ERROR,),
+    check=check_internal_errors,
+    rows=no_rows,
+    applies=lambda context: context.facts.errors_observed,
+)
