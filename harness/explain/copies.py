@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from staticfire.checkers.guarantees.verdict import Finding, seconds
-from staticfire.harness.explain.life import Record
+from staticfire.harness.explain.life import Record, is_moved
 from staticfire.harness.recording.stored_logs import StoredLogs, log_position
 
 EMPTYING = ("disk-lost", "wiped-slave")  # kinds of faults that leave a target without data
@@ -54,7 +54,7 @@ def copies_of(
     nodes: Collection[str],
     stored_logs: StoredLogs | None,
 ) -> Copies | None:
-    """Return the copies of a message; None if no observer recorded them, as on real machines."""
+    """Return the copies of a message; None if no observer recorded them, as on real machines, or of another record."""
     seen = next(
         (
             one
@@ -64,6 +64,8 @@ def copies_of(
         None,
     )
     if seen is None or witness.physical_offset is None or seen["end_offset"] is None:
+        return None
+    if is_moved(witness, seen):
         return None
     where = (witness.physical_offset, int(seen["end_offset"]))
     durable = set(seen["durable_on"])

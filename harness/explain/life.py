@@ -319,6 +319,8 @@ def _observed(
             text = f"at the answer it is on disk of {_names(seen['durable_on'])}"
             text += f", in memory alone of {_names(memory)}" if memory else ""
             yield Event(time_ns=time_ns, where="", text=text), False
+            if is_moved(witness, seen):
+                position = None  # nodes may have recovered before it was there
         elif kind == "recovery" and node in nodes and node not in without and time_ns > begin_ns:
             if position is None or seen["clean"] or "end_offset" not in seen:
                 continue
@@ -329,6 +331,12 @@ def _observed(
                 Event(time_ns=time_ns, where=node, text=_recovery_text(seen, position, is_lost)),
                 is_lost,
             )
+
+
+def is_moved(witness: Finding, seen: Record) -> bool:
+    """Whether the witness lies elsewhere than what was acknowledged: a broker stored it again when it was due."""
+    end, position = seen.get("end_offset"), witness.physical_offset
+    return position is not None and end is not None and end <= position
 
 
 def _recovery_text(seen: Record, position: int, is_lost: bool) -> str:

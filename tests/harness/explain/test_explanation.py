@@ -10,6 +10,7 @@ import pytest
 from staticfire.checkers.guarantees.verdict import Finding, Verdict
 from staticfire.checkers.model.history import HistoryError
 from staticfire.checkers.verdicts.compose import RunVerdict
+from staticfire.harness.explain.copies import copies_of
 from staticfire.harness.explain.event import Event
 from staticfire.harness.explain.explanation import (
     EVENTS_MAX,
@@ -86,6 +87,15 @@ def test_a_recovery_that_keeps_the_message_is_no_loss() -> None:
     assert "the message is in it" in found[-1]
     faults = [fault(6, 9, "b-0")]
     assert len(life_of(finding(), OPS[:2], [recovery(5, "b-0", 501)], faults, ["b-0"])) == 3
+
+
+def test_a_delayed_message_lies_elsewhere_than_what_was_acknowledged() -> None:
+    """A log that ends below its later place has not lost it."""
+    acked = {**DURABILITY, "durable_on": ["b-0"], "cached_on": ["b-0"], "end_offset": 400}
+    observations = [acked, recovery(5, "b-0", 450)]
+    found = texts(life_of(finding(), OPS[:2], observations, [], ["b-0"]))
+    assert not any("recovers" in text for text in found)
+    assert copies_of(finding(), observations, [], ["b-0"], None) is None
 
 
 def test_an_op_without_the_fields_of_its_kind_is_refused() -> None:
