@@ -44,7 +44,15 @@ def test_which_clauses_the_cpp_library_keeps(
     retried = found.pop("RMQ-SND-16")  # with one broker it gives up after two attempts
     assert retried.outcome is Outcome.FAILED
     assert "the outcome of the third" in retried.reason
+    refused = found.pop("RMQ-PUL-13")  # it repeats a refused pull at once
+    assert refused.outcome is Outcome.FAILED
+    assert "whose pulls are refused sent" in refused.reason
     for clause, why in (
+        ("RMQ-PUL-12", "takes no kind but push"),
+        ("RMQ-PUL-14", "takes no kind but push"),
+        ("RMQ-FLT-10", "takes no expression_type but TAG"),
+        ("RMQ-SND-17", "avoids no slow brokers"),
+        ("RMQ-OFF-13", "the cluster has no slave"),
         ("RMQ-TXN-14", "--slow runs it"),
         ("RMQ-RTY-10", "--slow runs it"),
         ("RMQ-LIM-05", "batches"),
