@@ -14,6 +14,7 @@ async def test_many_bytes_arrive_in_order(world: World) -> None:
     await client.ask("write_pattern", "c", 3_000_000)
     await server.until_received("s.1", 3_000_000)
     assert server.has("s.1", pattern(3_000_000))
+    await client.until("c", "resume")
     assert client.story("c") == ["made", "pause", "resume"]
 
 
