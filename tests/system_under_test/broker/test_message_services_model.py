@@ -183,7 +183,7 @@ class Transactions(RuleBasedStateMachine):
             self.bench.clients.connection_closed(peer.connection)
             self.connected.remove(peer)
         else:
-            self.bench.connect(peer)
+            self.bench.connect(peer, client_id=f"p@{peer.connection.key}")
             self.connected.append(peer)
 
     @rule()

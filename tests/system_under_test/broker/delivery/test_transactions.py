@@ -36,8 +36,8 @@ class TransactionBench(Bench):
         self.connect(self.producer)
         self.begin()
 
-    def connect(self, peer: Peer) -> None:
-        heartbeat = HeartbeatData(client_id="p@1", producer_groups=["producers"], consumers=[])
+    def connect(self, peer: Peer, client_id: str = "p@1") -> None:
+        heartbeat = HeartbeatData(client_id=client_id, producer_groups=["producers"], consumers=[])
         self.clients.heartbeat(peer.connection, heartbeat, language=0, version=409)
 
     def begin(self) -> None:
