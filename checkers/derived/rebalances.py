@@ -17,7 +17,14 @@ from itertools import chain
 
 from staticfire.checkers.engine.kernel import Context
 from staticfire.checkers.guarantees.excuse import Since
-from staticfire.checkers.guarantees.excuses import FOREVER_NS, NS_PER_S, Window, began_ns, healed_ns
+from staticfire.checkers.guarantees.excuses import (
+    FOREVER_NS,
+    NS_PER_S,
+    Window,
+    began_ns,
+    by_target,
+    healed_ns,
+)
 from staticfire.checkers.guarantees.facts import FaultFacts, Timings
 from staticfire.checkers.guarantees.fault_effects import (
     ADMIN,
@@ -82,7 +89,7 @@ def _since(
         case Since.ROUTES_FORGOTTEN:
             events = list(_restarts_of_coordinators(context))
         case Since.BROKER_STARTS:
-            events = list(stops_ns(context, _brokers(context)))
+            events = list(_restarts_of_brokers(context))
         case _ if not group.is_known:
             events = [start_ns]
         case Since.MEMBER_STARTS:
@@ -165,6 +172,16 @@ def _restarts_of_coordinators(context: Context) -> Iterator[int]:
     for ended in context.facts.exits:
         if ended.node in servers:
             yield ended.time_ns
+
+
+def _restarts_of_brokers(context: Context) -> Iterator[int]:
+    """When one of them came back, or ended by itself and was started again."""
+    brokers = _brokers(context)
+    for fault in chain.from_iterable(map(by_target, context.facts.faults)):
+        stops = STOPS in fault.effects and fault.bitten_ns is not None
+        if stops and not brokers.isdisjoint(fault.targets):
+            yield healed_ns(fault)
+    yield from (ended.time_ns for ended in context.facts.exits if ended.node in brokers)
 
 
 def _brokers(context: Context) -> frozenset[str]:
