@@ -12,7 +12,7 @@ Source: Jepsen's `log-file-pattern` asks the same of the logs of a database, wit
 from __future__ import annotations
 
 from staticfire.checkers.engine.kernel import Checker, Context, no_rows
-from staticfire.checkers.engine.observed import observed_verdict
+from staticfire.checkers.engine.observed import NOT_OBSERVED, observed_verdict
 from staticfire.checkers.guarantees.promises import judge
 from staticfire.checkers.guarantees.verdict import Finding, Verdict
 from staticfire.checkers.model.columns import Columns
@@ -35,7 +35,10 @@ def check_internal_errors(_columns: Columns, context: Context) -> Verdict:
         for seen in context.observations
         if seen["kind"] == INTERNAL_ERROR
     ]
-    return observed_verdict("internal_errors", findings, {}, None)
+    # The harness records what it counted in the logs once it has read all of them.
+    is_read = any(seen["kind"] == "events" for seen in context.observations)
+    missing = None if is_read else f"{NOT_OBSERVED}: the logs of nodes"
+    return observed_verdict("internal_errors", findings, {}, missing)
 
 
 INTERNAL_ERRORS = Checker(
@@ -44,4 +47,5 @@ INTERNAL_ERRORS = Checker(
     check=check_internal_errors,
     rows=no_rows,
     applies=lambda context: context.facts.errors_observed,
+    needs_observations=True,
 )

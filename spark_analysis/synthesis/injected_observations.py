@@ -79,6 +79,7 @@ def _internal_error(scenario: Scenario, _sets: int) -> None:
     [node] = _own_broker(scenario)
     error = {"event": "request failed", "error": "KeyError: 'offsets'", "times": 2}
     scenario.observe(1, "internal_error", node=node, **error)
+    scenario.observe(2, "events", log={}, history={})
     scenario.expect_of_run("internal_error", broker=scenario.broker)
 
 

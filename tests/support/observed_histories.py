@@ -136,6 +136,7 @@ def observed_history(seed: int) -> Observed:
     random.shuffle(seen)
     seen += _measured(Random(f"{seed}/resources"))
     seen += _errors(Random(f"{seed}/errors"))
+    seen.append({"kind": "events", "time_ns": 9, "log": {}, "history": {}})
     return Observed(run.ops, seen, _facts(random, times_ns))
 
 

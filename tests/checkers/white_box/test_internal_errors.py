@@ -18,12 +18,15 @@ SEEN = {
     "error": "KeyError: 'offsets'",
     "times": 3,
 }
+READ = {"kind": "events", "time_ns": 9, "log": {}, "history": {}}
 
 
 @pytest.mark.parametrize("mode", ["hardened", "faithful"])
 def test_each_is_a_violation(mode: str) -> None:
     known = facts(errors_observed=True, mode=mode)
-    (verdict,) = check_run(history("0 ok send a"), [SEEN], known, only("internal_errors")).verdicts
+    (verdict,) = check_run(
+        history("0 ok send a"), [SEEN, READ], known, only("internal_errors")
+    ).verdicts
     (finding,) = verdict.findings
     assert verdict.valid is False
     assert (finding.anomaly, finding.time_ns, finding.broker) == ("internal_error", 7, "b")
@@ -31,10 +34,15 @@ def test_each_is_a_violation(mode: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("known", "valid"), [({"errors_observed": True}, [True]), ({}, [])], ids=["read", "not read"]
+    ("known", "seen", "valid"),
+    [
+        ({"errors_observed": True}, [READ], [True]),
+        ({"errors_observed": True}, [], ["unknown"]),  # it ended before logs were read
+        ({}, [READ], []),
+    ],
 )
 def test_logs_that_hold_none_are_right_if_they_were_read(
-    known: dict[str, Any], valid: list[bool]
+    known: dict[str, Any], seen: list[dict[str, Any]], valid: list[bool | str]
 ) -> None:
-    run = check_run(history("0 ok send a"), [], facts(**known), only("internal_errors"))
+    run = check_run(history("0 ok send a"), seen, facts(**known), only("internal_errors"))
     assert [verdict.valid for verdict in run.verdicts] == valid
