@@ -10,6 +10,8 @@ from staticfire.harness.clients.names import ADMIN
 from staticfire.harness.environments.environment import Environment
 
 LOOK_AGAIN_S = 2.0
+CONNECT_BOUND_S = 10.0  # for the servers of a new cluster to find each other
+CONNECT_POLL_S = 0.1
 SETTLE_BOUND_S = 180.0  # a silent connection is closed after 120 s
 
 
@@ -21,12 +23,21 @@ class ResourceWatch:
         self._first: dict[str, dict[str, Any]] = {}
 
     async def begin(self) -> None:
-        """Measure every server once."""
-        for node in self._environment.topology.servers:
+        """Measure every server, once it is connected with those that it registers with, or that register with it.
+
+        A follower that serves nothing yet may still be looking for its coordinators when the leaders serve. What it
+        connects later would look like a leak. After CONNECT_BOUND_S the measurement counts as it is.
+        """
+        environment = self._environment
+        until_ns = environment.now_ns() + int(CONNECT_BOUND_S * 1e9)
+        for node in environment.topology.servers:
             seen = await self._seen(node, BEGIN)
+            while self._is_alone(node, seen) and environment.now_ns() < until_ns:
+                await asyncio.sleep(CONNECT_POLL_S)
+                seen = await self._seen(node, BEGIN)
             if seen is not None:
                 self._first[node] = seen
-                self._environment.recorder.observe("resources", **seen)
+                environment.recorder.observe("resources", **seen)
 
     async def end(self) -> None:
         """End the clients, then measure each server until it is as at the start, for at most SETTLE_BOUND_S seconds."""
@@ -44,6 +55,14 @@ class ResourceWatch:
                 seen = await self._seen(node, END)
             if seen is not None:
                 environment.recorder.observe("resources", **seen)
+
+    def _is_alone(self, node: str, seen: dict[str, Any] | None) -> bool:
+        """Whether a server has fewer sockets than one to listen and one for each of its peers at registration."""
+        topology = self._environment.topology
+        coordinators = len(topology.coordinators)
+        is_coordinator = node in topology.coordinators
+        peers = len(topology.servers) - coordinators if is_coordinator else coordinators
+        return seen is not None and seen["sockets"] is not None and seen["sockets"] < 1 + peers
 
     def _has_grown(self, node: str, seen: dict[str, Any] | None) -> bool:
         return seen is not None and any(growth(self._first[node], seen))

@@ -17,6 +17,7 @@ from staticfire.harness.observers.resource_watch import ResourceWatch
 
 PLAIN = Resources(1, tasks=7, threads=None, sockets=5, surplus_files=0, memory_bytes=None)
 LEAKY = PLAIN._replace(tasks=30)
+ALONE = PLAIN._replace(tasks=3, sockets=1)
 
 
 class Servers:
@@ -82,6 +83,20 @@ BEGIN = [("ns-1", "begin", 7), ("broker-a-0", "begin", 7)]
 @pytest.fixture(autouse=True)
 def _no_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource_watch, "LOOK_AGAIN_S", 0)
+    monkeypatch.setattr(resource_watch, "CONNECT_POLL_S", 0)
+
+
+def test_a_server_that_has_not_connected_yet_is_measured_again() -> None:
+    servers = Servers(ALONE, ALONE, PLAIN, PLAIN)
+
+    assert watch(servers) == [*BEGIN, ("ns-1", "end", 7), ("broker-a-0", "end", 7)]
+
+
+def test_a_server_that_never_connects_is_measured_as_it_is() -> None:
+    servers = Servers(ALONE)
+
+    assert watch(servers)[1] == ("broker-a-0", "begin", 3)
+    assert servers.now_ns() > resource_watch.CONNECT_BOUND_S * 1e9
 
 
 def test_what_is_still_winding_down_is_measured_again() -> None:
