@@ -213,7 +213,7 @@ def _by_any_spans(context: Context, broker: str, nodes: tuple[str | None, ...]) 
     if lost_ns == FOREVER_NS or not _has_one_follower(context, broker):
         return context.excuses.spans(FORGOTTEN, broker, nodes)
     return joined(
-        Span(of.start_ns, min(of.end_ns, lost_ns) if began_ns(of.fault) == lost_ns else of.end_ns)
+        Span(of.start_ns, min(of.end_ns, lost_ns) if of.fault.bitten_ns == lost_ns else of.end_ns)
         for of in context.excuses.windows(FORGOTTEN, broker, nodes)
     )
 

@@ -150,10 +150,13 @@ def leader_ended(context: Context, broker: str, since_ns: int, until_ns: int) ->
 
 
 def leader_lost_ns(context: Context, broker: str) -> int:
-    """When the leader of a replica set lost its disk for good; FOREVER_NS: it did not."""
+    """When the leader of a replica set lost its disk for good; FOREVER_NS: it did not.
+
+    The fault may have cut it off from its followers before. Until it strikes, the leader serves alone.
+    """
     leader = context.facts.replica_sets.get(broker, ())[:1]
     lost = (
-        began_ns(fault)
+        fault.bitten_ns
         for fault in context.facts.faults
         if fault.permanent and EMPTIES in fault.effects and fault.bitten_ns is not None
         if set(leader) & set(fault.targets)

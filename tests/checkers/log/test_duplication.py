@@ -364,6 +364,18 @@ def test_a_slave_that_is_left_alone_knows_what_it_was_sent(
     assert found.valid is valid
 
 
+@pytest.mark.parametrize(("struck_s", "valid"), [(29.8, False), (30.2, True)])
+def test_a_leader_serves_alone_until_the_fault_that_takes_its_disk_strikes(
+    struck_s: float, valid: bool
+) -> None:
+    """What was committed before the strike was with the leader, and died with it."""
+    gone = replace(GONE, bitten_ns=int(struck_s * 1e9), healed_ns=33 * 10**9)
+    lines = [line.replace("by=0", "by=1") for line in sent(TO_SLAVE)]
+    lines = [line.replace("t=4.9", "t=29.9").replace("t=5", "t=30") for line in lines]
+    found = check_duplication(*lines, faults=(gone,), replica_sets={"b": ("n0", "n1")})
+    assert found.valid is valid
+
+
 @pytest.mark.parametrize(("taken_s", "valid"), [(20, True), (22, False)])
 def test_a_slave_copies_offsets_now_and_then(taken_s: float, valid: bool) -> None:
     lines = begins("2 ok begin 0 by=1", taken_s=taken_s)  # 10 s, and two requests
