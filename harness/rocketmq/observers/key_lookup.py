@@ -61,6 +61,12 @@ def _some_positions(acknowledged: list[list[Any]]) -> list[list[Any]]:
     return found
 
 
+def _is_cleaned_meanwhile(value: dict[str, Any]) -> bool:
+    """Whether a broker had messages at the look-up, and may have deleted all of them before the search by time."""
+    nothing = value.get("searched") == [] and not value.get("refused")
+    return nothing and any(row[5] for row in value["messages"])
+
+
 class LookUps:
     """Queries the master of each broker name, or the first remaining slave, and other replicas for what it lacks."""
 
@@ -97,30 +103,43 @@ class LookUps:
             for replica in environment.topology.replicas_of(broker_name)
             if not environment.is_lost(replica.node)
         ]
-        properties = dict(environment.campaign.broker_properties)
         wanted = acknowledged
         for node in living:
-            value: dict[str, Any] = {
-                "topic": topic,
-                "broker": broker_name,
-                "node": node,
-                "indexed": properties.get("messageIndexEnable", "true").lower() == "true",
-                "messages": [],
-                "asked": len(wanted),
-            }
-            outcome = await self._ask("look_up", node, {**value, "messages": wanted})
-            value.update(outcome.value)
-            if node == living[0] and outcome.type == "ok":
-                request = {"topic": topic, "places": _some_positions(acknowledged)}
-                searched = await self._ask("search_times", node, request)
-                value.update(
-                    searched.value if searched.type == "ok" else {"search_error": searched.error}
-                )
+            searched = acknowledged if node == living[0] else None
+            for _ in range(TRIES):
+                value = self._asked(topic, broker_name, node, len(wanted))
+                outcome = await self._look_up_on(value, wanted, searched)
+                if not _is_cleaned_meanwhile(value):
+                    break
             self._recorder.record(PROBE_PROCESS, outcome.type, "look_up", value, outcome.error)
             if node == living[0]:
                 wanted = _lacking(acknowledged, value)
             if not wanted:
                 break
+
+    def _asked(self, topic: str, broker_name: str, node: str, count: int) -> dict[str, Any]:
+        """Return the value of a look-up of `count` messages that has no answer yet."""
+        properties = dict(self._environment.campaign.broker_properties)
+        return {
+            "topic": topic,
+            "broker": broker_name,
+            "node": node,
+            "indexed": properties.get("messageIndexEnable", "true").lower() == "true",
+            "messages": [],
+            "asked": count,
+        }
+
+    async def _look_up_on(
+        self, value: dict[str, Any], wanted: list[list[Any]], searched: list[list[Any]] | None
+    ) -> Outcome:
+        """Look messages up on a node, and search for the times of some of `searched`; put the answers into `value`."""
+        outcome = await self._ask("look_up", value["node"], {**value, "messages": wanted})
+        value.update(outcome.value)
+        if searched is not None and outcome.type == "ok":
+            request = {"topic": value["topic"], "places": _some_positions(searched)}
+            found = await self._ask("search_times", value["node"], request)
+            value.update(found.value if found.type == "ok" else {"search_error": found.error})
+        return outcome
 
     async def _ask(self, f: str, node: str, value: dict[str, Any] | None = None) -> Outcome:
         address = self._environment.server_address(node)

@@ -30,6 +30,7 @@ class Cluster:
         self.recorder = Recorder(lambda: 1)
         self.searched: list[Any] = []
         self.searches = True  # whether it answers searches by time
+        self.cleans = False  # whether it deletes everything before the first search by time
         for offset, key in enumerate(KEYS):
             place = {
                 "broker": "broker-a",
@@ -54,6 +55,9 @@ class Cluster:
             if not self.searches:
                 return Outcome("info", {}, "timeout")
             self.searched.append((request["address"], request["places"]))
+            if self.cleans:
+                self.holds[request["address"]] = set()
+                return Outcome("ok", {"searched": []})
             return Outcome("ok", {"searched": [["b", 0, 1, 700, 1, 700, 699]]})
         held = self.holds[request["address"]]
         rows = [[*message[:3], *[message[0] in held] * 3] for message in request["messages"]]
@@ -127,3 +131,14 @@ def test_a_message_whose_position_is_not_known_is_not_asked_for_by_id(
     monkeypatch.setattr(cluster, "request", request)
     asyncio.run(LookUps(cast(Environment, cluster)).run())
     assert ["c", 0, 2, -1] in asked
+
+
+def test_after_a_cleaning_between_look_up_and_search_both_are_repeated() -> None:
+    cluster = Cluster({"broker-a-0": {"a", "b"}})
+    cluster.cleans = True
+    asyncio.run(LookUps(cast(Environment, cluster)).run())
+
+    [value] = [op.value for op in cluster.recorder.ops if op.f == "look_up"]
+    assert [row[5] for row in value["messages"]] == [False, False]
+    assert value["searched"] == []
+    assert len(cluster.searched) == 2
