@@ -149,6 +149,22 @@ def leader_ended(context: Context, broker: str, since_ns: int, until_ns: int) ->
     return any(since_ns <= at <= until_ns for at in stops_ns(context, leader))
 
 
+def leader_was_down(context: Context, broker: str, since_ns: int, until_ns: int) -> bool:
+    """Whether the leader of a replica set was down, or may have been, at a moment between two times."""
+    leader = frozenset(context.facts.replica_sets.get(broker, ())[:1])
+    for fault in chain.from_iterable(map(by_target, context.facts.faults)):
+        stops = STOPS in fault.effects and fault.bitten_ns is not None
+        if not stops or leader.isdisjoint(fault.targets):
+            continue
+        if began_ns(fault) <= until_ns and healed_ns(fault) >= since_ns:
+            return True
+    return any(
+        since_ns <= ended.time_ns <= until_ns
+        for ended in context.facts.exits
+        if ended.node in leader
+    )
+
+
 def leader_lost_ns(context: Context, broker: str) -> int:
     """When the leader of a replica set lost its disk for good; FOREVER_NS: it did not.
 

@@ -1,7 +1,8 @@
 """Delayed messages are never early. `late_deliveries.py` judges late ones.
 
-**early_delivery**: a listener was called before the begin of the send plus the delay. Allowed where the clock of the
-message's broker was stepped, since brokers use their wall clock.
+**early_delivery**: a listener was called before the begin of the send plus the delay. A log has times of the wall
+clock. So a leader that starts anew while its clock is wrong, or after it was, may believe that a message has waited for
+long enough. One that runs notices a step, and goes by the clock that never steps; as RocketMQ does it, it does not.
 
 A store time is a whole millisecond, rounded down, so a delay may end up to 1 ms early. Beyond that the kernel tolerates
 only the measured error of the stamp of the delivery (`checkers/model/event_times.py`).
@@ -15,9 +16,11 @@ Source: ScheduleMessageService of Apache RocketMQ 4.9 (delivers when the store t
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
+from staticfire.checkers.derived.rebalances import leader_was_down
 from staticfire.checkers.engine.kernel import Context, Kernel, finding_at, nothing_missing, queue_of
 from staticfire.checkers.guarantees.promises import NS_PER_S, Judgement, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally
@@ -26,8 +29,17 @@ from staticfire.checkers.model.event_times import began_latest
 
 NS_PER_MS = 1_000_000
 EARLY = "early_delivery"
+REMAINING_TIME = "services.remaining_time"  # the line of the policies
 # Of two times of brokers that are compared, both in whole milliseconds: see retries.py, transactions.py.
 CLOCK_ROUGHNESS_NS = 2 * NS_PER_MS
+
+
+class Stored(NamedTuple):
+    """The queue in which a delayed message waited, None if that is not known, and when it was stored there."""
+
+    queue: LogKey | None
+    earliest_ns: int
+    latest_ns: int
 
 
 def tally_delays(columns: Columns, context: Context) -> Tally:
@@ -53,9 +65,10 @@ def _early(
     deliveries = columns.deliveries
     by_ns = delayed.due_ns[nearest] - began_latest(deliveries, rows)
     for at in np.flatnonzero(by_ns >= NS_PER_MS).tolist():
-        row, since = int(rows[at]), int(delayed.invoke_ns[nearest[at]])
+        row, sent = int(rows[at]), nearest[at]
         queue = queue_of(columns, deliveries, row)
-        stepped = clock_stepped(context, queue, since, int(deliveries.invoke_ns[row]))
+        stored = Stored(queue, int(delayed.invoke_ns[sent]), int(delayed.time_ns[sent]))
+        stepped = mistimed(columns, context, row, stored, int(by_ns[at]))
         yield finding_at(
             columns,
             deliveries,
@@ -66,6 +79,35 @@ def _early(
             group=columns.names.groups[deliveries.group[row]],
             at_invocation=True,
         )
+
+
+def mistimed(
+    columns: Columns, context: Context, row: int, stored: Stored, early_ns: int
+) -> str | None:
+    """Say why a broker may have believed that a delayed message was due when it moved it; None: it could not.
+
+    As RocketMQ does it, a broker whose clock is set may believe anything. A hardened leader that runs notices a step.
+    One that starts anew believes too much if its clock was behind when it stored the message, or is ahead now.
+
+    Args:
+        row: of the delivery that came too early.
+        stored: where and since when the message waited.
+        early_ns: how long before its time the message came.
+    """
+    facts, deliveries = context.facts, columns.deliveries
+    given_ns, moved_ms = int(deliveries.invoke_ns[row]), int(deliveries.stored_ms[row])
+    stepped = clock_stepped(context, stored.queue, stored.earliest_ns, given_ns)
+    if stepped is None or facts.behaves(REMAINING_TIME):
+        return stepped
+    brokers = facts.replica_sets if stored.queue is None else (stored.queue.stream,)
+    if not any(leader_was_down(context, of, stored.earliest_ns, given_ns) for of in brokers):
+        return None
+    if facts.wall_epoch_ms is not None and moved_ms != UNKNOWN:
+        ahead_ns = (moved_ms - facts.wall_epoch_ms) * NS_PER_MS - given_ns
+        was_wrong = clock_stepped(context, *stored)
+        if ahead_ns < early_ns - CLOCK_ROUGHNESS_NS and not was_wrong:
+            return None
+    return f"{stepped} when the leader started anew"
 
 
 def clock_stepped(

@@ -43,7 +43,7 @@ import numpy as np
 
 from staticfire.checkers.derived.rest import spans_at_rest
 from staticfire.checkers.engine.kernel import Context, Kernel, finding_at, queue_of
-from staticfire.checkers.features.delays import CLOCK_ROUGHNESS_NS, clock_stepped
+from staticfire.checkers.features.delays import CLOCK_ROUGHNESS_NS, Stored, mistimed
 from staticfire.checkers.guarantees.promises import NS_PER_S, Judgement, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally
 from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Mask, MessageEvents, Outcome
@@ -361,7 +361,8 @@ def _judge_time(
     is_exact = context.facts.disks_observed or deliveries.at_ns[row] != UNKNOWN
     if early_ns > CLOCK_ROUGHNESS_NS + (0 if is_exact else WRITTEN_LATE_NS):
         queue = queue_of(columns, deliveries, before[0])
-        stepped = clock_stepped(context, queue, since, int(deliveries.invoke_ns[row]))
+        latest = since + int(context.facts.timings.request_s * SAID_WITHIN)
+        stepped = mistimed(columns, context, row, Stored(queue, since, latest), early_ns)
         what = f"retry {deliveries.tries[row]} came {early_ns / NS_PER_S:.3f} s before its time"
         finding = _finding(columns, context, row, "retry_early", what, group, stepped)
         yield finding

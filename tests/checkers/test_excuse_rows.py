@@ -461,7 +461,10 @@ def _histories() -> Iterator[Legal]:
         anomaly="early_delivery",
         row_of="clock",
         ops=Story().send(1.0, "a", delay_level=2, delay_ms=5000).consume(3.0, "a", 0),
-        faults=(fault("clock_skew", "n0", at_s=0, healed_s=10),),
+        faults=(
+            fault("clock_skew", "n0", at_s=0, healed_s=10),
+            fault("kill", "n0", at_s=2, healed_s=2.5),
+        ),
     )
     # stuck_producers.py
     for mechanism, of in (
