@@ -2,9 +2,10 @@
 
 **queue_unowned**: no living member owned a queue of the group for longer than a rebalance takes, not counting the time
 in which a fault of the queue's broker or of the members excuses it (excuse_table.py, rebalances.py). A queue must have
-its first owner that much after its first acknowledged message, and the time in which clients learn of a new queue; one
-in which nothing was ever acknowledged may vanish with the disk of the leader, which may have been the only one to know
-of it.
+its first owner that much after its first acknowledged message, and the time in which clients learn of a new queue. A
+queue in which nothing was ever acknowledged may vanish with the disk of the leader, which may have been the only one to
+know of it. So may one for which a delayed message alone was acknowledged: it still waited elsewhere. The drain says
+that such a queue is empty.
 **double_ownership**: two living members owned one queue for longer than a rebalance takes, not counting the time in
 which one of them could not find out; each member computes its share alone, so they overlap for a while. In a
 broadcasting group every member owns every queue. A rebalance takes 23 s at rest (20 s until each member has looked, and
@@ -158,7 +159,8 @@ def _unowned(
             first = known[queue] + int(timings.route_refresh_s * NS_PER_S)
             first = min([first, *(span.start_ns for span in spans)])
             lost_ns = leader_lost_ns(context, queue.stream)
-            end_ns = last_ns if queue in acknowledged else min(last_ns, lost_ns)
+            is_stored = queue in acknowledged and not _is_empty(context, group, queue)
+            end_ns = last_ns if is_stored else min(last_ns, lost_ns)
             excused = excused_spans(context, "queue_unowned", group, queue.stream, members)
             for alone in without([Span(first, end_ns)], spans):
                 alone_ns = _length_ns(without([alone], excused))
@@ -166,6 +168,13 @@ def _unowned(
                     detail = f"no member owned the queue for {seconds(alone_ns)}"
                     yield _finding(context, "queue_unowned", (group, queue), alone, -1, detail)
                     break
+
+
+def _is_empty(context: Context, group: str, queue: LogKey) -> bool:
+    """Whether no remaining replica had ever stored a message in a queue, by the drain after the run."""
+    drain = context.timeline.drains_of(group, queue.topic)
+    end = None if drain is None else drain.ends.get(queue)
+    return end is not None and end.max_offset == 0
 
 
 def _length_ns(spans: Iterable[Span]) -> int:

@@ -174,6 +174,17 @@ def test_a_queue_without_messages_may_vanish_with_the_disk_of_its_master() -> No
     assert found(check("0 ok send b queue=1", *lines, faults=lost)) == ["queue_unowned"]
 
 
+@pytest.mark.parametrize(("end", "expected"), [("1:0:0", []), ("1:1:1", ["queue_unowned"])])
+def test_a_queue_for_which_a_delayed_message_waits_may_vanish_too(
+    end: str, expected: list[str]
+) -> None:
+    """What the master had not moved to the queue yet is lost with it, and the slave never knew the queue."""
+    lines = ("0 ok send b queue=1", "1 ok assign 0 1 t=1", "1 ok assign 0 t=50")
+    lost = (replace(fault("disk_lost", "n0", at_s=45, healed_s=46), permanent=True),)
+
+    assert found(check(*lines, f"9 ok drain {end} t=200", faults=lost)) == expected
+
+
 OPENED = ("1 ok open node=c1 t=0.1", "2 ok open node=c2 t=0.1")
 CRASHED = fault("client_crash", "c2", at_s=48, healed_s=49)
 
