@@ -95,7 +95,8 @@ class NameServer:
         if self._guard.note_time(self._env.clock.monotonic_ns()):
             self.routes.detach(connection.key)
             return
-        gone = self.routes.connection_closed(connection.key, most=FORGOTTEN_A_TURN)
+        now_ns = self._silence_clock_ns(self._env.clock)
+        gone = self.routes.connection_closed(connection.key, now_ns=now_ns, most=FORGOTTEN_A_TURN)
         if gone:
             self._env.log.info("brokers gone: connection closed", addresses=gone)
         if len(gone) == FORGOTTEN_A_TURN:  # a stranger may have registered thousands
@@ -108,8 +109,9 @@ class NameServer:
         if must_wait or now_ns < self._scan_at_ns:
             return
         self._scan_at_ns = now_ns + SCAN_INTERVAL_NS
-        self.routes.drop_detached()
-        for key in self.routes.expire(now_ns=self._silence_clock_ns(self._env.clock)):
+        silence_now_ns = self._silence_clock_ns(self._env.clock)
+        self.routes.drop_detached(now_ns=silence_now_ns)
+        for key in self.routes.expire(now_ns=silence_now_ns):
             self._env.log.warning("broker gone: silent too long", connection=key)
             self._server.close_connection(key)
 

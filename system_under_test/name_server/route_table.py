@@ -110,8 +110,8 @@ class RouteTable:
         ] = {}  # cluster -> broker names, as an ordered set
         self._live: dict[str, LiveBroker] = {}  # broker address
         self._filter_servers: dict[str, tuple[str, ...]] = {}  # broker address
-        # Broker that said goodbye, by its address -> the older one of the connections on which it was registered and
-        # said it, and when that was.
+        # Broker that is gone, by its address -> the last connection on which it was registered, or on which it said
+        # goodbye if that one is older, and since when it is gone.
         self._departed: dict[str, tuple[int, int]] = {}
 
     # Registration
@@ -247,10 +247,8 @@ class RouteTable:
             return
         live = self._live.get(identity.address)
         if live is not None and live.connection_key is not None:
-            self._departed.pop(identity.address, None)
-            self._departed[identity.address] = min(live.connection_key, connection_key), now_ns
-            if len(self._departed) > BROKERS_MAX:
-                del self._departed[next(iter(self._departed))]  # the oldest
+            last_key = min(live.connection_key, connection_key)
+            self._note_departure(identity.address, last_key, now_ns)
         self._forget_live(identity.address)
         broker = self._brokers.get(identity.broker_name)
         if broker is None:
@@ -259,22 +257,28 @@ class RouteTable:
             broker.broker_addrs.pop(identity.broker_id, None)
         self._drop_if_empty([broker])
 
+    def _note_departure(self, address: str, last_key: int, now_ns: int) -> None:
+        self._departed.pop(address, None)
+        self._departed[address] = last_key, now_ns
+        if len(self._departed) > BROKERS_MAX:
+            del self._departed[next(iter(self._departed))]  # the oldest
+
     def expire(self, *, now_ns: int) -> list[int]:
         """Forget brokers not heard for EXPIRY_NS; return the keys of their connections, to be closed."""
         self._departed = {
-            address: goodbye
-            for address, goodbye in self._departed.items()
-            if now_ns - goodbye[1] <= ABANDONED_NS
+            address: departure
+            for address, departure in self._departed.items()
+            if now_ns - departure[1] <= ABANDONED_NS
         }
         late = [
             address for address, live in self._live.items() if now_ns - live.updated_ns > EXPIRY_NS
         ]
-        return self._destroy_all(late)
+        return self._destroy_all(late, now_ns)
 
-    def connection_closed(self, key: int, *, most: int | None = None) -> list[str]:
+    def connection_closed(self, key: int, *, now_ns: int, most: int | None = None) -> list[str]:
         """Forget the brokers that registered on this connection, up to `most` of them; return their addresses."""
         gone = self._registered_on(key)[:most]
-        self._destroy_all(gone)
+        self._destroy_all(gone, now_ns)
         return gone
 
     def detach(self, key: int) -> None:
@@ -282,19 +286,22 @@ class RouteTable:
         for address in self._registered_on(key):
             self._live[address].connection_key = None
 
-    def drop_detached(self) -> None:
+    def drop_detached(self, *, now_ns: int) -> None:
         """Forget brokers that were detached and did not register since."""
-        self._destroy_all(
-            [address for address, live in self._live.items() if live.connection_key is None]
-        )
+        detached = [address for address, live in self._live.items() if live.connection_key is None]
+        self._destroy_all(detached, now_ns)
 
     def _registered_on(self, key: int) -> list[str]:
         return [address for address, live in self._live.items() if live.connection_key == key]
 
-    def _destroy_all(self, addresses: list[str]) -> list[int]:
-        """RocketMQ, RouteInfoManager.onChannelDestroy"""
-        keys = [self._live[address].connection_key for address in addresses]
+    def _destroy_all(self, addresses: list[str], now_ns: int) -> list[int]:
+        """RocketMQ, RouteInfoManager.onChannelDestroy. Returns the keys of their connections that may be open."""
+        keys = []
         for address in addresses:
+            key = self._live[address].connection_key
+            if key is not None:
+                keys.append(key)
+                self._note_departure(address, key, now_ns)
             self._forget_live(address)
         gone = dict.fromkeys(addresses)
         touched = []
@@ -306,7 +313,7 @@ class RouteTable:
             if ids:
                 touched.append(broker)
         self._drop_if_empty(touched)
-        return [key for key in keys if key is not None]
+        return keys
 
     def _forget_live(self, address: str) -> None:
         self._live.pop(address, None)

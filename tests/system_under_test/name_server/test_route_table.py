@@ -206,7 +206,7 @@ def test_another_address_with_the_same_id_takes_the_place(registry: Registry) ->
     registry.register("c/a/0@B", "T", key=2)
     assert registry.brokers("T") == {"a": {0: "B"}}
     # The old address is still live, and its end takes nothing from the new one.
-    assert registry.table.connection_closed(1) == ["A"]
+    assert registry.table.connection_closed(1, now_ns=registry.now_ns) == ["A"]
     assert registry.brokers("T") == {"a": {0: "B"}}
 
 
@@ -272,7 +272,7 @@ def test_what_is_read_late_from_an_older_connection_changes_nothing(registry: Re
     registry.register("c/a/0@A", "T", key=1, version=1, queues=2)
     registry.unregister("c/a/0@A", key=1)
     assert registry.queues("T") == {"a": (6, 6)}
-    assert registry.table.connection_closed(1) == []
+    assert registry.table.connection_closed(1, now_ns=registry.now_ns) == []
     assert registry.register("c/b/1@A", key=1) == MasterAddresses()
     assert registry.brokers("T") == {"a": {0: "A"}}
 
@@ -301,6 +301,27 @@ def test_a_goodbye_outlives_what_is_read_late_from_an_older_connection(
 ) -> None:
     registry.register("c/a/0@A", "T", key=2)
     registry.unregister("c/a/0@A", key=4)
+    registry.now_s += passed_s
+    registry.table.expire(now_ns=registry.now_ns)
+    registry.register("c/a/0@A", "T", key=key)
+    assert registry.brokers("T") == ({"a": {0: "A"}} if is_back else None)
+
+
+@pytest.mark.parametrize(
+    ("key", "passed_s", "is_back"),
+    [(1, 0, False), (1, 120, False), (1, 120.1, True), (3, 0, True)],
+)
+@pytest.mark.parametrize("leaves", ["closed", "silent"])
+def test_so_does_the_end_of_its_connection(
+    registry: Registry, leaves: str, key: int, passed_s: float, is_back: bool
+) -> None:
+    """What a cut held up comes after the process has ended, and the process does not."""
+    registry.register("c/a/0@A", "T", key=2)
+    if leaves == "closed":
+        registry.table.connection_closed(2, now_ns=registry.now_ns)
+    else:
+        registry.now_s += 121
+        assert registry.table.expire(now_ns=registry.now_ns) == [2]
     registry.now_s += passed_s
     registry.table.expire(now_ns=registry.now_ns)
     registry.register("c/a/0@A", "T", key=key)
@@ -379,7 +400,7 @@ def test_topics_stay_while_a_slave_is_left(registry: Registry, how: str) -> None
     if how == "unregister":
         registry.unregister("c/a/0@A")
     elif how == "connection closed":
-        registry.table.connection_closed(1)
+        registry.table.connection_closed(1, now_ns=registry.now_ns)
     else:
         registry.now_s += 61
         registry.table.expire(now_ns=registry.now_ns)
@@ -388,7 +409,7 @@ def test_topics_stay_while_a_slave_is_left(registry: Registry, how: str) -> None
 
 def test_unknown_brokers_may_leave(registry: Registry) -> None:
     registry.unregister("c/a/0@A")
-    assert registry.table.connection_closed(7) == []
+    assert registry.table.connection_closed(7, now_ns=registry.now_ns) == []
 
 
 @pytest.mark.parametrize(
@@ -414,9 +435,9 @@ def test_a_touch_keeps_a_broker_alive(registry: Registry) -> None:
 def test_only_the_connection_of_the_last_registration_counts(registry: Registry) -> None:
     registry.register("c/a/0@A", "T", key=1)
     registry.register("c/a/0@A", "T", key=2)
-    assert registry.table.connection_closed(1) == []
+    assert registry.table.connection_closed(1, now_ns=registry.now_ns) == []
     assert registry.brokers("T") == {"a": {0: "A"}}
-    assert registry.table.connection_closed(2) == ["A"]
+    assert registry.table.connection_closed(2, now_ns=registry.now_ns) == ["A"]
     assert registry.brokers("T") is None
 
 
@@ -427,7 +448,7 @@ def test_the_detached_leave_unless_they_register_again(registry: Registry) -> No
     registry.table.detach(2)
     assert registry.brokers("T") == {"a": {0: "A"}, "b": {0: "B"}}
     registry.register("c/b/0@B", "T", key=3)
-    registry.table.drop_detached()
+    registry.table.drop_detached(now_ns=registry.now_ns)
     assert registry.brokers("T") == {"b": {0: "B"}}
 
 
@@ -552,7 +573,7 @@ def test_brokers_are_bounded(
     with pytest.raises(ValueError, match=f"^{what} would be 4; allowed: up to 3"):
         registry.register(form.format(3, 3), "T")
     registry.register(form.format(2, 2), "T", version=2)
-    registry.table.connection_closed(1)
+    registry.table.connection_closed(1, now_ns=registry.now_ns)
     registry.register(form.format(3, 3), "T")
     assert registry.table.topics() == ["T"]
 
@@ -573,7 +594,9 @@ def test_brokers_of_one_connection_go_together(
         drop(topics, names)
 
     monkeypatch.setattr(registry.table, "_drop_queues", counted)
-    assert registry.table.connection_closed(1) == [f"B{number}" for number in range(5)]
+    assert registry.table.connection_closed(1, now_ns=registry.now_ns) == [
+        f"B{number}" for number in range(5)
+    ]
     assert calls == [4]
     assert sorted(registry.table.topics()) == ["T", "of 4"]
     route = registry.table.route("T")
@@ -592,6 +615,6 @@ def test_topics_of_all_brokers_are_bounded(
         registry.register("c/a/0@A", "T", "V", version=3)
     registry.table.delete_topic("U")
     registry.register("c/a/0@A", "T", "V", version=3)
-    registry.table.connection_closed(2)
+    registry.table.connection_closed(2, now_ns=registry.now_ns)
     registry.register("c/a/0@A", "W", "X", version=4)
     assert registry.table.topics() == ["T", "V", "W", "X"]

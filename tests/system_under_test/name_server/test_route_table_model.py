@@ -62,8 +62,8 @@ class Model:
     members: set[tuple[str, str]] = field(default_factory=set)  # (cluster, name)
     queues: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
     heard: dict[str, Heard] = field(default_factory=dict)  # by address
-    # address -> the oldest connection in use, and the time, of its last goodbye
-    goodbyes: dict[str, tuple[int, int]] = field(default_factory=dict)
+    # address -> the oldest connection in use, and the time, when it was last gone
+    departures: dict[str, tuple[int, int]] = field(default_factory=dict)
     of_slaves: set[tuple[str, str]] = field(
         default_factory=set
     )  # (topic, name) in the master's absence
@@ -86,7 +86,7 @@ class Model:
             self._take_topics(who, topics)
         since_ns = known.since_ns if known is not None and known.key == key else now_ns
         self.heard[who.address] = Heard(now_ns, version, key, since_ns)
-        self.goodbyes.pop(who.address, None)
+        self.departures.pop(who.address, None)
         return self.master_of(who)
 
     def is_outdated(self, who: BrokerIdentity, key: int, now_ns: int) -> bool:
@@ -94,7 +94,7 @@ class Model:
         if known is not None:
             last_key, since_ns = known.key or 0, known.since_ns
         else:
-            last_key, since_ns = self.goodbyes.get(who.address, (0, 0))
+            last_key, since_ns = self.departures.get(who.address, (0, 0))
         return not self.faithful and now_ns - since_ns <= ABANDONED_NS and last_key > key
 
     def master_of(self, who: BrokerIdentity) -> str | None:
@@ -122,14 +122,16 @@ class Model:
             return
         known = self.heard.pop(who.address, None)
         if known is not None and known.key is not None:
-            self.goodbyes[who.address] = min(known.key, key), now_ns
+            self.departures[who.address] = min(known.key, key), now_ns
         place = (who.broker_name, who.broker_id)
         if self.faithful or self.ids.get(place) == who.address:
             self.ids.pop(place, None)
         self.sweep()
 
-    def destroy(self, address: str) -> None:
-        self.heard.pop(address, None)
+    def destroy(self, address: str, now_ns: int) -> None:
+        known = self.heard.pop(address, None)
+        if known is not None and known.key is not None:
+            self.departures[address] = known.key, now_ns
         self.ids = {place: found for place, found in self.ids.items() if found != address}
         self.sweep()
 
@@ -189,9 +191,9 @@ class RouteTableMachine(RuleBasedStateMachine):
     @rule(key=st.sampled_from(KEYS))
     def close(self, key: int) -> None:
         gone = [a for a, heard in self.model.heard.items() if heard.key == key]
-        assert sorted(self.table.connection_closed(key)) == sorted(gone)
+        assert sorted(self.table.connection_closed(key, now_ns=self.now_ns)) == sorted(gone)
         for address in gone:
-            self.model.destroy(address)
+            self.model.destroy(address, self.now_ns)
 
     @rule(key=st.sampled_from(KEYS))
     def detach(self, key: int) -> None:
@@ -202,9 +204,9 @@ class RouteTableMachine(RuleBasedStateMachine):
 
     @rule()
     def drop_detached(self) -> None:
-        self.table.drop_detached()
+        self.table.drop_detached(now_ns=self.now_ns)
         for address in [a for a, heard in self.model.heard.items() if heard.key is None]:
-            self.model.destroy(address)
+            self.model.destroy(address, self.now_ns)
 
     @rule(address=st.sampled_from(ADDRESSES), version=st.integers(1, 3))
     def query_data_version(self, address: str, version: int) -> None:
@@ -222,7 +224,7 @@ class RouteTableMachine(RuleBasedStateMachine):
         keys = [self.model.heard[a].key for a in late]
         assert self.table.expire(now_ns=self.now_ns) == [key for key in keys if key is not None]
         for address in late:
-            self.model.destroy(address)
+            self.model.destroy(address, self.now_ns)
 
     @rule(name=st.sampled_from(NAMES), adds=st.booleans())
     def change_permission(self, name: str, adds: bool) -> None:
