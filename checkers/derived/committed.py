@@ -308,10 +308,11 @@ def _forgotten(
             _in_any(time_ns, _lost_spans(context, broker, node, name, answer.time_ns))
             for name in (LOST, ON_ITS_WAY, AT_FOLLOWER, SENT_TO_FOLLOWER)
         )
-        late[mine] = on_its_way & ~known.arrived
+        unknown = on_its_way & ~known.arrived
+        late[mine] = unknown & (known.follower == LEADER_ID)  # a follower keeps what it was sent
         forgotten[mine] = (
             lost
-            | late[mine]
+            | unknown
             | (at_follower & ~known.at_leader)
             | (sent_to_follower & (known.follower != LEADER_ID))
         )

@@ -256,7 +256,8 @@ def bound_ns(context: Context, group: str, span: Span) -> int:
     meanwhile = [at for at in known.changes_ns if span.start_ns + request_ns < at < span.end_ns]
     near_ns = span.start_ns - int(timings.rebalance_s * NS_PER_S)
     at_rest = known.is_known and not meanwhile
-    if at_rest and not _is_near_a_fault(context, known.members, near_ns, span.end_ns):
+    involved = known.members | _brokers(context) | frozenset(context.facts.coordinators)
+    if at_rest and not _is_near_a_fault(context, involved, near_ns, span.end_ns):
         return looked_ns(timings)
     until_ns = span.start_ns + rebalanced_ns(timings)
     if not timings.members_notified:
@@ -267,25 +268,43 @@ def bound_ns(context: Context, group: str, span: Span) -> int:
     return until_ns - span.start_ns
 
 
-def locked_ns(context: Context, group: str, span: Span) -> int:
-    """How much longer an orderly group may leave a queue alone: a member that had no chance to unlock it has ended.
+def locked_ns(
+    context: Context, group: str, broker: str, since_ns: int, given_up: Iterable[tuple[str, int]]
+) -> int:
+    """How much longer an orderly group may leave a queue alone: an owner that had no chance to unlock it gave it up.
 
-    Its lock expires. Without a fault every member that gives a queue up unlocks it.
+    Its lock expires. Without a fault of the owner, of the leader that gave the lock, or of a coordinator that names the
+    leader, every member that gives a queue up unlocks it.
+
+    Args:
+        since_ns: when the queue's last owner gave it up.
+        given_up: the node of each owner before, and when it gave the queue up.
     """
-    if group not in context.facts.orderly:
+    facts = context.facts
+    if group not in facts.orderly:
         return 0
-    life_ns, known = int(context.facts.timings.lock_life_s * NS_PER_S), _group(context, group)
-    near = _is_near_a_fault(context, known.members, span.start_ns - life_ns, span.end_ns)
-    return life_ns if near or not known.is_known else 0
+    timings, known = facts.timings, _group(context, group)
+    life_ns, request_ns = int(timings.lock_life_s * NS_PER_S), int(timings.request_s * NS_PER_S)
+    if not known.is_known:
+        return life_ns
+    others = frozenset({*facts.replica_sets.get(broker, ())[:1], *facts.coordinators})
+    expire_ns = (
+        at_ns + life_ns
+        for node, at_ns in given_up
+        if since_ns - life_ns < at_ns <= since_ns
+        if _is_near_a_fault(context, others | {node}, at_ns - request_ns, at_ns + request_ns)
+    )
+    return max(0, max(expire_ns, default=0) - since_ns)
 
 
-def _is_near_a_fault(context: Context, members: frozenset[str], start_ns: int, end_ns: int) -> bool:
-    """Whether a fault of a member or of any server bit, or lasted on, between these times.
+def _is_near_a_fault(
+    context: Context, involved: frozenset[str], start_ns: int, end_ns: int
+) -> bool:
+    """Whether a fault of one of these nodes bit, or lasted on, between these times.
 
     One that begins where the time ends has kept none of them from agreeing. An exit is noticed after it happened.
     """
     facts = context.facts
-    involved = {*members, *_brokers(context), *facts.coordinators}
     if any(start_ns <= one.time_ns <= end_ns and one.node in involved for one in facts.exits):
         return True
     return any(

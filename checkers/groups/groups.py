@@ -155,7 +155,10 @@ def _unowned(
             continue  # its members do not say what they own
         members = context.timeline.members(group)
         for queue in sorted(queue for queue in known if queue.topic in topics):
-            spans = [one.span for one in owned.get((group, queue), ())]
+            owners = owned.get((group, queue), ())
+            spans = [one.span for one in owners]
+            nodes = context.timeline.nodes
+            given_up = [(nodes.get(of.process, ""), of.span.end_ns) for of in owners]
             first = known[queue] + int(timings.route_refresh_s * NS_PER_S)
             first = min([first, *(span.start_ns for span in spans)])
             lost_ns = leader_lost_ns(context, queue.stream)
@@ -164,7 +167,8 @@ def _unowned(
             excused = excused_spans(context, "queue_unowned", group, queue.stream, members)
             for alone in without([Span(first, end_ns)], spans):
                 alone_ns = _length_ns(without([alone], excused))
-                if alone_ns > bound_ns(context, group, alone) + locked_ns(context, group, alone):
+                locked = locked_ns(context, group, queue.stream, alone.start_ns, given_up)
+                if alone_ns > bound_ns(context, group, alone) + locked:
                     detail = f"no member owned the queue for {seconds(alone_ns)}"
                     yield _finding(context, "queue_unowned", (group, queue), alone, -1, detail)
                     break

@@ -8,11 +8,17 @@ from enum import Enum, auto
 
 from staticfire.checkers.guarantees.facts import Timings
 
+# The line of the policies by which consumers get what is neither flushed nor on a follower.
+VISIBLE_END = "visible_end"
+
 
 class Role(Enum):
     """Nodes, as the witness of an anomaly sees them."""
 
     LEADER = auto()  # of the queue's replica set
+    LEADER_WITH_FOLLOWERS = (
+        auto()
+    )  # the same, where a follower, or a policy, shows what may be lost
     REPLICAS = auto()  # of the queue's replica set, the leader, too
     ALL_REPLICAS = auto()  # struck only while faults have struck each of them
     BROKERS = auto()  # all brokers

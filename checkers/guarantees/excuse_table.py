@@ -349,7 +349,7 @@ _ROWS: tuple[Excuse, ...] = (
         Excuse(
             anomaly=anomaly,
             effects=(STOPS, STALLS, DISK, NETWORK, CUTS),
-            on=(Role.LEADER,),
+            on=(Role.LEADER_WITH_FOLLOWERS,),
             across=(Role.REPLICAS, Role.INVOLVED),
             after=lambda t: t.replication_silence_s,
             mechanism="a follower served messages that the leader does not serve until replication continues",

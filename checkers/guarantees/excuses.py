@@ -13,7 +13,7 @@ from itertools import chain, product
 from operator import itemgetter
 from typing import NamedTuple
 
-from staticfire.checkers.guarantees.excuse import Excuse, Role
+from staticfire.checkers.guarantees.excuse import VISIBLE_END, Excuse, Role
 from staticfire.checkers.guarantees.excuse_table import EXCUSES
 from staticfire.checkers.guarantees.facts import FaultFacts, RunFacts
 from staticfire.checkers.guarantees.fault_effects import (
@@ -208,6 +208,9 @@ class Excuses:
         match role:
             case Role.LEADER:
                 return frozenset(replicas[:1])
+            case Role.LEADER_WITH_FOLLOWERS:
+                shows_more = len(replicas) > 1 or facts.behaves(VISIBLE_END)
+                return frozenset(replicas[:1] if shows_more else ())
             case Role.REPLICAS | Role.ALL_REPLICAS:
                 return frozenset(replicas)
             case Role.BROKERS:

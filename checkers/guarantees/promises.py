@@ -122,8 +122,6 @@ NOT_COPIED = Hazard(
     what="the first report of a follower acknowledges what it does not have",
 )
 
-VISIBLE_END = "visible_end"  # policies.py: consumers get what is neither flushed nor on a follower
-
 JUDGEMENT_OF_LOSS: Mapping[Loss, Judgement] = MappingProxyType(
     {
         Loss.NEVER: Judgement.VIOLATION,
