@@ -7,7 +7,8 @@ returns to an earlier version of the leader's table, after the coordinator has a
 finding at once.
 **departed_route**: a coordinator still names a server whose process has ended, for longer than two requests take. If
 the coordinator may not have noticed the end of the server's connections, the bound is that for silent servers: 120 s,
-which a coordinator checks every 10 s.
+which a coordinator checks every 10 s. A coordinator that names such a server anew has heard what a cut had held up, and
+must hear of the end right after that.
 
 The harness records every change (`route_table`, `topic_table`, `server_life`), and when a coordinator has answered its
 administrator that it removed a topic from the routes of all replica sets (`topic_removal`). The administrator asks for
@@ -254,8 +255,10 @@ def departures(context: Context, changes: Changes) -> Iterator[Finding]:
             stood_still = context.excuses.spans("departed_route", None, (node,))
             for server, down, ended in ends:
                 named = (one.span for one in said if server in one.addresses.values())
-                bound_s = _stay_s(context, node, server, down.start_ns, ended)
                 for span in shared(named, [down]):
+                    bound_s = _stay_s(
+                        context, node, server, Span(down.start_ns, span.start_ns), ended
+                    )
                     length_ns = sum(piece.length_ns for piece in without([span], stood_still))
                     if length_ns > bound_s * NS_PER_S:
                         how = f"for {seconds(length_ns)} after its process ended ({ended})"
@@ -266,15 +269,21 @@ def departures(context: Context, changes: Changes) -> Iterator[Finding]:
                         break
 
 
-def _stay_s(context: Context, node: str, server: str, ended_ns: int, ended: str) -> float:
-    """Return how long a coordinator may name a server that has ended."""
+def _stay_s(context: Context, node: str, server: str, before: Span, ended: str) -> float:
+    """Return how long a coordinator may name a server that has ended.
+
+    `before`: from the end of the server to when the coordinator named it. What it hears of a server that has ended for
+    good is at most what a cut had held up, and the end of the connection comes right behind that.
+    """
     timings = context.facts.timings
     heard_s = 2 * timings.request_s
     silent_s = timings.channel_expiry_s + EXPIRY_SLACK_S
-    if ended in SILENT_ENDS:
+    is_named_again = before.length_ns > heard_s * NS_PER_S
+    if ended in SILENT_ENDS and not is_named_again:
         return silent_s
-    until_ns = ended_ns + int(heard_s * NS_PER_S)
-    unheard = context.excuses.find("goodbye_lost", ended_ns, until_ns, None, (node, server))
+    since_ns = before.end_ns if is_named_again else before.start_ns
+    until_ns = since_ns + int(heard_s * NS_PER_S)
+    unheard = context.excuses.find("goodbye_lost", since_ns, until_ns, None, (node, server))
     return silent_s if unheard is not None else heard_s
 
 

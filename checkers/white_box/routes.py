@@ -2,10 +2,11 @@
 
 **wrong_route**: a coordinator names an address that no node of this replica set has, or that a node has under another
 number (0 is the leader). **stale_route**: it names a broker that has been dead for longer than a coordinator keeps a
-silent broker (120 s without a heartbeat, checked every 10 s). Time in which a fault struck this coordinator does not
-count. **missing_route**: it does not name a live broker, for longer than brokers take to register again (every 30 s).
-Time in which the two could not communicate does not count. If a broker creates a topic with its first message, the time
-begins when a coordinator first named the broker. **departed_route**: it names a server that has ended
+silent broker (120 s without a heartbeat, checked every 10 s), or names one again that has not lived since it was not
+named. Time in which a fault struck this coordinator does not count. **missing_route**: it does not name a live broker,
+for longer than brokers take to register again (every 30 s). Time in which the two could not communicate does not count.
+If a broker creates a topic with its first message, the time begins when a coordinator first named the broker.
+**departed_route**: it names a server that has ended
 (`route_changes.py`). **slow_failover**: a client took too long to its first queue or acknowledgement. It had started
 while some coordinators were broken, at least one worked, and nothing else was broken.
 
@@ -22,13 +23,14 @@ Source: RouteInfoManager of Apache RocketMQ 4.9 (scanNotActiveBroker); bugs of s
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
 
 from staticfire.checkers.engine.kernel import Checker, Context, no_rows, some_rows
 from staticfire.checkers.engine.observed import NOT_OBSERVED, observed_verdict
-from staticfire.checkers.guarantees.excuses import began_ns
+from staticfire.checkers.guarantees.excuses import began_ns, by_target, healed_ns
 from staticfire.checkers.guarantees.facts import RunFacts
 from staticfire.checkers.guarantees.fault_effects import FORGETS, STALLS, STOPS
 from staticfire.checkers.guarantees.promises import FOREVER_NS, NS_PER_S
@@ -89,6 +91,7 @@ def _judge_server(
             ghost = _while(answers, lambda seen, of=(broker, replica): _is_ghost(seen, *of))
             absent = _while(answers, lambda seen, of=(broker, replica): _is_missing(seen, *of))
             yield from _too_long(context, node, "stale_route", replica, ghost, ())
+            yield from _named_again(context, node, broker, replica, answers)
             yield from _too_long(context, node, "missing_route", replica, absent, (before,))
 
 
@@ -148,6 +151,38 @@ def _too_long(
             detail = f"{replica}: {node} {what} for {seconds(length_ns)}"
             yield route_finding(context, anomaly, span.start_ns, None, detail)
             return
+
+
+def _named_again(
+    context: Context, node: str, broker: str, replica: str, answers: Sequence[Seen]
+) -> Iterator[Finding]:
+    """Yield the first time at which a coordinator named a broker again that had not lived since it was not named."""
+    heard_ns = int(2 * context.facts.timings.request_s * NS_PER_S)
+    unnamed_ns: int | None = None  # since when it is dead and not named
+    for seen, following in pairwise(answers):
+        at_ns, until_ns = int(seen["time_ns"]), int(following["time_ns"])
+        if replica in seen["up"]:
+            unnamed_ns = None
+        elif seen["brokers"] is None:
+            continue
+        elif not _names(seen, broker, replica):
+            unnamed_ns = at_ns if unnamed_ns is None else unnamed_ns
+        elif unnamed_ns is not None and until_ns - at_ns > heard_ns:
+            times, ends = (at_ns, at_ns + heard_ns), (node, replica)
+            unheard = context.excuses.find("goodbye_lost", *times, None, ends)
+            if unheard is None and not _has_lived(context, replica, Span(unnamed_ns, at_ns)):
+                detail = f"{replica}: {node} named it again for {seconds(until_ns - at_ns)}, and it was dead"
+                yield route_finding(context, "stale_route", at_ns, None, detail)
+                return
+
+
+def _has_lived(context: Context, node: str, span: Span) -> bool:
+    """Whether a node that was down at both ends of this time may have been up in between."""
+    ups_ns = [of.time_ns for of in context.facts.exits if of.node == node]
+    for fault in chain.from_iterable(map(by_target, context.facts.faults)):
+        if STOPS in fault.effects and node in fault.targets and fault.bitten_ns is not None:
+            ups_ns += [began_ns(fault), healed_ns(fault)]
+    return any(span.start_ns <= at_ns <= span.end_ns for at_ns in ups_ns)
 
 
 def check_switches(columns: Columns, context: Context) -> Verdict:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from staticfire.checkers.guarantees.facts import FaultFacts
@@ -167,24 +168,34 @@ def _departed(
     node: str,
 ) -> Iterator[int]:
     lives = [of for of in _of(observations, "server_life") if of["node"] == node]
+    unheard = partial(_unheard, faults, {server, node})
     for number, of in enumerate(lives):
         if of["ended"] is None:
             continue
         ended_s = of["time_ns"] // NS_PER_S
         next_s = lives[number + 1]["time_ns"] // NS_PER_S if number + 1 < len(lives) else len(said)
-        silent = of["ended"] in ("power cut", "unclear") or any(
-            one.bitten_ns is not None
-            and one.kind in (*STALLED, "partition")
-            and (one.kind == "partition" or {server, node} & set(one.targets))
-            and (one.fired_ns or 0) // NS_PER_S <= ended_s + HEARD_S
-            and _healed_s(one) + HEARD_S >= ended_s
-            for one in faults
-        )
-        first = _first_longer(
-            said, range(ended_s, next_s), node, server, faults, SILENT_S if silent else HEARD_S
-        )
+        silent = of["ended"] in ("power cut", "unclear")
+
+        def bound_s(start_s: int, ended_s: int = ended_s, silent: bool = silent) -> int:
+            again = start_s - ended_s > HEARD_S
+            if again:  # what is named anew was held up, and its end comes right behind
+                return SILENT_S if unheard(start_s) else HEARD_S
+            return SILENT_S if silent or unheard(ended_s) else HEARD_S
+
+        first = _first_longer(said, range(ended_s, next_s), node, server, faults, bound_s)
         if first is not None:
             yield first
+
+
+def _unheard(faults: Sequence[FaultFacts], nodes: set[str], at_s: int) -> bool:
+    return any(
+        one.bitten_ns is not None
+        and one.kind in (*STALLED, "partition")
+        and (one.kind == "partition" or nodes & set(one.targets))
+        and (one.fired_ns or 0) // NS_PER_S <= at_s + HEARD_S
+        and _healed_s(one) + HEARD_S >= at_s
+        for one in faults
+    )
 
 
 def _first_longer(
@@ -193,7 +204,7 @@ def _first_longer(
     node: str,
     server: str,
     faults: Sequence[FaultFacts],
-    bound_s: int,
+    bound_s: Callable[[int], int],
 ) -> int | None:
     start, counted = seconds.start, 0
     stalls = [one for one in faults if one.kind in STALLED]
@@ -202,7 +213,7 @@ def _first_longer(
         if of is not None and node in of["addresses"].values():
             counted += not any(_strikes(one, {server}, second, PAUSE_S) for one in stalls)
             continue
-        if counted > bound_s:
+        if counted > bound_s(start):
             return start
         start, counted = second + 1, 0
     return None

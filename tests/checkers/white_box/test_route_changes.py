@@ -165,6 +165,8 @@ MASTER_ONLY = {"0": "n0"}
         # named again, long after its end
         ((life(50, "n1", "killed"), route(51, OLD, MASTER_ONLY), route(90, OLD), route(97, OLD, MASTER_ONLY)),
          "n1: ns-1 named it for 7.000s"),
+        ((life(50, "n1", "power cut"), route(180, OLD, MASTER_ONLY), route(190, OLD), route(197, OLD, MASTER_ONLY)),
+         "n1: ns-1 named it for 7.000s"),
         # the name server ended, too
         ((life(50, "n1", "killed"), life(53, "ns-1", "killed")), ""),
     ],

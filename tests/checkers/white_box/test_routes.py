@@ -108,6 +108,39 @@ def test_faults_give_time(
     assert found(check("routes", *answers, faults=(struck,))) == anomalies
 
 
+DEAD_SLAVE = (answer(0), answer(50, up="n0"), answer(60, MASTER_ONLY, up="n0"))
+
+
+@pytest.mark.parametrize(
+    ("answers", "struck", "anomalies"),
+    [
+        ((answer(90, up="n0"), answer(97, MASTER_ONLY, up="n0")), None, ["stale_route"]),
+        ((answer(90, up="n0"), answer(95, MASTER_ONLY, up="n0")), None, []),
+        ((answer(88, None, up="n0"), answer(97, MASTER_ONLY, up="n0")), None, []),
+        (
+            (answer(80, MASTER_ONLY), answer(90, up="n0"), answer(97, MASTER_ONLY, up="n0")),
+            None,
+            [],
+        ),
+        (
+            (answer(90, up="n0"), answer(97, MASTER_ONLY, up="n0")),
+            fault("kill", "n1", at_s=50, healed_s=70),  # and again before the next question
+            [],
+        ),
+        (
+            (answer(90, up="n0"), answer(97, MASTER_ONLY, up="n0")),
+            fault("partition", "n1", at_s=80, healed_s=92),
+            [],
+        ),
+    ],
+)
+def test_a_dead_broker_is_not_named_again(
+    answers: tuple[Any, ...], struck: FaultFacts | None, anomalies: list[str]
+) -> None:
+    faults = () if struck is None else (struck,)
+    assert found(check("routes", *DEAD_SLAVE, *answers, faults=faults)) == anomalies
+
+
 @pytest.mark.parametrize(
     ("answers", "anomalies"),
     [
