@@ -198,6 +198,12 @@ CRASHED = fault("client_crash", "c2", at_s=48, healed_s=49)
         (137, CRASHED, True),
         (142, CRASHED, False),
         (75, fault("client_crash", "c9", at_s=48, healed_s=49), False),
+        (85, fault("pause", "c2", at_s=30, healed_s=40), False),  # it unlocks at 50 s
+        (85, fault("client_crash", "c1", at_s=48, healed_s=49), False),  # it did not have the lock
+        (85, fault("pause", "n0", at_s=48, healed_s=49), True),
+        (85, fault("pause", "n1", at_s=48, healed_s=49), False),  # slaves know of no locks
+        (85, fault("pause", "m0", at_s=48, healed_s=49), False),  # of another broker
+        (85, fault("name_server_freeze", "ns-1", at_s=48, healed_s=49), True),
     ],
 )
 def test_only_a_member_that_had_no_chance_to_unlock_leaves_its_lock_behind(
@@ -211,4 +217,5 @@ def test_only_a_member_that_had_no_chance_to_unlock_leaves_its_lock_behind(
         "9 ok drain t=200",
     )
     faults = () if of is None else (of,)
-    assert check(*lines, orderly=("g",), faults=faults).valid is valid
+    nodes = {"replica_sets": {"b": ("n0", "n1"), "c": ("m0",)}, "coordinators": ("ns-1",)}
+    assert check(*lines, orderly=("g",), faults=faults, **nodes).valid is valid

@@ -51,6 +51,22 @@ def test_a_fault_counts_by_its_effect_and_its_node(of: FaultFacts, excused: bool
     assert (found is not None) is excused
 
 
+@pytest.mark.parametrize(
+    ("nodes", "mode", "excused"),
+    [
+        (("n0", "n1"), "hardened", True),
+        (("n0",), "hardened", False),  # no follower has shown what the leader lost
+        (("n0",), "faithful", True),  # the leader itself has shown what it had not flushed
+    ],
+)
+def test_a_leader_sets_a_member_back_where_more_was_shown_than_it_kept(
+    nodes: tuple[str, ...], mode: str, excused: bool
+) -> None:
+    kill = fault("kill", "n0", at_s=10, healed_s=20)
+    known = Excuses(facts(faults=(kill,), replica_sets={"b": nodes}, mode=mode))
+    assert (known.find("commit_rewound", 15 * S, 16 * S, "b") is not None) is excused
+
+
 def test_a_window_ends_when_the_effect_does() -> None:
     known = excuses(
         fault("kill", "n0", at_s=10, healed_s=20), timings=Timings(request_s=1.0)

@@ -364,6 +364,27 @@ def test_a_slave_that_is_left_alone_knows_what_it_was_sent(
     assert found.valid is valid
 
 
+@pytest.mark.parametrize(("sent_to", "valid"), [(0, True), (1, False)])
+def test_a_commit_that_a_follower_was_sent_does_not_reach_the_leader_later(
+    sent_to: int, valid: bool
+) -> None:
+    """Of two commits the second one counts, unless the first one was held up and came behind it."""
+    lines = (
+        *REWIND[:3],
+        f"1 ok commit_to {sent_to} t=4.9",
+        "1 ok commit 0:0 t=5",
+        "1 ok commit_to 0 t=29.9",
+        "1 ok commit 0:1 t=30",
+        "1 ok commit_to 0 arrived=1 t=35",
+        "2 ok assign 0 t=60",
+        "2 ok begin 0 by=0",
+        "2 ok consume a t=61",
+    )
+    opened = ("1 ok open node=c1 t=0.1", "2 ok open node=c2 t=0.1")
+    known = {"replica_sets": {"b": ("n0", "n1")}, "faults": (CUT_OFF,)}
+    assert check_duplication(*opened, *lines, **known).valid is valid
+
+
 @pytest.mark.parametrize(("struck_s", "valid"), [(29.8, False), (30.2, True)])
 def test_a_leader_serves_alone_until_the_fault_that_takes_its_disk_strikes(
     struck_s: float, valid: bool
