@@ -91,7 +91,10 @@ WHITE_BOX: Final = (
     Anomaly(
         name="stale_route",
         title="stale route",
-        meaning="a coordinator names a broker that has been dead for too long",
+        meaning=(
+            "a coordinator names a broker that has been dead for too long, or names it again although it has not "
+            "lived since"
+        ),
         promise=ROUTED,
         example="dead for 160 s, and still in the route",
         faithful="informational",
