@@ -33,13 +33,16 @@ class RouteWatch:
             for node in self._environment.topology.coordinators
             if not self._environment.is_external(node)
         ]
-        answers = await asyncio.gather(*map(self._ask, servers))
-        for node, brokers in zip(servers, answers, strict=True):
-            states = self._environment.states()
-            up = [b.node for b in self._environment.topology.replicas if states[b.node] == "up"]
-            if last or self._last.get(node) != (brokers, up):
-                self._last[node] = (brokers, up)
-                self._environment.recorder.observe("route", node=node, brokers=brokers, up=up)
+        await asyncio.gather(*(self._look_at(node, last=last) for node in servers))
+
+    async def _look_at(self, node: str, *, last: bool) -> None:
+        """Query a name server, and see which brokers run when it answers: another one may answer much later."""
+        brokers = await self._ask(node)
+        states = self._environment.states()
+        up = [b.node for b in self._environment.topology.replicas if states[b.node] == "up"]
+        if last or self._last.get(node) != (brokers, up):
+            self._last[node] = (brokers, up)
+            self._environment.recorder.observe("route", node=node, brokers=brokers, up=up)
 
     async def _ask(self, node: str) -> dict[str, dict[str, str]] | None:
         """Return broker name -> number -> node, or the address if no node has it; None: no answer."""

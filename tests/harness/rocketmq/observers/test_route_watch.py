@@ -21,6 +21,7 @@ class Cluster:
         self.topology: Topology = self.campaign.topology()
         self.recorder = Recorder(lambda: 0)
         self.down: set[str] = set()
+        self.ends_meanwhile: set[str] = set()  # before the silent name server has not answered
         self.addresses = {"0": f"at {self.topology.replicas[0].node}", "7": "elsewhere:1"}
 
     def server_address(self, node: str) -> str:
@@ -34,6 +35,8 @@ class Cluster:
 
     async def request(self, node: str, request: dict[str, Any]) -> Outcome:
         if request["address"] == f"at {self.topology.coordinators[1]}":
+            self.down |= self.ends_meanwhile
+            await asyncio.sleep(0)
             return Outcome("info", {}, "no answer")
         return Outcome("ok", {"brokers": {"b": self.addresses}})
 
@@ -56,3 +59,12 @@ def test_what_changes_is_written_down() -> None:
     assert [of["up"] for of in answered] == [[first, other], [first], [first]]
     assert answered[0]["brokers"] == {"b": {"0": first, "7": "elsewhere:1"}}
     assert {of["brokers"] is None for of in seen if of not in answered} == {True}
+
+
+def test_an_answer_counts_when_it_comes_not_when_the_last_one_does() -> None:
+    cluster = Cluster()
+    first, other = (broker.node for broker in cluster.topology.replicas[:2])
+    cluster.ends_meanwhile = {other}
+    asyncio.run(RouteWatch(cast(Environment, cluster)).look())
+
+    assert [of["up"] for of in cluster.recorder.observations] == [[first, other], [first]]
