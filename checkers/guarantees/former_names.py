@@ -1,9 +1,11 @@
-"""Former names of anomalies and facts, for verdicts that earlier versions wrote."""
+"""Former names of anomalies and facts, and facts that came later, for verdicts that earlier versions wrote."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+
+from staticfire.checkers.guarantees.fault_effects import STALLS, STOPS
 
 # Of verdict.json. Facts have their former names before version 3, anomalies in version 1, which does not say it.
 VERDICT_VERSION = 3
@@ -40,6 +42,7 @@ FORMER_TIMINGS: Mapping[str, str] = {
 }
 # Facts of older runs that `due` says now.
 FACTS_GONE = frozenset({"asks_brokers"})
+FREEZE_IN_RESTART = "name_server_freeze_in_rolling_restart"  # its parts did not say what they did
 
 
 def with_current_facts(facts: Any) -> Any:
@@ -49,7 +52,25 @@ def with_current_facts(facts: Any) -> Any:
     found = _renamed(facts, FORMER_FACTS)
     if isinstance(found.get("timings"), dict):
         found["timings"] = _renamed(found["timings"], FORMER_TIMINGS)
+    if isinstance(found.get("faults"), list):
+        found["faults"] = [_with_own_effects(fault) for fault in found["faults"]]
     return {name: value for name, value in found.items() if name not in FACTS_GONE}
+
+
+def _with_own_effects(fault: Any) -> Any:
+    """A fault of two parts, as JSON, each of which says what it does: its first target freezes, the others restart."""
+    if not isinstance(fault, dict) or fault.get("kind") != FREEZE_IN_RESTART:
+        return fault
+    struck, targets = fault.get("struck"), fault.get("targets")
+    if not isinstance(struck, list) or not isinstance(targets, list):
+        return fault
+    return {**fault, "struck": [_with_effects(one, targets[:1]) for one in struck]}
+
+
+def _with_effects(one: Any, frozen: list[Any]) -> Any:
+    if not isinstance(one, dict) or one.get("affects") is not None:
+        return one
+    return {**one, "affects": [STALLS] if one.get("node") in frozen else [STOPS]}
 
 
 def _renamed(fields: Mapping[str, Any], former: Mapping[str, str]) -> dict[str, Any]:

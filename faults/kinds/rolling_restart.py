@@ -125,7 +125,8 @@ class NameServerFreezeInRollingRestart(RollingRestart):
         paused = await controls.process.pause(name_server)
         silent = not await controls.cluster.answers(name_server)
         rolled = await restart_each(controls, brokers, planned.duration_s)
-        struck = [{"node": name_server, "began_ago_ns": ago_ns(start_s)}, *rolled["struck"]]
+        frozen = {"node": name_server, "began_ago_ns": ago_ns(start_s), "affects": ["stalls"]}
+        struck = [frozen, *({**one, "affects": ["stops"]} for one in rolled["struck"])]
         bitten = rolled["bitten"] and paused and silent
         return {**rolled, "struck": struck, "bitten": bitten, "silent": silent}
 

@@ -188,6 +188,10 @@ def test_the_name_server_is_frozen_before_the_first_broker_and_thawed_after_the_
         *("stop b", "start b", "answers b", "resume ns-1"),
     ]
     assert evidence["bitten"] is True
+    assert [(one["node"], one["affects"]) for one in evidence["struck"]] == [
+        ("ns-1", ["stalls"]),
+        ("b", ["stops"]),
+    ]
     _, evidence = carried_out(kind, "ns-1", "b", answers={**script, "answers": True})
     assert evidence["bitten"] is False  # it was not frozen at all
 

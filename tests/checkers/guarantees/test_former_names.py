@@ -11,11 +11,13 @@ import orjson
 import pytest
 
 from staticfire.checkers.guarantees.facts import RunFacts, Timings
+from staticfire.checkers.guarantees.fault_effects import STALLS, STOPS
 from staticfire.checkers.guarantees.former_names import (
     FACTS_GONE,
     FORMER_ANOMALIES,
     FORMER_FACTS,
     FORMER_TIMINGS,
+    FREEZE_IN_RESTART,
     VERDICT_VERSION,
     current_name,
     with_current_facts,
@@ -123,6 +125,23 @@ def test_recorded_facts_are_read_with_new_names() -> None:
     assert facts.timings.follower_sync_s == 1.5
     again = with_current_facts(recorded)
     assert with_current_facts(again) == again
+
+
+def test_the_parts_of_a_recorded_freeze_in_a_restart_do_what_they_do_alone() -> None:
+    recorded = orjson.loads((DATA / "failed-fsync" / "verdict.json").read_bytes())["facts"]
+    parts = [{"node": node, "start_ns": 5, "end_ns": 9, "affects": None} for node in ("ns-1", "n1")]
+    fault = {
+        "fault_id": "1",
+        "kind": FREEZE_IN_RESTART,
+        "targets": ["ns-1", "n1"],
+        "affects": [STALLS, STOPS],
+        "struck": parts,
+    }
+    facts = RunFacts.from_json({**recorded, "faults": [fault, {**fault, "kind": "filter_change"}]})
+    assert [[one.affects for one in of.struck] for of in facts.faults] == [
+        [(STALLS,), (STOPS,)],
+        [None, None],
+    ]
 
 
 def test_facts_with_a_former_name_and_the_name_that_took_over_are_refused() -> None:
