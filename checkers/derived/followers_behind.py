@@ -9,7 +9,10 @@ the last fault that was in the way of the replicas. Followers of Apache RocketMQ
 
 A follower that starts learns from a coordinator which node is its leader. While no coordinator answers, or none knows
 the leader, the follower asks the replicas of its configuration every few seconds. So it lags, and members that the
-leader has sent to it wait there.
+leader has sent to it wait there. So do members that have started since, because they have learned of no leader, either;
+others read from the leader. A coordinator that started knows the leader once that has registered again. The follower
+asks each coordinator about once a second, so it learns of its leader when a registration under way has ended and the
+next one is answered. Followers of Apache RocketMQ wait for their next regular registration (`registration`).
 
 A broken link between leader and follower is enough where leaders send all members to followers, or where a synchronous
 leader shows a message only once a follower has it. TCP doubles the time between two attempts to send a packet, so a
@@ -23,19 +26,24 @@ from __future__ import annotations
 from staticfire.checkers.derived.rebalances import leader_lost_ns
 from staticfire.checkers.engine.kernel import Context
 from staticfire.checkers.guarantees.excuse import VISIBLE_END
-from staticfire.checkers.guarantees.excuses import began_ns, healed_ns
+from staticfire.checkers.guarantees.excuses import FOREVER_NS, began_ns, by_target, healed_ns
 from staticfire.checkers.guarantees.fault_effects import STOPS
 from staticfire.checkers.guarantees.promises import (
     FOLLOWER_HOLDS_ACKED,
     NOT_FETCHED,
     NS_PER_S,
 )
-from staticfire.checkers.model.intervals import Span
+from staticfire.checkers.model.intervals import Span, shared
 
 BEHIND = "slave_behind_slave"
 LEADER_UNKNOWN = "leader_unknown"
 LINK_BROKEN = "follower_link_broken"
 _FOLLOWERS_MIN = 2
+# A registration that is under way without an answer ends after twice the time of a request, and the next one follows.
+_ASKED_TIMES = 3
+_IN_ROUNDS = (
+    "registration"  # policies.py: a follower that knows no leader waits for its next registration
+)
 
 
 def behind_spans(context: Context, broker: str) -> list[Span]:
@@ -48,24 +56,36 @@ def behind_spans(context: Context, broker: str) -> list[Span]:
     return [Span(max(start_ns, lost_ns), end_ns) for start_ns, end_ns in spans if end_ns > lost_ns]
 
 
-def leaderless_spans(context: Context, broker: str) -> list[Span]:
-    """When a follower of a replica set may not know its leader: it started while no coordinator answered or knew it.
+def leaderless_spans(context: Context, broker: str, process: int) -> list[Span]:
+    """When a member may read from a follower that does not know its leader.
 
-    It learns which one it is once it registers with a coordinator that answers again.
+    Elsewhere than where leaders send members to followers, only one that started in the meantime does.
     """
-    followers = frozenset(context.facts.replica_sets.get(broker, ())[1:])
-    register_ns = int(context.facts.timings.register_s * NS_PER_S)
+    facts = context.facts
+    unknown = [Span(0, FOREVER_NS)] if facts.coordinators else []
+    for coordinator in facts.coordinators:
+        unknown = shared(unknown, context.excuses.spans(LEADER_UNKNOWN, broker, (coordinator,)))
+    if not facts.follower_reads:
+        opened_ns = [one.time_ns for one in context.timeline.opens if one.process == process]
+        unknown = [
+            span for span in unknown if any(span.start_ns <= at < span.end_ns for at in opened_ns)
+        ]
+    followers = frozenset(facts.replica_sets.get(broker, ())[1:])
     starts = [
-        fault
-        for fault in context.facts.faults
-        if STOPS in fault.effects and fault.bitten_ns is not None
-        if not followers.isdisjoint(fault.targets)
+        of_node
+        for fault in facts.faults
+        if fault.bitten_ns is not None
+        for of_node in by_target(fault)
+        if STOPS in of_node.effects and not followers.isdisjoint(of_node.targets)
     ]
+    asked_s = _ASKED_TIMES * facts.timings.request_s
+    if facts.behaves(_IN_ROUNDS):
+        asked_s += facts.timings.register_s
     return [
-        Span(max(start_ns, began_ns(fault)), end_ns + register_ns)
-        for start_ns, end_ns in context.excuses.spans(LEADER_UNKNOWN, broker)
-        for fault in starts
-        if began_ns(fault) < end_ns and healed_ns(fault) > start_ns
+        Span(max(start_ns, began_ns(start)), end_ns + int(asked_s * NS_PER_S))
+        for start_ns, end_ns in unknown
+        for start in starts
+        if began_ns(start) < end_ns and healed_ns(start) > start_ns
     ]
 
 

@@ -10,9 +10,9 @@ blocks its queue for `PUT_OFF_NS`: an orderly listener retries the message befor
 
 In a group that shares its queues the first delivery counts, in a broadcasting group the first one to each member's
 process. In a group that changed its filter only messages that both filters accept count. The checker allows further
-time to followers whose leader is gone for good, because they ask each other first, and to a follower that started while
-no coordinator answered, because it does not know its leader. Where leaders send members to followers, it also allows
-the time until TCP repeats what a broken link between the two held up (`followers_behind.py`).
+time to followers whose leader is gone for good, because they ask each other first, and to members that read from a
+follower that started while no coordinator answered, because it does not know its leader. Where leaders send members to
+followers, it also allows the time until TCP repeats what a broken link between the two held up (`followers_behind.py`).
 
 While the cluster is at rest (rest.py), the same holds for a message whose position no acknowledgement reports, from its
 store time on: messages that brokers first keep in an internal queue (delays, transactions), retries, and sends without
@@ -262,7 +262,7 @@ def _judge(
         excused = [
             *context.excuses.spans("slow_delivery", queue.stream, (node,)),
             *behind_spans(context, queue.stream),
-            *leaderless_spans(context, queue.stream),
+            *leaderless_spans(context, queue.stream, process),
             *unsent_spans(context, queue.stream),
         ]
         judged = [able] if chunk.is_acked[row] else shared([able], spans_at_rest(context))

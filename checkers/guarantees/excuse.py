@@ -25,7 +25,6 @@ class Role(Enum):
     LEADERS = auto()  # of all replica sets
     COORDINATORS = auto()
     ALL_COORDINATORS = auto()  # struck only by a fault that leaves none out
-    EACH_COORDINATOR = auto()  # struck only while faults have struck each of them
     INVOLVED = auto()  # that the witness names: both owners, the producer, the members, ...
     CLUSTER = auto()  # no node in particular: what an operator changes
 

@@ -417,15 +417,15 @@ _ROWS: tuple[Excuse, ...] = (
     Excuse(
         anomaly="leader_unknown",
         effects=(STOPS, STALLS),
-        on=(Role.EACH_COORDINATOR,),
-        mechanism="a follower that starts learns from no coordinator which node is its leader",
+        on=(Role.INVOLVED,),
+        mechanism="a follower that starts does not learn from this coordinator which node is its leader",
     ),
     Excuse(
         anomaly="leader_unknown",
         effects=(STOPS,),
-        on=(Role.EACH_COORDINATOR,),
+        on=(Role.INVOLVED,),
         after=lambda t: t.register_s,
-        mechanism="coordinators that start do not know the leader before it registers again",
+        mechanism="a coordinator that starts does not know the leader before it registers again",
     ),
     # followers_behind.py: what members get late from a follower that leaders send them to, or from a synchronous leader
     Excuse(

@@ -136,9 +136,6 @@ class Excuses:
         if Role.ALL_REPLICAS in row.on:
             yield from self._of_all(row, possible, self._facts.replica_sets.get(broker or "", ()))
             return
-        if Role.EACH_COORDINATOR in row.on:
-            yield from self._of_all(row, possible, self._facts.coordinators)
-            return
         nodes_of = partial(self._nodes, broker=broker, nodes=nodes)
         near = frozenset().union(*(nodes_of(role) for role in row.on))
         far = frozenset().union(*(nodes_of(role) for role in row.across)) or near
@@ -170,7 +167,7 @@ class Excuses:
     def _of_all(
         self, row: Excuse, possible: list[_Possible], replicas: tuple[str, ...]
     ) -> Iterator[Window]:
-        """When faults have struck each of some replicas, or coordinators: one fault all of them, or one each.
+        """When faults have struck each of some replicas: one fault all of them, or one each.
 
         A row that names who is across asks that the leader was cut off from all of them, and that a follower ended.
         """
@@ -221,7 +218,7 @@ class Excuses:
                 return frozenset(of_name[0] for of_name in facts.replica_sets.values() if of_name)
             case Role.COORDINATORS:
                 return frozenset(facts.coordinators)
-            case Role.ALL_COORDINATORS | Role.EACH_COORDINATOR:
+            case Role.ALL_COORDINATORS:
                 return frozenset()
             case Role.INVOLVED:
                 return nodes

@@ -261,23 +261,23 @@ def _histories() -> Iterator[Legal]:
         known={"replica_sets": {"b": ("n0", "n1", "n2")}},
     )
     yield Legal(
-        mechanism="a follower that starts learns from no coordinator which node is its leader",
+        mechanism="a follower that starts does not learn from this coordinator which node is its leader",
         anomaly="slow_delivery",
         row_of="leader_unknown",
         ops=(*MEMBERS[:1], "1 ok assign 0 t=0.5", "0 ok send a t=20", "1 ok consume a t=47"),
         faults=LEADER_UNKNOWN,
-        known={"coordinators": ("ns-1", "ns-2")},
+        known={"coordinators": ("ns-1", "ns-2"), "follower_reads": True},
     )
     yield Legal(
-        mechanism="coordinators that start do not know the leader before it registers again",
+        mechanism="a coordinator that starts does not know the leader before it registers again",
         anomaly="slow_delivery",
         row_of="leader_unknown",
-        ops=(*MEMBERS[:1], "1 ok assign 0 t=0.5", "0 ok send a t=40", "1 ok consume a t=67"),
+        ops=(*MEMBERS[:1], "1 ok assign 0 t=0.5", "0 ok send a t=30", "1 ok consume a t=46"),
         faults=(
             fault("name_server_amnesia", "ns-1", at_s=5, healed_s=7),
             fault("kill", "n1", at_s=20, healed_s=22),
         ),
-        known={"coordinators": ("ns-1",)},
+        known={"coordinators": ("ns-1",), "follower_reads": True},
     )
     yield Legal(
         mechanism="what a leader sends to its follower is under way until TCP repeats it",

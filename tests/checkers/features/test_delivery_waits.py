@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from staticfire.checkers.guarantees.facts import FaultFacts, Timings
+from staticfire.checkers.guarantees.facts import FaultFacts, Struck, Timings
 from staticfire.checkers.guarantees.promises import NS_PER_S
 from staticfire.checkers.guarantees.verdict import Verdict
 from staticfire.checkers.model.history import Op
@@ -230,7 +230,24 @@ def test_slaves_without_a_master_ask_each_other(
 
 FROZEN = fault("name_server_freeze", "ns-1", at_s=5, healed_s=40)
 DOWN = fault("kill", "ns-2", at_s=6, healed_s=30)
+SILENT = fault("name_server_black_hole", "ns-2", at_s=6, healed_s=30)
 STARTED = fault("kill", "n1", at_s=8, healed_s=9)
+
+
+def rolled(node: str, *, at_s: int, until_s: int) -> FaultFacts:
+    """A rolling restart from 1 to 40 s, in which the turn of a node came at some time."""
+    part = Struck(node=node, start_ns=at_s * NS_PER_S, end_ns=until_s * NS_PER_S)
+    return replace(fault("rolling_restart", "n0", node, at_s=1, healed_s=40), struck=(part,))
+
+
+def frozen_beside(node: str) -> FaultFacts:
+    """A name server that is frozen from 5 to 40 s, while a node that is no follower here restarts."""
+    parts = (
+        Struck(node="ns-1", start_ns=5 * NS_PER_S, affects=("stalls",)),
+        Struck(node="n0", start_ns=6 * NS_PER_S, end_ns=7 * NS_PER_S, affects=("stops",)),
+    )
+    kind = "name_server_freeze_in_rolling_restart"
+    return replace(fault(kind, "ns-1", "n0", node, at_s=5, healed_s=40), struck=parts)
 
 
 @pytest.mark.parametrize(
@@ -240,22 +257,66 @@ STARTED = fault("kill", "n1", at_s=8, healed_s=9)
         (("n0", "n1"), (DOWN, STARTED), 20, ["a"]),  # the other one names its master
         (("n0", "n1"), (FROZEN, DOWN), 20, ["a"]),  # it goes on with its master
         (("n0", "n1"), (FROZEN, DOWN, fault("kill", "n1", at_s=2, healed_s=4)), 20, ["a"]),
-        # when a name server answered again
-        (("n0", "n1"), (FROZEN, DOWN, fault("kill", "n1", at_s=31, healed_s=32)), 42, ["a"]),
+        # when a name server answered again that knew the master
+        (("n0", "n1"), (FROZEN, SILENT, fault("kill", "n1", at_s=29, healed_s=30)), 35, []),
+        (("n0", "n1"), (FROZEN, SILENT, fault("kill", "n1", at_s=31, healed_s=32)), 39, ["a"]),
         (("n0", "n1"), (FROZEN, DOWN, fault("kill", "n0", at_s=8, healed_s=9)), 20, ["a"]),
         (("n0", "n1"), (FROZEN, DOWN, fault("pause", "n1", at_s=8, healed_s=9)), 20, ["a"]),
         (("n0",), (FROZEN, DOWN, STARTED), 20, ["a"]),
-        (("n0", "n1"), (FROZEN, DOWN, STARTED), 57, []),  # it registers within 30 s
-        (("n0", "n1"), (FROZEN, DOWN, STARTED), 61, ["a"]),
+        (("n0", "n1"), (FROZEN, DOWN, STARTED), 45, []),  # a registration is answered within 9 s
+        (("n0", "n1"), (FROZEN, DOWN, STARTED), 47.5, ["a"]),
+        # the one that had forgotten the leader had learned of it, and the other one answers
+        (("n0", "n1"), (replace(FROZEN, healed_ns=80 * NS_PER_S), DOWN, STARTED), 64, []),
+        (("n0", "n1"), (replace(FROZEN, healed_ns=80 * NS_PER_S), DOWN, STARTED), 67.5, ["a"]),
+        # each node was struck in its own part of the fault alone
+        (("n0", "n1"), (FROZEN, DOWN, rolled("n1", at_s=8, until_s=12)), 20, []),
+        (("n0", "n1"), (FROZEN, DOWN, rolled("n1", at_s=2, until_s=4)), 20, ["a"]),
+        (("n0", "n1"), (frozen_beside("n1"), DOWN, STARTED), 20, []),
+        (("n0", "n1"), (frozen_beside("n1"), DOWN, STARTED), 47.5, ["a"]),  # it forgot nothing
     ],
 )
 def test_a_slave_that_starts_without_name_servers_lags(
     nodes: tuple[str, ...], struck: tuple[FaultFacts, ...], at_s: float, slow: list[str]
 ) -> None:
     ops = (f"0 ok send a t={at_s}", f"1 ok consume a t={at_s + 4}")
-    known = {"replica_sets": {"b": nodes}, "coordinators": ("ns-1", "ns-2")}
+    known = {"replica_sets": {"b": nodes}, "coordinators": ("ns-1", "ns-2"), "faults": struck}
 
-    assert keys(check(*ops, faults=struck, **known)) == slow
+    assert keys(check(*ops, follower_reads=True, **known)) == slow
+    assert keys(check(*ops, **known)) == ["a"]  # it reads from the master
+
+
+@pytest.mark.parametrize(
+    ("policies", "at_s", "slow"),
+    [(("registration",), 62, []), (("registration",), 75, ["a"]), (("visible_end",), 62, ["a"])],
+)
+def test_a_slave_of_rocketmq_waits_for_its_next_registration(
+    policies: tuple[str, ...], at_s: int, slow: list[str]
+) -> None:
+    verdict = check(
+        f"0 ok send a t={at_s}",
+        f"1 ok consume a t={at_s + 12}",
+        mode="faithful",
+        policies=policies,
+        replica_sets={"b": ("n0", "n1")},
+        coordinators=("ns-1", "ns-2"),
+        faults=(FROZEN, DOWN, STARTED),
+        follower_reads=True,
+    )
+
+    assert keys(verdict) == slow
+
+
+@pytest.mark.parametrize(("opened_s", "slow"), [(4, ["a"]), (7, [])])
+def test_a_member_that_starts_then_knows_no_other_replica(opened_s: int, slow: list[str]) -> None:
+    ops = history(
+        *(f"3 ok open node=c3 t={opened_s}", "3 ok assign 0"),
+        *("0 ok send a t=42", "3 ok consume a t=50"),
+    )
+    known = {"replica_sets": {"b": ("n0", "n1")}, "coordinators": ("ns-1", "ns-2")}
+
+    verdict = judged(ops, faults=(FROZEN, DOWN, STARTED), **known)
+
+    assert keys(verdict) == slow
 
 
 LINK = "n0", "n1"
