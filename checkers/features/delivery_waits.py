@@ -1,12 +1,13 @@
 """Delivery in time: a message that nothing delays reaches the listener at once.
 
-**slow_delivery**: an acknowledged message waited in its queue for longer than the bound. Time counts only while the
-group had finished every earlier message that it had received, a live member owned the queue, and no fault excused the
-wait (`excuse_table.py`). The bound is half a second and the time of two packets (`Timings.packet_s`, known in the
-simulation), at most two seconds, which it is on real machines. With short polling the time until a broker checks held
-pulls is added (`Timings.poll_s`). On a slow disk the bound is at least the time until a message is flushed
-(`Timings.flush_wait_s`). A member has `STARTED_WITHIN_NS` to begin after it gained a queue. A listener that fails
-blocks its queue for `PUT_OFF_NS`: an orderly listener retries the message before it reads on.
+**slow_delivery**: an acknowledged message waited in its queue for longer than the bound. Time counts only while no
+listener of the group was at work on the queue, a live member owned it, and no fault excused the wait
+(`excuse_table.py`). A call that begins ends such a time, whatever message it has. The bound is half a second and the
+time of two packets (`Timings.packet_s`, known in the simulation), at most two seconds, which it is on real machines.
+With short polling the time until a broker checks held pulls is added (`Timings.poll_s`). On a slow disk the bound is at
+least the time until a message is flushed (`Timings.flush_wait_s`). A member that gained a queue has
+`STARTED_WITHIN_NS` to begin, unless it is given something from the queue before. A listener that fails blocks its queue
+for `PUT_OFF_NS`: an orderly listener retries the message before it reads on.
 
 In a group that shares its queues the first delivery counts, in a broadcasting group the first one to each member's
 process. In a group that changed its filter only messages that both filters accept count. The checker allows further
@@ -19,7 +20,8 @@ store time on: messages that brokers first keep in an internal queue (delays, tr
 an answer. The checker skips it if a fault had set the clock of its broker wrong by then.
 
 Cannot see: messages that were never delivered (`unseen`); messages that were not acknowledged, if their store time is
-not known, or near faults; groups that report no assignments.
+not known, or near faults; waits that calls interrupt again and again, none of them longer than the bound; groups that
+report no assignments.
 
 Source: PullRequestHoldService of Apache RocketMQ 4.9: a broker holds a pull that finds nothing for 15 s, and answers it
 as soon as a message arrives. With short polling it checks the pull every 5 s, and so does each follower
@@ -28,9 +30,11 @@ as soon as a message arrives. With short polling it checks the pull every 5 s, a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from operator import attrgetter
 
 import numpy as np
 
@@ -52,7 +56,7 @@ from staticfire.checkers.engine.kernel import (
 )
 from staticfire.checkers.engine.position_index import index_of
 from staticfire.checkers.features.message_times import ROUGHNESS_NS
-from staticfire.checkers.guarantees.promises import NS_PER_S, judge
+from staticfire.checkers.guarantees.promises import FOREVER_NS, NS_PER_S, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally, seconds
 from staticfire.checkers.model.columns import (
     UNKNOWN,
@@ -65,7 +69,7 @@ from staticfire.checkers.model.columns import (
     Outcome,
     Transaction,
 )
-from staticfire.checkers.model.intervals import Span, shared, without
+from staticfire.checkers.model.intervals import Span, joined, shared, without
 
 # A message usually takes milliseconds from its acknowledgement to the listener. Its member may have to send a request
 # first, and the answer takes a packet, too. A busy machine or a network that is not known takes longer.
@@ -76,6 +80,15 @@ STARTED_WITHIN_NS = 10 * NS_PER_S
 PUT_OFF_NS = 10 * NS_PER_S
 FOLLOWERS_LOOK_NS = 5 * NS_PER_S  # a follower of Apache RocketMQ wakes no pull, it looks every 5 s
 NEVER = -1
+ANY_PROCESS = -1
+
+
+Reader = tuple[
+    int, int, int
+]  # a queue, a group, and a process if the group broadcasts, else ANY_PROCESS
+Tenure = tuple[
+    int, int, int, int
+]  # a queue, a group, a process, and since when it has owned the queue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -86,11 +99,9 @@ class Candidates:
     given: MessageEvents
     there_ns: Ints  # when it was acknowledged, or else stored
     is_acked: Mask
-    # when what the reader had been given before, in this chunk, was finished; or NEVER
-    finished_ns: Ints
-    busy_until: Mapping[
-        int, int
-    ]  # by group: when everything was finished that it was given in this chunk
+    # By reader: when its listener was at work on messages of this chunk, without gaps up to the least bound.
+    busy: Mapping[Reader, Sequence[Span]]
+    begun_ns: Mapping[Tenure, int]  # when an owner was first given something of this chunk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -111,22 +122,35 @@ def tally_delivery_waits(columns: Columns, context: Context) -> Tally:
 
 
 def scan_waits(columns: Columns, context: Context, chunk: Chunk) -> DeliveryWaits:
-    """Find late deliveries in a chunk of a queue, without knowing how long lower chunks kept their readers busy."""
+    """Find late deliveries in a chunk of a queue, without knowing when other chunks kept their readers busy."""
     return _scan(columns, context, chunk.number)
 
 
 def conclude_waits(state: DeliveryWaits, columns: Columns, context: Context) -> Tally:
     """Judge the late deliveries. Reads only the names of `columns`."""
     findings: list[Finding] = []
-    busy_until: dict[int, int] = {}
+    busy: dict[Reader, list[Span]] = {}
+    begun_ns: dict[Tenure, int] = {}
     for chunk in state.chunks:
-        for row in range(len(chunk.given)):
-            busy_ns = busy_until.get(int(chunk.given.group[row]), NEVER)
-            free_ns = max(int(chunk.there_ns[row]), int(chunk.finished_ns[row]), busy_ns)
-            findings.extend(_judge(columns, context, chunk, row, free_ns))
-        for group, until_ns in chunk.busy_until.items():
-            busy_until[group] = max(busy_until.get(group, NEVER), until_ns)
+        for reader, spans in chunk.busy.items():
+            busy[reader] = joined([*busy.get(reader, ()), *spans])
+        for tenure, time_ns in chunk.begun_ns.items():
+            begun_ns[tenure] = min(time_ns, begun_ns.get(tenure, FOREVER_NS))
+    for chunk in state.chunks:
+        given = chunk.given
+        for row in range(len(given)):
+            reader = _reader(columns, context, given, row)
+            waited = Span(int(chunk.there_ns[row]), int(given.invoke_ns[row]))
+            idle = _idle(waited, busy.get(reader, ()))
+            findings.extend(_judge(columns, context, chunk, row, idle, begun_ns))
     return state.counts.merge(Tally.of(findings))
+
+
+def _idle(waited: Span, busy: Sequence[Span]) -> list[Span]:
+    """Return the time without work; `busy` is sorted, and its spans do not overlap."""
+    first = bisect_left(busy, waited.start_ns, key=attrgetter("end_ns"))
+    last = bisect_left(busy, waited.end_ns, key=attrgetter("start_ns"))
+    return without([waited], busy[first:last])
 
 
 def bound_ns(context: Context, broker: str | None = None) -> int:
@@ -144,43 +168,71 @@ def _scan(columns: Columns, context: Context, number: int) -> DeliveryWaits:
     there_ns, is_acked = _there_ns(columns, context)
     sends, deliveries, bound = columns.sends, columns.deliveries, bound_ns(context)
     rows: list[Ints] = []
-    finished: list[Ints] = []
-    busy_until: dict[int, int] = {}
+    busy: dict[Reader, list[Span]] = {}
+    begun_ns: dict[Tenure, int] = {}
     waited = 0
     for of_reader in _readers(columns, context):
         group = int(deliveries.group[of_reader[0]])
-        ended = deliveries.time_ns[of_reader]
-        ended = ended + PUT_OFF_NS * (deliveries.outcome[of_reader] != Outcome.OK)
-        busy = np.maximum.accumulate(ended)
-        busy_until[group] = max(busy_until.get(group, NEVER), int(busy[-1]))
-        called = deliveries.invoke_index[of_reader]
-        begins = np.flatnonzero(np.concatenate(([True], called[1:] != called[:-1])))
-        before = np.where(begins > 0, busy[begins - 1], NEVER)
-        before = np.repeat(before, np.diff(np.append(begins, len(called))))
+        reader = _reader(columns, context, deliveries, of_reader[0])
+        begins_ns, ends_ns = _at_work(deliveries, of_reader, bound)
+        spans = map(Span, begins_ns.tolist(), ends_ns.tolist())
+        busy[reader] = list(spans)
+        begun_ns.update(_begun(columns, context, of_reader))
         there = there_ns[of_reader]
         name = columns.names.groups[group]
         if name in context.facts.filters_changed_ns:
             there = _acked_ns(columns, context.matches(columns, sends, name))[of_reader]
         waited += int(np.count_nonzero(there != NEVER))
-        free = np.maximum(there, before)
-        late = (there != NEVER) & (deliveries.invoke_ns[of_reader] - free > bound)
+        # Its own call lies in one of the spans, and a gap before that is longer than the bound.
+        own = np.searchsorted(begins_ns, deliveries.invoke_ns[of_reader], side="right") - 1
+        idle_since = np.concatenate(([NEVER], ends_ns[:-1]))[own]
+        late = (there != NEVER) & (begins_ns[own] - np.maximum(there, idle_since) > bound)
         if np.any(late):
             _, first = np.unique(index_of(columns).delivery_position[of_reader], return_index=True)
-            chosen = first[late[first]]
-            rows.append(of_reader[chosen])
-            finished.append(before[chosen])
+            rows.append(of_reader[first[late[first]]])
     chosen = np.concatenate([np.zeros(0, np.int64), *rows])
     candidates = Candidates(
         number=number,
         given=deliveries.where(chosen),
         there_ns=there_ns[chosen],
         is_acked=is_acked[chosen],
-        finished_ns=np.concatenate([np.zeros(0, np.int64), *finished]),
-        busy_until=busy_until,
+        busy=busy,
+        begun_ns=begun_ns,
     )
     return DeliveryWaits(
         chunks=(candidates,), counts=Tally(counts={"timed": waited} if waited else {})
     )
+
+
+def _at_work(deliveries: MessageEvents, rows: Ints, gap_ns: int) -> tuple[Ints, Ints]:
+    """Return when the listener of a reader was at work, as begins and ends, sorted; gaps up to `gap_ns` are closed.
+
+    A call that took no time ends a gap, too: so each takes a nanosecond at least.
+    """
+    begins_ns = deliveries.invoke_ns[rows]
+    ends_ns = np.maximum(deliveries.time_ns[rows], begins_ns + 1)
+    ends_ns = ends_ns + PUT_OFF_NS * (deliveries.outcome[rows] != Outcome.OK)
+    order = np.argsort(begins_ns, kind="stable")
+    begins_ns, ends_ns = begins_ns[order], np.maximum.accumulate(ends_ns[order])
+    apart = np.flatnonzero(begins_ns[1:] - ends_ns[:-1] > gap_ns)
+    return begins_ns[np.append(0, apart + 1)], ends_ns[np.append(apart, len(ends_ns) - 1)]
+
+
+def _begun(columns: Columns, context: Context, rows: Ints) -> Iterator[tuple[Tenure, int]]:
+    """Yield when each owner of a queue was first given something after it had gained the queue."""
+    deliveries = columns.deliveries
+    group, log = int(deliveries.group[rows[0]]), int(deliveries.log[rows[0]])
+    for process, owned in _owned(context, (columns.names.groups[group], columns.names.logs[log])):
+        given_ns = deliveries.invoke_ns[rows[deliveries.process[rows] == process]]
+        given_ns = given_ns[(given_ns >= owned.start_ns) & (given_ns < owned.end_ns)]
+        if len(given_ns):
+            yield (log, group, process, owned.start_ns), int(given_ns.min())
+
+
+def _reader(columns: Columns, context: Context, given: MessageEvents, row: int) -> Reader:
+    group = int(given.group[row])
+    is_shared = columns.names.groups[group] not in context.facts.broadcasting
+    return int(given.log[row]), group, ANY_PROCESS if is_shared else int(given.process[row])
 
 
 def _there_ns(columns: Columns, context: Context) -> tuple[Ints, Mask]:
@@ -244,19 +296,28 @@ def _readers(columns: Columns, context: Context) -> Iterator[Ints]:
 
 
 def _judge(
-    columns: Columns, context: Context, chunk: Candidates, row: int, free_ns: int
+    columns: Columns,
+    context: Context,
+    chunk: Candidates,
+    row: int,
+    idle: Sequence[Span],
+    begun_ns: Mapping[Tenure, int],
 ) -> Iterator[Finding]:
-    """Judge one delivery that could have been made at `free_ns`."""
+    """Judge one delivery whose reader had nothing else to do at these times, while the message waited."""
     given = chunk.given
     group, queue = columns.names.groups[given.group[row]], queue_of(columns, given, row)
     assert queue is not None  # it was delivered from it
-    until_ns, longest = int(given.invoke_ns[row]), Span(0, 0)
+    longest = Span(0, 0)
     bound = bound_ns(context, queue.stream)
     for process, owned in _owned(context, (group, queue)):
         if group in context.facts.broadcasting and process != int(given.process[row]):
             continue
-        able = Span(max(free_ns, owned.start_ns + STARTED_WITHIN_NS), min(until_ns, owned.end_ns))
-        if able.length_ns <= bound:
+        tenure = int(given.log[row]), int(given.group[row]), process, owned.start_ns
+        ready_ns = min(owned.start_ns + STARTED_WITHIN_NS, begun_ns.get(tenure, FOREVER_NS))
+        able = [
+            span for span in shared(idle, [Span(ready_ns, owned.end_ns)]) if span.length_ns > bound
+        ]
+        if not able:
             continue
         node = context.timeline.nodes.get(process)
         excused = [
@@ -265,7 +326,7 @@ def _judge(
             *leaderless_spans(context, queue.stream, process),
             *unsent_spans(context, queue.stream),
         ]
-        judged = [able] if chunk.is_acked[row] else shared([able], spans_at_rest(context))
+        judged = able if chunk.is_acked[row] else shared(able, spans_at_rest(context))
         longest = max([longest, *without(judged, excused)], key=_length_ns)
     if longest.length_ns > bound:
         yield finding_at(

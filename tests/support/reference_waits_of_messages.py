@@ -78,15 +78,25 @@ def _waited(
     is_shared: bool,
 ) -> int:
     """The longest time, in ticks, in which one owner might have been given the message."""
-    free_ns = [end.time_ns + (0 if end.type == "ok" else 10 * S * TICK) for _, end in earlier]
+    busy_ns = [
+        (call.time_ns, end.time_ns + (0 if end.type == "ok" else 10 * S * TICK))
+        for call, end in earlier
+    ]
     processes = {op.process for op in ops if op.f == "assign"}
     longest = 0
     for process in processes if is_shared else {begin.process}:
         run = 0
         for now in range(acked_ns, begin.time_ns, TICK):
             has_it = _since(ops, begin, process, now)
-            able = has_it is not None and now - has_it >= 10 * S * TICK
-            run = run + 1 if able and all(now >= free for free in free_ns) else 0
+            able = has_it is not None and (
+                now - has_it >= 10 * S * TICK
+                or any(
+                    has_it <= call.time_ns <= now for call, _ in earlier if call.process == process
+                )
+            )
+            if any(start == now for start, _ in busy_ns):
+                run = 0
+            run = run + 1 if able and not any(start <= now < end for start, end in busy_ns) else 0
             longest = max(longest, run)
     return longest
 

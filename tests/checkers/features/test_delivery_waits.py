@@ -73,7 +73,46 @@ def keys(verdict: Verdict) -> list[str | None]:
         ),
         # what was taken had been delivered late before, and counts though another one was acknowledged there since
         (["0 ok send a@0:0 t=20", "1 ok consume a@0:0 t=25", "0 ok send b@0:0 t=30"], ["a"]),
-        # a new owner needs a moment
+        # it came behind one that no acknowledgement places, and both had waited
+        (
+            [
+                *("0 info send a@0:0 t=19", "0 ok send b@0:1 t=20"),
+                *("1 ok consume a@0:0 t=30", "1 ok consume b@0:1 t=30.1"),
+            ],
+            ["b"],
+        ),
+        # ... while the listener was at work
+        (
+            [
+                *("0 ok send c@0:0 t=18", "1 invoke consume c@0:0 t=19"),
+                *("0 info send a@0:1 t=19.1", "0 ok send b@0:2 t=20", "1 ok consume c@0:0 t=29"),
+                *("1 ok consume a@0:1 t=30", "1 ok consume b@0:2 t=30.1"),
+            ],
+            [],
+        ),
+        # another queue keeps no listener of this one at work
+        (
+            [
+                *("1 ok assign 0 1 t=1", "0 ok send c@1:0 t=19", "1 invoke consume c@1:0 t=19.1"),
+                *("0 ok send b@0:0 t=20", "1 ok consume b@0:0 t=30", "1 ok consume c@1:0 t=31"),
+            ],
+            ["b"],
+        ),
+        # a new owner needs a moment, and none once it has been given something
+        (
+            [
+                *("0 ok send a t=20", "1 ok assign 1 t=20.5", "2 ok assign 0 t=21"),
+                *("2 ok consume a t=22", "0 ok send b t=23", "2 ok consume b t=26"),
+            ],
+            ["b"],
+        ),
+        (
+            [
+                *("0 ok send a t=20", "1 ok consume a t=20.1", "1 ok assign 1 t=20.5"),
+                *("2 ok assign 0 t=21", "0 ok send b t=23", "2 ok consume b t=26"),
+            ],
+            [],
+        ),
         (
             [
                 "0 ok send a t=20",
