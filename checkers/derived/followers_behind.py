@@ -38,6 +38,7 @@ from staticfire.checkers.model.intervals import Span, shared
 BEHIND = "slave_behind_slave"
 LEADER_UNKNOWN = "leader_unknown"
 LINK_BROKEN = "follower_link_broken"
+UNCOPIED = "progress_held"
 _FOLLOWERS_MIN = 2
 # A registration that is under way without an answer ends after twice the time of a request, and the next one follows.
 _ASKED_TIMES = 3
@@ -102,6 +103,16 @@ def unshown_spans(context: Context, broker: str) -> list[Span]:
     facts = context.facts
     waits = FOLLOWER_HOLDS_ACKED[facts.replication] and not facts.behaves(VISIBLE_END)
     return _unsent_spans(context, broker) if waits or facts.follower_reads else []
+
+
+def uncopied_spans(context: Context, broker: str) -> list[Span]:
+    """When a synchronous leader may wait for a follower before it shows what it stored.
+
+    It waits for one that is connected, and a connection that is silent ends later than its fault.
+    """
+    facts = context.facts
+    waits = FOLLOWER_HOLDS_ACKED[facts.replication] and not facts.behaves(VISIBLE_END)
+    return context.excuses.spans(UNCOPIED, broker) if waits else []
 
 
 def _unsent_spans(context: Context, broker: str) -> list[Span]:

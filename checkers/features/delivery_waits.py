@@ -15,13 +15,15 @@ time to followers whose leader is gone for good, because they ask each other fir
 follower that started while no coordinator answered, because it does not know its leader. Where leaders send members to
 followers, it also allows the time until TCP repeats what a broken link between the two held up (`followers_behind.py`).
 
-While the cluster is at rest (rest.py), the same holds for a message whose position no acknowledgement reports, from its
-store time on: messages that brokers first keep in an internal queue (delays, transactions), retries, and sends without
-an answer. The checker skips it if a fault had set the clock of its broker wrong by then.
+The same holds for a message whose position no acknowledgement reports, from its store time on: messages that brokers
+first keep in an internal queue (delays, transactions), retries, and sends without an answer. An acknowledgement says
+that a synchronous leader shows the message; without one, the time counts, too, in which a fault may have kept it from
+the follower that the leader waits for. The checker skips such a message if a fault had set the clock of its broker
+wrong by then.
 
 Cannot see: messages that were never delivered (`unseen`); messages that were not acknowledged, if their store time is
-not known, or near faults; waits that calls interrupt again and again, none of them longer than the bound; groups that
-report no assignments.
+not known; waits that calls interrupt again and again, none of them longer than the bound; what keeps a message that is
+not yet stored in its queue (`late_delivery`); groups that report no assignments.
 
 Source: PullRequestHoldService of Apache RocketMQ 4.9: a broker holds a pull that finds nothing for 15 s, and answers it
 as soon as a message arrives. With short polling it checks the pull every 5 s, and so does each follower
@@ -41,10 +43,11 @@ import numpy as np
 from staticfire.checkers.derived.followers_behind import (
     behind_spans,
     leaderless_spans,
+    uncopied_spans,
     unsent_spans,
+    unshown_spans,
 )
 from staticfire.checkers.derived.process_ends import ended_ns
-from staticfire.checkers.derived.rest import spans_at_rest
 from staticfire.checkers.derived.wall_clocks import brokers_stepped_ns, on_run_clock
 from staticfire.checkers.engine.kernel import (
     Context,
@@ -326,8 +329,12 @@ def _judge(
             *leaderless_spans(context, queue.stream, process),
             *unsent_spans(context, queue.stream),
         ]
-        judged = able if chunk.is_acked[row] else shared(able, spans_at_rest(context))
-        longest = max([longest, *without(judged, excused)], key=_length_ns)
+        if not chunk.is_acked[row]:
+            excused += [
+                *unshown_spans(context, queue.stream),
+                *uncopied_spans(context, queue.stream),
+            ]
+        longest = max([longest, *without(able, excused)], key=_length_ns)
     if longest.length_ns > bound:
         yield finding_at(
             columns,

@@ -450,13 +450,36 @@ def test_what_no_acknowledgement_places_waits_from_its_store_time_on() -> None:
 @pytest.mark.parametrize(
     ("struck", "slow"),
     [
-        (fault("kill", "elsewhere", at_s=24, healed_s=25), []),  # it is judged at rest
-        (fault("kill", "elsewhere", at_s=40, healed_s=41), ["a"]),
+        (fault("kill", "elsewhere", at_s=24, healed_s=25), ["a"]),
+        (fault("kill", "n0", at_s=24, healed_s=25), []),
+        (fault("kill", "n0", at_s=15, healed_s=16), ["a"]),
+        (fault("slow_consumer", "c1", at_s=24, healed_s=25), []),
+        (fault("slow_consumer", "c2", at_s=24, healed_s=25), ["a"]),
         (fault("clock_skew", "n0", at_s=1, healed_s=2), []),
     ],
 )
-def test_store_times_count_at_rest(struck: FaultFacts, slow: list[str]) -> None:
+def test_store_times_count_unless_a_fault_holds_something_up(
+    struck: FaultFacts, slow: list[str]
+) -> None:
     assert keys(kept_back(25, 29, faults=(struck,))) == slow
+
+
+@pytest.mark.parametrize(
+    ("struck", "replication", "slow"),
+    [
+        # the leader counts on its follower until it has been silent for long enough
+        (cut("n0", "n1", at_s=10, healed_s=15), "sync", []),
+        (fault("kill", "n1", at_s=10, healed_s=15), "sync", []),
+        (fault("kill", "n1", at_s=10, healed_s=15), "async", ["a"]),
+        (fault("kill", "n2", at_s=10, healed_s=15), "sync", ["a"]),
+    ],
+)
+def test_a_synchronous_leader_may_wait_for_its_follower(
+    struck: FaultFacts, replication: str, slow: list[str]
+) -> None:
+    known = {"replica_sets": {"b": ("n0", "n1")}, "replication": replication}
+
+    assert keys(kept_back(25, 29, faults=(struck,), **known)) == slow
 
 
 def test_a_wrong_clock_is_wrong_until_its_node_starts_again() -> None:
