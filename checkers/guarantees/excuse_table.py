@@ -69,11 +69,17 @@ def _replicates_again(timings: Timings) -> float:
 
 
 def _delivers_late(
-    anomaly: str, *, what: str, who: str, after: Seconds, at_least: Seconds = at_once
+    anomaly: str,
+    *,
+    what: str,
+    who: str,
+    after: Seconds,
+    at_least: Seconds = at_once,
+    across: tuple[Role, ...] = (Role.REPLICAS,),
 ) -> tuple[Excuse, ...]:
     """Why a message is late: its broker is unable, its consumer is away, or the two cannot reach each other.
 
-    `what` the broker did not do; `who` should have got the message.
+    `what` the broker did not do; `who` should have got the message, and needs those `across`.
     """
     row = partial(Excuse, anomaly=anomaly, at_least=at_least, after=after)
     return (
@@ -91,7 +97,7 @@ def _delivers_late(
         row(
             effects=(NETWORK, CUTS, ROUTES),
             on=(Role.INVOLVED,),
-            across=(Role.REPLICAS, Role.COORDINATORS),
+            across=across,
             mechanism=f"{who} could not reach the broker",
         ),
     )
@@ -372,6 +378,7 @@ _ROWS: tuple[Excuse, ...] = (
         who="a member of the group",
         at_least=_one_request,
         after=_one_request,
+        across=(Role.REPLICAS, Role.COORDINATORS),  # a queue without an owner counts, too
     ),
     Excuse(
         anomaly="checked_too_often",
@@ -396,7 +403,7 @@ _ROWS: tuple[Excuse, ...] = (
         after=_two_requests,
         mechanism="a producer answered late, or its answer did not arrive",
     ),
-    # delivery_waits.py
+    # delivery_waits.py: who owns a queue knows the address of its broker
     *_delivers_late(
         "slow_delivery",
         what="could not answer a pull",

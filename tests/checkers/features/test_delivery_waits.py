@@ -221,6 +221,8 @@ def test_a_slave_of_rocketmq_looks_every_5_s(
         ("client_crash", "c2", True, 19, True),
         ("network_latency", "c1", True, 19, False),
         ("clock_skew", "n0", True, 19, True),
+        ("network_latency", "ns-1", True, 19, True),  # the owner knows its broker
+        ("name_server_freeze", "ns-1", True, 19, True),
     ],
 )
 def test_a_fault_counts_where_it_holds_something_up(
@@ -228,7 +230,8 @@ def test_a_fault_counts_where_it_holds_something_up(
 ) -> None:
     struck = fault(kind, node, at_s=at_s, healed_s=at_s + 2, bitten=bitten)
 
-    verdict = check("0 ok send a t=20", "1 ok consume a t=24", faults=(struck,))
+    ops = ("0 ok send a t=20", "1 ok consume a t=24")
+    verdict = check(*ops, faults=(struck,), coordinators=("ns-1",))
 
     assert keys(verdict) == (["a"] if slow else [])
 
