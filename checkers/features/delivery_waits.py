@@ -6,8 +6,8 @@ listener of the group was at work on the queue, a live member owned it, and no f
 time of two packets (`Timings.packet_s`, known in the simulation), at most two seconds, which it is on real machines.
 With short polling the time until a broker checks held pulls is added (`Timings.poll_s`). On a slow disk the bound is at
 least the time until a message is flushed (`Timings.flush_wait_s`). A member that gained a queue has
-`STARTED_WITHIN_NS` to begin, unless it is given something from the queue before. A listener that fails blocks its queue
-for `PUT_OFF_NS`: an orderly listener retries the message before it reads on.
+`STARTED_WITHIN_NS` to begin, unless it is given something from the queue before. An orderly listener that fails blocks
+its queue for `PUT_OFF_NS`, because it retries the message before it reads on.
 
 In a group that shares its queues the first delivery counts, in a broadcasting group the first one to each member's
 process. In a group that changed its filter only messages that both filters accept count. The checker allows further
@@ -177,7 +177,8 @@ def _scan(columns: Columns, context: Context, number: int) -> DeliveryWaits:
     for of_reader in _readers(columns, context):
         group = int(deliveries.group[of_reader[0]])
         reader = _reader(columns, context, deliveries, of_reader[0])
-        begins_ns, ends_ns = _at_work(deliveries, of_reader, bound)
+        put_off_ns = PUT_OFF_NS if columns.names.groups[group] in context.facts.orderly else 0
+        begins_ns, ends_ns = _at_work(deliveries, of_reader, put_off_ns, bound)
         spans = map(Span, begins_ns.tolist(), ends_ns.tolist())
         busy[reader] = list(spans)
         begun_ns.update(_begun(columns, context, of_reader))
@@ -207,14 +208,16 @@ def _scan(columns: Columns, context: Context, number: int) -> DeliveryWaits:
     )
 
 
-def _at_work(deliveries: MessageEvents, rows: Ints, gap_ns: int) -> tuple[Ints, Ints]:
+def _at_work(
+    deliveries: MessageEvents, rows: Ints, put_off_ns: int, gap_ns: int
+) -> tuple[Ints, Ints]:
     """Return when the listener of a reader was at work, as begins and ends, sorted; gaps up to `gap_ns` are closed.
 
     A call that took no time ends a gap, too: so each takes a nanosecond at least.
     """
     begins_ns = deliveries.invoke_ns[rows]
     ends_ns = np.maximum(deliveries.time_ns[rows], begins_ns + 1)
-    ends_ns = ends_ns + PUT_OFF_NS * (deliveries.outcome[rows] != Outcome.OK)
+    ends_ns = ends_ns + put_off_ns * (deliveries.outcome[rows] != Outcome.OK)
     order = np.argsort(begins_ns, kind="stable")
     begins_ns, ends_ns = begins_ns[order], np.maximum.accumulate(ends_ns[order])
     apart = np.flatnonzero(begins_ns[1:] - ends_ns[:-1] > gap_ns)

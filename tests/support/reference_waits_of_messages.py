@@ -13,7 +13,11 @@ Found = set[tuple[str, str, int | None]]
 
 
 def slow_deliveries(
-    ops: Sequence[Op], broadcasting: Sequence[str], *, stored: bool = False
+    ops: Sequence[Op],
+    broadcasting: Sequence[str],
+    *,
+    stored: bool = False,
+    orderly: Sequence[str] = (),
 ) -> Found:
     """(group, key, process if the group broadcasts). Ops of these histories have no faults, nodes do not end.
 
@@ -39,7 +43,8 @@ def slow_deliveries(
                 ]
                 key = max(sent, key=lambda op: op.index).value["key"]
                 acked_ns = max(op.time_ns for op in sent)
-                if _waited(ops, begin, acked_ns, earlier, is_shared) > 2 * S:
+                put_off = 10 * S * TICK if value["group"] in orderly else 0
+                if _waited(ops, begin, acked_ns, earlier, is_shared, put_off) > 2 * S:
                     found.add((value["group"], key, reader[1]))
             done.add(place)
     return found
@@ -76,11 +81,11 @@ def _waited(
     acked_ns: int,
     earlier: Sequence[tuple[Op, Op]],
     is_shared: bool,
+    put_off: int,
 ) -> int:
     """The longest time, in ticks, in which one owner might have been given the message."""
     busy_ns = [
-        (call.time_ns, end.time_ns + (0 if end.type == "ok" else 10 * S * TICK))
-        for call, end in earlier
+        (call.time_ns, end.time_ns + (0 if end.type == "ok" else put_off)) for call, end in earlier
     ]
     processes = {op.process for op in ops if op.f == "assign"}
     longest = 0

@@ -65,12 +65,6 @@ def keys(verdict: Verdict) -> list[str | None]:
             ],
             [],
         ),
-        # it may try the first one again before
-        (["0 ok send a t=20", "0 ok send b", "1 info consume a t=20.1", "1 ok consume b t=32"], []),
-        (
-            ["0 ok send a t=20", "0 ok send b", "1 info consume a t=20.1", "1 ok consume b t=33"],
-            ["b"],
-        ),
         # what was taken had been delivered late before, and counts though another one was acknowledged there since
         (["0 ok send a@0:0 t=20", "1 ok consume a@0:0 t=25", "0 ok send b@0:0 t=30"], ["a"]),
         # it came behind one that no acknowledgement places, and both had waited
@@ -171,6 +165,17 @@ def test_only_what_nothing_holds_up(ops: list[str], slow: list[str]) -> None:
 
     assert keys(verdict) == slow
     assert verdict.valid is not bool(slow)
+
+
+@pytest.mark.parametrize(
+    ("orderly", "at_s", "slow"), [(("g",), 32, []), (("g",), 33, ["b"]), ((), 23, ["b"])]
+)
+def test_an_orderly_listener_tries_the_first_one_again_before(
+    orderly: tuple[str, ...], at_s: int, slow: list[str]
+) -> None:
+    ops = ("0 ok send a t=20", "0 ok send b", "1 info consume a t=20.1")
+
+    assert keys(check(*ops, f"1 ok consume b t={at_s}", orderly=orderly)) == slow
 
 
 @pytest.mark.parametrize(("poll_s", "slow"), [(0.0, ["a"]), (1.0, [])])
@@ -496,14 +501,21 @@ def test_a_wrong_clock_is_wrong_until_its_node_starts_again() -> None:
 
 @pytest.mark.slow
 @STEADY
-@given(seed=st.integers(0, 2**32), steps=st.integers(5, 50), stored=st.booleans())
-def test_as_the_plain_reference_says(seed: int, steps: int, stored: bool) -> None:
+@given(
+    seed=st.integers(0, 2**32),
+    steps=st.integers(5, 50),
+    stored=st.booleans(),
+    orderly=st.sampled_from([(), ("g",)]),
+)
+def test_as_the_plain_reference_says(
+    seed: int, steps: int, stored: bool, orderly: tuple[str, ...]
+) -> None:
     ops = waiting_history(Random(seed), steps)
-    expected = slow_deliveries(ops, ("h",), stored=stored)
+    expected = slow_deliveries(ops, ("h",), stored=stored, orderly=orderly)
 
-    both = {"g": ("t",), "h": ("t",)}
+    known = {"groups": {"g": ("t",), "h": ("t",)}, "broadcasting": ("h",), "orderly": orderly}
     reported = with_store_times(ops) if stored else ops
-    verdict = judged(reported, groups=both, broadcasting=("h",), wall_epoch_ms=EPOCH_MS)
+    verdict = judged(reported, wall_epoch_ms=EPOCH_MS, **known)
 
     assert verdict.counts.get("slow_delivery", 0) == len(expected)
     assert {(one.group, one.key) for one in verdict.findings} <= {one[:2] for one in expected}
