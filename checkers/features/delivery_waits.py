@@ -6,8 +6,9 @@ listener of the group was at work on the queue, a live member owned it, and no f
 time of two packets (`Timings.packet_s`, known in the simulation), at most two seconds, which it is on real machines.
 With short polling the time until a broker checks held pulls is added (`Timings.poll_s`). On a slow disk the bound is at
 least the time until a message is flushed (`Timings.flush_wait_s`). A member that gained a queue has
-`STARTED_WITHIN_NS` to begin, unless it is given something from the queue before. An orderly listener that fails blocks
-its queue for `PUT_OFF_NS`, because it retries the message before it reads on.
+`STARTED_WITHIN_NS` to begin. What lies between two messages that it was given counts all the same: it had begun, and
+had not given the queue up. An orderly listener that fails blocks its queue for `PUT_OFF_NS`, because it retries the
+message before it reads on.
 
 In a group that shares its queues the first delivery counts, in a broadcasting group the first one to each member's
 process. In a group that changed its filter only messages that both filters accept count. The checker allows further
@@ -59,7 +60,7 @@ from staticfire.checkers.engine.kernel import (
 )
 from staticfire.checkers.engine.position_index import index_of
 from staticfire.checkers.features.message_times import ROUGHNESS_NS
-from staticfire.checkers.guarantees.promises import FOREVER_NS, NS_PER_S, judge
+from staticfire.checkers.guarantees.promises import NS_PER_S, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally, seconds
 from staticfire.checkers.model.columns import (
     UNKNOWN,
@@ -104,7 +105,8 @@ class Candidates:
     is_acked: Mask
     # By reader: when its listener was at work on messages of this chunk, without gaps up to the least bound.
     busy: Mapping[Reader, Sequence[Span]]
-    begun_ns: Mapping[Tenure, int]  # when an owner was first given something of this chunk
+    # From when until when an owner was given messages of this chunk.
+    given_in: Mapping[Tenure, Span]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -133,19 +135,20 @@ def conclude_waits(state: DeliveryWaits, columns: Columns, context: Context) -> 
     """Judge the late deliveries. Reads only the names of `columns`."""
     findings: list[Finding] = []
     busy: dict[Reader, list[Span]] = {}
-    begun_ns: dict[Tenure, int] = {}
+    given_in: dict[Tenure, Span] = {}
     for chunk in state.chunks:
         for reader, spans in chunk.busy.items():
             busy[reader] = joined([*busy.get(reader, ()), *spans])
-        for tenure, time_ns in chunk.begun_ns.items():
-            begun_ns[tenure] = min(time_ns, begun_ns.get(tenure, FOREVER_NS))
+        for tenure, (first_ns, last_ns) in chunk.given_in.items():
+            other = given_in.get(tenure, Span(first_ns, last_ns))
+            given_in[tenure] = Span(min(first_ns, other.start_ns), max(last_ns, other.end_ns))
     for chunk in state.chunks:
         given = chunk.given
         for row in range(len(given)):
             reader = _reader(columns, context, given, row)
             waited = Span(int(chunk.there_ns[row]), int(given.invoke_ns[row]))
             idle = _idle(waited, busy.get(reader, ()))
-            findings.extend(_judge(columns, context, chunk, row, idle, begun_ns))
+            findings.extend(_judge(columns, context, chunk, row, idle, given_in))
     return state.counts.merge(Tally.of(findings))
 
 
@@ -172,7 +175,7 @@ def _scan(columns: Columns, context: Context, number: int) -> DeliveryWaits:
     sends, deliveries, bound = columns.sends, columns.deliveries, bound_ns(context)
     rows: list[Ints] = []
     busy: dict[Reader, list[Span]] = {}
-    begun_ns: dict[Tenure, int] = {}
+    given_in: dict[Tenure, Span] = {}
     waited = 0
     for of_reader in _readers(columns, context):
         group = int(deliveries.group[of_reader[0]])
@@ -181,7 +184,7 @@ def _scan(columns: Columns, context: Context, number: int) -> DeliveryWaits:
         begins_ns, ends_ns = _at_work(deliveries, of_reader, put_off_ns, bound)
         spans = map(Span, begins_ns.tolist(), ends_ns.tolist())
         busy[reader] = list(spans)
-        begun_ns.update(_begun(columns, context, of_reader))
+        given_in.update(_given_in(columns, context, of_reader))
         there = there_ns[of_reader]
         name = columns.names.groups[group]
         if name in context.facts.filters_changed_ns:
@@ -201,7 +204,7 @@ def _scan(columns: Columns, context: Context, number: int) -> DeliveryWaits:
         there_ns=there_ns[chosen],
         is_acked=is_acked[chosen],
         busy=busy,
-        begun_ns=begun_ns,
+        given_in=given_in,
     )
     return DeliveryWaits(
         chunks=(candidates,), counts=Tally(counts={"timed": waited} if waited else {})
@@ -224,15 +227,16 @@ def _at_work(
     return begins_ns[np.append(0, apart + 1)], ends_ns[np.append(apart, len(ends_ns) - 1)]
 
 
-def _begun(columns: Columns, context: Context, rows: Ints) -> Iterator[tuple[Tenure, int]]:
-    """Yield when each owner of a queue was first given something after it had gained the queue."""
+def _given_in(columns: Columns, context: Context, rows: Ints) -> Iterator[tuple[Tenure, Span]]:
+    """Yield from when until when each owner of a queue was given messages while it owned it."""
     deliveries = columns.deliveries
     group, log = int(deliveries.group[rows[0]]), int(deliveries.log[rows[0]])
     for process, owned in _owned(context, (columns.names.groups[group], columns.names.logs[log])):
         given_ns = deliveries.invoke_ns[rows[deliveries.process[rows] == process]]
         given_ns = given_ns[(given_ns >= owned.start_ns) & (given_ns < owned.end_ns)]
         if len(given_ns):
-            yield (log, group, process, owned.start_ns), int(given_ns.min())
+            given_in = Span(int(given_ns.min()), int(given_ns.max()))
+            yield (log, group, process, owned.start_ns), given_in
 
 
 def _reader(columns: Columns, context: Context, given: MessageEvents, row: int) -> Reader:
@@ -307,7 +311,7 @@ def _judge(
     chunk: Candidates,
     row: int,
     idle: Sequence[Span],
-    begun_ns: Mapping[Tenure, int],
+    given_in: Mapping[Tenure, Span],
 ) -> Iterator[Finding]:
     """Judge one delivery whose reader had nothing else to do at these times, while the message waited."""
     given = chunk.given
@@ -319,10 +323,9 @@ def _judge(
         if group in context.facts.broadcasting and process != int(given.process[row]):
             continue
         tenure = int(given.log[row]), int(given.group[row]), process, owned.start_ns
-        ready_ns = min(owned.start_ns + STARTED_WITHIN_NS, begun_ns.get(tenure, FOREVER_NS))
-        able = [
-            span for span in shared(idle, [Span(ready_ns, owned.end_ns)]) if span.length_ns > bound
-        ]
+        started = Span(owned.start_ns + STARTED_WITHIN_NS, owned.end_ns)
+        ready = [started, given_in.get(tenure, started)]
+        able = [span for span in shared(idle, ready) if span.length_ns > bound]
         if not able:
             continue
         node = context.timeline.nodes.get(process)

@@ -35,16 +35,16 @@ def slow_deliveries(
             place = (*reader, value["topic"], value["queue"], offset)
             sent = [op for op in acked.values() if _place(op) == place[2:]]
             if place not in done and sent:
-                earlier = [
+                of_queue = [
                     call
                     for call in calls
-                    if call[0].index < begin.index and _reader(call[0], is_shared) == reader
+                    if _reader(call[0], is_shared) == reader
                     if (call[0].value["topic"], call[0].value["queue"]) == place[2:4]
                 ]
                 key = max(sent, key=lambda op: op.index).value["key"]
                 acked_ns = max(op.time_ns for op in sent)
                 put_off = 10 * S * TICK if value["group"] in orderly else 0
-                if _waited(ops, begin, acked_ns, earlier, is_shared, put_off) > 2 * S:
+                if _waited(ops, begin, acked_ns, of_queue, is_shared, put_off) > 2 * S:
                     found.add((value["group"], key, reader[1]))
             done.add(place)
     return found
@@ -79,13 +79,15 @@ def _waited(
     ops: Sequence[Op],
     begin: Op,
     acked_ns: int,
-    earlier: Sequence[tuple[Op, Op]],
+    of_queue: Sequence[tuple[Op, Op]],
     is_shared: bool,
     put_off: int,
 ) -> int:
     """The longest time, in ticks, in which one owner might have been given the message."""
     busy_ns = [
-        (call.time_ns, end.time_ns + (0 if end.type == "ok" else put_off)) for call, end in earlier
+        (call.time_ns, end.time_ns + (0 if end.type == "ok" else put_off))
+        for call, end in of_queue
+        if call.index < begin.index
     ]
     processes = {op.process for op in ops if op.f == "assign"}
     longest = 0
@@ -93,11 +95,14 @@ def _waited(
         run = 0
         for now in range(acked_ns, begin.time_ns, TICK):
             has_it = _since(ops, begin, process, now)
+            given = [
+                call.time_ns
+                for call, _ in of_queue
+                if call.process == process
+                if _since(ops, begin, process, call.time_ns) == has_it
+            ]
             able = has_it is not None and (
-                now - has_it >= 10 * S * TICK
-                or any(
-                    has_it <= call.time_ns <= now for call, _ in earlier if call.process == process
-                )
+                now - has_it >= 10 * S * TICK or (bool(given) and min(given) <= now < max(given))
             )
             if any(start == now for start, _ in busy_ns):
                 run = 0

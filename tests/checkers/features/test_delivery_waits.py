@@ -92,13 +92,22 @@ def keys(verdict: Verdict) -> list[str | None]:
             ],
             ["b"],
         ),
-        # a new owner needs a moment, and none once it has been given something
+        # a new owner needs a moment, but not between two messages
         (
             [
                 *("0 ok send a t=20", "1 ok assign 1 t=20.5", "2 ok assign 0 t=21"),
                 *("2 ok consume a t=22", "0 ok send b t=23", "2 ok consume b t=26"),
             ],
             ["b"],
+        ),
+        # ... until it may have given the queue up
+        (
+            [
+                *("0 ok send a t=20", "1 ok assign 1 t=20.5", "2 ok assign 0 t=21"),
+                *("2 ok consume a t=22", "0 ok send b t=23", "2 ok assign 1 t=26"),
+                *("1 ok assign 0 t=26.1", "1 ok consume b t=27"),
+            ],
+            [],
         ),
         (
             [
