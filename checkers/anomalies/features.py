@@ -26,8 +26,8 @@ FEATURES: Final = (
         title="slow delivery",
         meaning=(
             "a message waited in its queue for longer than the bound, although a member owned the "
-            "queue and had finished all earlier messages, and no fault hindered it. The message "
-            "was acknowledged, or was stored while the cluster was at rest"
+            "queue, no listener was at work on it, and no fault hindered the two. The message was "
+            "acknowledged, or its store time is known"
         ),
         promise=IN_TIME,
         example="`1 ok assign 0 / 0 ok send a t=20 / 1 ok consume a t=24`",
