@@ -62,6 +62,15 @@ def leaderless_spans(context: Context, broker: str, process: int) -> list[Span]:
 
     Elsewhere than where leaders send members to followers, only one that started in the meantime does.
     """
+    key = "leaderless", broker, process
+    if key not in context.cache:
+        context.cache[key] = _leaderless_spans(context, broker, process)
+    found = context.cache[key]
+    assert isinstance(found, list)
+    return found
+
+
+def _leaderless_spans(context: Context, broker: str, process: int) -> list[Span]:
     facts = context.facts
     unknown = [Span(0, FOREVER_NS)] if facts.coordinators else []
     for coordinator in facts.coordinators:
