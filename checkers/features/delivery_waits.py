@@ -23,8 +23,9 @@ the follower that the leader waits for. The checker skips such a message if a fa
 wrong by then.
 
 Cannot see: messages that were never delivered (`unseen`); messages that were not acknowledged, if their store time is
-not known; waits that calls interrupt again and again, none of them longer than the bound; what keeps a message that is
-not yet stored in its queue (`late_delivery`); groups that report no assignments.
+not known, as on real machines; waits that calls interrupt again and again, none of them longer than the bound; what
+keeps a message that is not yet stored in its queue (`late_delivery`); the first `STARTED_WITHIN_NS` of a member that is
+given nothing in that time, or nothing more; groups that report no assignments.
 
 Source: PullRequestHoldService of Apache RocketMQ 4.9: a broker holds a pull that finds nothing for 15 s, and answers it
 as soon as a message arrives. With short polling it checks the pull every 5 s, and so does each follower
