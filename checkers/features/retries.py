@@ -9,8 +9,10 @@
   send-backs: if a group reports none although the run intended to record them, the verdict is unknown;
 * it came from its own topic with a retry count, which a client sets that retries by itself, and the group had not
   received it before with a lower count and without success;
-* at rest (rest.py), more retries with the same count came from different positions than deliveries with the count below
-  had failed. Allowed where an answer to a send-back was lost; and a fault may make a broker move a retry twice.
+* more retries with the same count came from different positions than deliveries with the count below had failed, in
+  groups that report send-backs. Allowed where an answer to a send-back was lost, or a member ended before it could
+  report one: the client then sends copies of its own. Also allowed where a broker died between moving a retry and
+  writing that down (`moved_copies.py`).
 
 **retry_early**: a retry came before its delay was over (delay level 3 for the first retry, one more for each later
 one). Allowed where a broker's clock was stepped. **retried_too_often**: a message had more retries than the group
@@ -41,11 +43,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from staticfire.checkers.derived.rest import spans_at_rest
 from staticfire.checkers.engine.kernel import Context, Kernel, finding_at, queue_of
 from staticfire.checkers.features.delays import CLOCK_ROUGHNESS_NS, Stored, mistimed
+from staticfire.checkers.guarantees.excuses import Window
 from staticfire.checkers.guarantees.promises import NS_PER_S, Judgement, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally
+from staticfire.checkers.log.moved_copies import Copy, Kept, kept_messages
 from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Mask, MessageEvents, Outcome
 from staticfire.checkers.model.event_times import began_latest, ended_earliest
 
@@ -239,8 +242,8 @@ def _dead_twice(
 def _retried_twice(
     columns: Columns, context: Context, group: str, story: _Story
 ) -> Iterator[Finding]:
-    """Yield, at rest, retries with one count, each at its own position, beyond the deliveries that failed before."""
-    deliveries, rests = columns.deliveries, spans_at_rest(context)
+    """Yield retries with one count, each at its own position, beyond the deliveries that failed before."""
+    deliveries = columns.deliveries
     steps: dict[int, dict[tuple[int, int], int]] = {}
     for row in story.retried:
         if not any(_repeats(deliveries, r, row) for r in story.retried):
@@ -253,25 +256,59 @@ def _retried_twice(
             for r in (*story.first, *story.retried)
             if len(rows) > 1 and _provokes(context, deliveries, r, rows[-1])
         ]
-        for row in rows[len(reasons) :] if reasons else ():
-            what = f"{len(rows)} retries {tries}, and {len(reasons)} deliveries had failed before"
-            since_ns, until_ns = (int(deliveries.invoke_ns[r]) for r in (reasons[0], row))
-            if not any(at.start_ns <= since_ns and until_ns <= at.end_ns for at in rests):
-                continue
-            excuse = _unclear(columns, context, group, row, len(rows) - len(reasons))
+        extra = rows[len(reasons) :] if reasons else []
+        if not extra:
+            continue
+        what = f"{len(rows)} retries {tries}, and {len(reasons)} deliveries had failed before"
+        sent_back, death = _sent_back(columns, context, rows, reasons)
+        excuse = None if death is None else death.words
+        if sent_back > len(reasons):
+            excuse = _unclear(columns, context, group, reasons, sent_back - len(reasons))
+        for row in extra:
             yield _finding(columns, context, row, "retry_unprovoked", what, group, excuse)
 
 
-def _unclear(columns: Columns, context: Context, group: str, row: int, extra: int) -> str | None:
-    """Say why a message may have been sent back more often, for the retry of a row, than its members know."""
-    key = columns.names.key(int(columns.deliveries.message[row]))
-    tries = int(columns.deliveries.tries[row]) - 1
-    reported = context.timeline.sent_back.get(key or "", ())
-    mine = [of for of in reported if of.group == group and of.tries == tries]
-    unclear = sum(not (of.is_clear and of.by_broker) for of in mine)
-    return (
-        f"{unclear} send-backs of it may have left a copy each time" if unclear >= extra else None
-    )
+def _sent_back(
+    columns: Columns, context: Context, rows: list[int], reasons: list[int]
+) -> tuple[int, Window | None]:
+    """Return how often a message must have been sent back to come in these rows, and a death if one is needed."""
+    deliveries = columns.deliveries
+    since_ns = min(int(deliveries.invoke_ns[r]) for r in reasons)
+    copies: dict[str, list[Copy]] = {}
+    for row in rows:
+        copy = Copy(int(deliveries.invoke_ns[row]), int(deliveries.stored_ms[row]))
+        copies.setdefault(columns.names.logs[int(deliveries.log[row])].stream, []).append(copy)
+    count, death = 0, None
+    for broker, of in sorted(copies.items()):
+        messages, window = kept_messages(context, broker, of, Kept(since_ns, is_delayed=True))
+        count, death = count + messages, death or window
+    return count, death
+
+
+def _unclear(
+    columns: Columns, context: Context, group: str, reasons: list[int], extra: int
+) -> str | None:
+    """Say why failed deliveries may have left more copies than one each: nothing says that the broker made the copy."""
+    deliveries = columns.deliveries
+    key = columns.names.key(int(deliveries.message[reasons[0]]))
+    tries = int(deliveries.tries[reasons[0]])
+    told = context.timeline.sent_back.get(key or "", ())
+    mine = [of for of in told if of.group == group and of.tries == tries]
+    unclear = [of for of in mine if not (of.is_clear and of.by_broker)]
+    copies = sum(1 if of.by_broker else COPY_ATTEMPTS for of in unclear)
+    if copies >= extra:
+        return f"{len(unclear)} send-backs of it that may have left {copies} copies"
+    heard_ns, within_ns = _heard(context).last_ns, context.facts.timings.request_s * SAID_WITHIN
+    reported = {of.process for of in mine}
+    silent = {
+        process
+        for row in reasons
+        if (process := int(deliveries.process[row])) not in reported
+        if heard_ns.get(process, 0) < int(deliveries.invoke_ns[row]) + within_ns
+    }
+    if copies + COPY_ATTEMPTS * len(silent) >= extra:
+        return f"{len(silent)} members that had failed for it ended before they could report that they sent it back"
+    return None
 
 
 def _claimed(columns: Columns, context: Context, kinds: Ints) -> Iterator[Finding]:

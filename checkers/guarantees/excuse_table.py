@@ -300,18 +300,18 @@ _ROWS: tuple[Excuse, ...] = (
         unproven=True,
         one_way=True,
     ),
-    # moved_copies.py
+    # moved_copies.py: followers move nothing
     Excuse(
         anomaly="moved_twice",
         effects=(STOPS, FORGETS, ROLLS_BACK, EMPTIES),
-        on=(Role.REPLICAS,),
+        on=(Role.LEADER,),
         mechanism="a broker died before it had recorded that it had moved the message",
     ),
     # ... where no copy waits for a follower: a broker that stops gracefully has written that down
     Excuse(
         anomaly="moved_twice unreplicated",
         effects=(FORGETS, ROLLS_BACK, EMPTIES, DISK, WRITES_FAIL),
-        on=(Role.REPLICAS,),
+        on=(Role.LEADER,),
         mechanism="a broker died, or could not write, before it had recorded that it had moved the message",
     ),
     # ... for how long that may be

@@ -24,12 +24,12 @@ ConsumerOffsetManager.persist (flushConsumerOffsetInterval).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from staticfire.checkers.engine.kernel import Context
 from staticfire.checkers.guarantees.excuses import Window
-from staticfire.checkers.guarantees.fault_effects import CLOCK
+from staticfire.checkers.guarantees.fault_effects import CLOCK, EMPTIES, FORGETS, ROLLS_BACK
 from staticfire.checkers.guarantees.promises import NS_PER_S
 from staticfire.checkers.model.columns import UNKNOWN
 from staticfire.checkers.model.intervals import Span, without
@@ -58,15 +58,32 @@ def kept_messages(
 ) -> tuple[int, Window | None]:
     """Return how many messages the broker must have kept to have moved all these copies, and a death if one is needed.
 
-    Of n messages, two of any n + 1 copies are of the same one, so a death lies between the first and the last of them.
+    That is the least number of chains in which a death explains each copy after the one before it.
     """
     times = sorted(_stored(context, broker, copy, kept.since_ns) for copy in copies)
-    for count in range(1, len(times)):
-        pairs = zip(times, times[count:], strict=False)
-        found = [_death_between(context, broker, one, other, kept) for one, other in pairs]
-        if all(found):
-            return count, found[0]
-    return len(times), None
+    deaths = {
+        (one, other): death
+        for other in range(len(times))
+        for one in range(other)
+        if (death := _death_between(context, broker, times[one], times[other], kept))
+    }
+    before: dict[int, int] = {}  # the copy of the same message before each one
+    for one in range(len(times)):
+        _link(one, deaths.keys(), before, set())
+    used = [deaths[one, other] for other, one in sorted(before.items())]
+    return len(times) - len(used), used[0] if used else None
+
+
+def _link(
+    one: int, links: Collection[tuple[int, int]], before: dict[int, int], tried: set[int]
+) -> bool:
+    """Find a next copy for one, and another for those that give theirs away: a maximum matching."""
+    for other in (of for since, of in links if since == one and of not in tried):
+        tried.add(other)
+        if other not in before or _link(before[other], links, before, tried):
+            before[other] = one
+            return True
+    return False
 
 
 def _stored(context: Context, broker: str, copy: Copy, since_ns: int) -> Span:
@@ -89,6 +106,8 @@ def _death_between(
     unanswered = () if kept.is_delayed else excuses.spans("check_held", broker, facts.producers)
     written_ns = int(_written_s(context, kept) * NS_PER_S)
     again_ns = int(_again_s(context, kept) * NS_PER_S)
+    alone_held = excuses.spans("progress_held unreplicated", broker)
+    slow = (*held, *unanswered)
     first: Window | None = None
     early_ns = one.start_ns if kept.is_delayed else kept.since_ns
     moved_ns = one.end_ns  # the latest time of a move that may not have been written down
@@ -99,13 +118,25 @@ def _death_between(
         if _free_ns(moved_ns, death.start_ns, held) > written_ns:
             continue
         first = first or death
+        slow = (*held, *unanswered) if _waits(context, kept, death) else tuple(alone_held)
         back_ns = max(back_ns, death.end_ns)
-        moved_ns = _later(max(moved_ns, death.end_ns), again_ns, (*held, *unanswered))
+        moved_ns = _later(max(moved_ns, death.end_ns), again_ns, slow)
     if first is None:
         return None
     is_known = other.length_ns <= NS_PER_MS
-    late = is_known and _free_ns(back_ns, other.start_ns, (*held, *unanswered)) > again_ns
+    late = is_known and _free_ns(back_ns, other.start_ns, slow) > again_ns
     return None if late else first
+
+
+def _waits(context: Context, kept: Kept, death: Window) -> bool:
+    """Whether a broker that is back needs others before it moves the message again: producers, or what followers have.
+
+    It fetches what its disk may lack, before it moves anything. After that it does not wait for its followers.
+    """
+    facts, effects = context.facts, death.fault.effects
+    lacks = not {ROLLS_BACK, EMPTIES}.isdisjoint(effects)
+    lacks = lacks or (FORGETS in effects and facts.leaders_keeping != "sync")
+    return not kept.is_delayed or facts.mode != "hardened" or lacks
 
 
 def is_alone(context: Context) -> bool:

@@ -170,8 +170,55 @@ def test_one_failure_makes_one_retry(
     for number, offset in enumerate(places):
         story.consume(9.0 + number, "a", offset, topic=RETRY_TOPIC, tries=1)
     assert story.counts("retries", **LADDER) == found
-    near = story.counts("retries", **LADDER, faults=(fault("kill", "n9", at_s=8, healed_s=9),))
-    assert near == set()  # not asked
+    elsewhere = (fault("kill", "n9", at_s=8, healed_s=9),)
+    assert story.counts("retries", **LADDER, faults=elsewhere) == found
+
+
+@pytest.mark.parametrize(
+    ("struck", "healed_s", "again_s", "found"),
+    [
+        (
+            "n0",
+            10.0,
+            12.0,
+            {"retry_unprovoked_allowed"},
+        ),  # it had not recorded that it had moved the retry
+        ("n0", 10.0, 25.0, {"retry_unprovoked"}),  # it would have moved it again at once
+        ("n1", 10.0, 12.0, {"retry_unprovoked"}),  # a follower moves nothing
+        ("c1", 10.0, 12.0, {"retry_unprovoked"}),
+    ],
+)
+def test_a_broker_that_dies_may_move_a_retry_twice(
+    struck: str, healed_s: float, again_s: float, found: set[str]
+) -> None:
+    story = Story().send(0.0, "a").consume(1.0, "a", 0, "info")
+    value = {"group": GROUP, "topic": "t", "broker": "b", "queue": 0, "messages": [["a", 0, 0]]}
+    story.op(1.1, "ok", "send_back", {**value, "copied": False}, process=100)
+    place = {"group": GROUP, "topic": RETRY_TOPIC, "broker": "b", "queue": 0}
+    for offset, at_s in enumerate((8.0, again_s)):
+        contents = [None, None, None, None, round(1000 * at_s), None, None]
+        row = ["a", offset, offset, True, 1, contents]
+        story.op(at_s, "ok", "consume", {**place, "messages": [row]}, process=100)
+    known = {"replica_sets": {"b": ("n0", "n1")}, "wall_epoch_ms": 0, "replication": "sync"}
+    faults = (fault("kill", struck, at_s=9.0, healed_s=healed_s),)
+    assert story.counts("retries", **LADDER, **known, faults=faults) == found
+
+
+@pytest.mark.parametrize(
+    ("ended_s", "found"), [(2.0, {"retry_unprovoked_allowed"}), (40.0, {"retry_unprovoked"})]
+)
+def test_a_member_that_ended_may_have_sent_back_more_often_than_it_could_report(
+    ended_s: float, found: set[str]
+) -> None:
+    story = Story().send(0.0, "a").consume(1.0, "a", 0, "info", process=7)
+    value = {"group": GROUP, "topic": "t", "broker": "b", "queue": 0, "copied": False}
+    story.op(1.1, "ok", "send_back", {**value, "messages": [["z", 0, 0]]}, process=100)
+    if ended_s > 31.0:
+        story.op(1.2, "ok", "send_back", {**value, "messages": [["a", 0, 0]]}, process=7)
+    for offset in range(2):
+        story.consume(9.0 + offset, "a", offset, topic=RETRY_TOPIC, tries=1)
+    story.op(ended_s, "ok", "send_back", {**value, "messages": [["z", 0, 0]]}, process=7)
+    assert story.counts("retries", **LADDER) == found
 
 
 @pytest.mark.parametrize(

@@ -136,7 +136,8 @@ def test_a_fault_that_strikes_in_turn_excuses_each_target_in_its_own_time() -> N
         ),
     )
     known = excuses(rolling, timings=Timings(request_s=1.0))
-    assert known.spans("moved_twice", "b") == [(10 * S, 30 * S)]
+    assert known.spans("slow_delivery", "b") == [(10 * S, 32 * S)]
+    assert known.spans("moved_twice", "b") == [(10 * S, 14 * S)]  # of the master alone
     assert known.spans("offset_lost", "b") == [(9 * S, 14 * S)]  # of the master alone
     assert known.spans("moved_twice", "other") == []  # it was left out
     assert RunFacts.from_json(facts(faults=(rolling,)).to_json()).faults == (rolling,)

@@ -70,8 +70,13 @@ FINE, WRONG = ["duplicate"], ["duplicate_unexplained"]
         (((2.0, 2.1), (93.1, 93.2)), (kill(88, 93), fault("pause", "n1", at_s=3, healed_s=70)), FINE),
         (((2.0, 2.1), (130.1, 130.2)), (kill(125, 130), fault("pause", "n1", at_s=3, healed_s=70)), WRONG),
         # it had long been back, and had come to what is due
-        (((2.0, 2.1), (47.9, 48.2)), (kill(5, 12),), FINE),
-        (((2.0, 2.1), (48.1, 48.2)), (kill(5, 12),), WRONG),
+        (((2.0, 2.1), (24.9, 25.2)), (kill(5, 12),), FINE),
+        (((2.0, 2.1), (25.1, 25.2)), (kill(5, 12),), WRONG),
+        # ... once it had fetched from its follower what its disk might lack
+        (((2.0, 2.1), (47.9, 48.2)), (fault("power_cut", "n0", at_s=5, healed_s=12),), FINE),
+        (((2.0, 2.1), (48.1, 48.2)), (fault("power_cut", "n0", at_s=5, healed_s=12),), WRONG),
+        # its follower moves nothing
+        (((2.0, 2.1), (12.1, 12.2)), (kill(5, 12, "n1"),), WRONG),
         # the group was slow, and not the broker
         (((2.0, 2.1), (12.1, 200.0)), (kill(5, 12),), FINE),
         # it died before it moved the message for the first time, or when it had moved it twice
@@ -88,6 +93,18 @@ def test_a_delayed_message_is_moved_again_only_by_a_broker_that_died(
     copies_s: tuple[Any, ...], faults: tuple[FaultFacts, ...], found: list[str]
 ) -> None:
     assert duplicates(DELAYED, *copies_s, faults=faults) == found
+
+
+@pytest.mark.parametrize(("attempts", "found"), [(1, WRONG), (2, FINE)])
+def test_a_death_explains_a_copy_of_one_of_several_messages(
+    attempts: int, found: list[str]
+) -> None:
+    copies = (
+        (2.0, 2.1),
+        (19.0, 19.1),
+        (30.1, 30.2),
+    )  # by 20 s it had written down that it moved the first one
+    assert duplicates(DELAYED, *copies, faults=(kill(20, 30),), attempts=attempts) == found
 
 
 @pytest.mark.parametrize(
