@@ -308,6 +308,8 @@ class Timeline:
     tried_reads: Sequence[TriedRead] = ()
     refused: Sequence[Refused] = ()
     unreported: Set[str] = frozenset()  # keys of transactions whose end did not go out
+    # ... whose half was stored with a weak status: clients roll these back by themselves
+    weak_halves: Set[str] = frozenset()
     sent_back: Mapping[str, Sequence[SentBack]] = field(default_factory=dict)  # by key
     faults: Sequence[FaultOp] = ()
     nodes: Mapping[int, str]  # process -> where it runs, of clients that opened or sent

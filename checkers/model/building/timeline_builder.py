@@ -59,6 +59,12 @@ from staticfire.checkers.op_kinds.values import (
 )
 
 
+def has_weak_half(op: Op[SendValue]) -> bool:
+    """Whether a producer never decided a transaction whose half was stored with a weak status."""
+    is_open = op.type == "fail" and op.value.get("transaction") == "unknown"
+    return is_open and op.value.get("status", "SEND_OK") != "SEND_OK"
+
+
 class TimelineBuilder:
     """Collects the few ops that are no messages."""
 
@@ -85,6 +91,7 @@ class TimelineBuilder:
         "_txns",
         "_unclear_commits",
         "_unreported",
+        "_weak_halves",
         "commits",
         "nodes",
     )
@@ -113,6 +120,7 @@ class TimelineBuilder:
         self._tried_reads: list[TriedRead] = []
         self._refused: list[Refused] = []
         self._unreported: set[str] = set()
+        self._weak_halves: set[str] = set()
         self._handlers = self.handlers()
 
     def add(self, op: Op) -> None:
@@ -299,11 +307,13 @@ class TimelineBuilder:
     def send(self, op: Op[SendValue]) -> None:
         """Record the code with which a broker refused a legal send. Refusals of illegal sends are ops of their own.
 
-        Also the key of a transaction whose end did not go out.
+        Also the keys of transactions whose end did not go out, or whose half has a weak status.
         """
         value = op.value
         if value.get("told") is False:
             self._unreported.add(text(value["key"]))
+        if has_weak_half(op):
+            self._weak_halves.add(text(value["key"]))
         if op.type != "fail" or "code" not in value or "illegal" in value:
             return
         broker = value.get("refused_by")
@@ -420,6 +430,7 @@ class TimelineBuilder:
         self._tried_reads.clear()
         self._refused.clear()
         self._unreported.clear()
+        self._weak_halves.clear()
 
     def timeline(self) -> Timeline:
         for op in self._open_txns.values():
@@ -446,6 +457,7 @@ class TimelineBuilder:
             tried_reads=self._tried_reads,
             refused=self._refused,
             unreported=self._unreported,
+            weak_halves=self._weak_halves,
             nodes=self.nodes,
         )
 
