@@ -4,10 +4,22 @@
 request after it was over (its producer had ended it with a commit that was sent, or had answered with commit or
 rollback, or a consumer had received it), or twice within half of the time between its rounds.
 
-If a fault may have made the broker forget its progress or the end, it may check as many times as it may have put halves
-back since it last recorded its progress. It may check any number of times while a fault of the broker, or of the
-producer that ended the transaction or was asked, delays requests, and always outside the simulation: there a busy
-broker refuses the end of a transaction, and the producer does not learn that.
+It may check again
+
+* while a fault of the broker, or of the producer that is asked, delays requests;
+* if a fault of the broker, or of the producer, was near the end, so that the broker did not learn it;
+* if the broker died before it had recorded its progress or the end: then as many times in a round as it may have put
+  the half back since it last recorded its progress.
+
+In the last two cases the half is open, so the broker goes on asking in each round (`check_rounds.py`): after a round
+without a check, with nothing in the way, they explain none. A half that the broker has twice is checked twice in each
+round: where most rounds since its death have one check, the broker had the half once.
+
+Outside the simulation it may always check again: there a busy broker refuses the end of a transaction, and the producer
+does not learn that.
+
+Cannot see: a check too many in the round after a fault; of two halves that a broker checks in turn, because a half must
+be older than the time between two rounds, that they are two.
 
 Source: TransactionalMessageServiceImpl of Apache RocketMQ 4.9.
 """
@@ -15,22 +27,30 @@ Source: TransactionalMessageServiceImpl of Apache RocketMQ 4.9.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
-from math import ceil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import ceil, prod
 from typing import NamedTuple
 
 from staticfire.checkers.derived.wall_clocks import stepped_ns
 from staticfire.checkers.engine.kernel import Context
+from staticfire.checkers.features.check_rounds import (
+    ASKED_AGAIN,
+    LATE,
+    ON_ITS_WAY,
+    asked_again_within_ns,
+    has_stopped_asking,
+    lost_spans,
+)
 from staticfire.checkers.guarantees.excuse import ON_ITS_WAY_S
 from staticfire.checkers.guarantees.excuses import Window
 from staticfire.checkers.guarantees.fault_effects import EMPTIES, FORGETS, ROLLS_BACK, STOPS
 from staticfire.checkers.guarantees.promises import NS_PER_S
+from staticfire.checkers.log.moved_copies import is_alone
 from staticfire.checkers.model.columns import Mask, MessageEvents, Outcome, Transaction
+from staticfire.checkers.model.intervals import Span, shared, without
 from staticfire.checkers.model.timeline import CheckBack
 
-# In the table of excuses.
-ASKED_AGAIN = "asked_again"
-ON_ITS_WAY = "answer_on_its_way"
+DOUBLED = "half_doubled"  # of the table of excuses
 
 
 def checked_again(
@@ -55,14 +75,22 @@ def checked_again(
         return None
     # No sooner does a broker put a half back to ask for it again.
     first_ns = int(halves.invoke_ns[row]) + round(context.facts.check_after_s * NS_PER_S)
+    due = _Due(first_ns, max(first_ns, int(halves.check_ns[row])))
     found = [
-        (of.what, _end_not_known(context, brokers, first_ns, of))
+        (of.what, _end_not_known(context, brokers, checks, due, of))
         for of in (
             *_asked_over(context, halves, row, checks, given_ns),
             *_asked_twice(context, checks),
         )
     ]
     return next((of for of in found if of[1] is None), found[0] if found else None)
+
+
+class _Due(NamedTuple):
+    """From when on a broker may put a half back, and ask about it."""
+
+    first_ns: int
+    asked_ns: int
 
 
 class _Moment(NamedTuple):
@@ -120,45 +148,88 @@ def _asked_twice(context: Context, checks: list[CheckBack]) -> Iterator[_Again]:
 
 
 def _end_not_known(
-    context: Context, brokers: Iterable[str], first_ns: int, again: _Again
+    context: Context,
+    brokers: Iterable[str],
+    checks: Sequence[CheckBack],
+    due: _Due,
+    again: _Again,
 ) -> str | None:
     """Say why a broker may not know how a transaction has ended, or that it has checked it.
 
-    Faults of brokers and producers at that time affect the broker's requests. If a broker has forgotten, since
-    `first_ns`, that it had put a half back, in each round since it recorded that, it checks once more for each of
+    Faults of brokers and producers at that time affect the broker's requests. If a broker has forgotten, since it was
+    due, that it had put a half back, in each round since it recorded that, it checks once more for each of
     these. It does not forget what it knew and has kept.
     """
     facts = context.facts
     if not facts.disks_observed:
         return "a busy broker may have refused the end of the transaction"
-    request_ns, moments = int(facts.timings.request_s * NS_PER_S), (again.known, again.asked)
+    known, asked = again.known, again.asked
+    before_ns = [of.time_ns for of in checks if of.time_ns < asked.time_ns]
+    open_ns = max([due.asked_ns, known.time_ns, *before_ns])
     for broker in brokers:
-        asked_ns, windows = again.asked.time_ns, _that_matter(context, broker, first_ns, again)
-        found: list[Window | None] = [
-            window
-            for window in windows
-            if window.start_ns <= asked_ns + request_ns and asked_ns - request_ns <= window.end_ns
+        windows = _that_matter(context, broker, due.first_ns, again)
+        found = [
+            *_near(context, windows, asked),
+            *_on_its_way(context, broker, asked),
+            *_repeated_by_tcp(context, broker, due.first_ns, again),
         ]
-        for of in moments:
-            if not of.is_seen:
-                near = of.time_ns - request_ns, of.time_ns + request_ns
-                nodes = facts.producers if of.node is None else (of.node,)
-                found.append(context.excuses.find(ON_ITS_WAY, *near, broker, nodes))
-        doubled = _may_have_doubled(context, windows, first_ns, again)
-        copies = 2 + ceil(facts.timings.offset_persist_s / (facts.check_every_s or 1.0))
-        if again.times < copies ** len(doubled):
-            found += doubled
-        if words := next((window.words for window in found if window is not None), None):
+        if not known.is_seen and not has_stopped_asking(context, broker, open_ns, asked.time_ns):
+            since_ns = max(known.time_ns, due.first_ns)
+            found += (of for of in _near(context, windows, known) if of.end_ns >= since_ns)
+            found += _on_its_way(context, broker, known)
+        found += _may_have_doubled(context, broker, checks, due.first_ns, open_ns, again)
+        if words := next((window.words for window in found), None):
             return words
     return None
 
 
-def _that_matter(context: Context, broker: str, first_ns: int, again: _Again) -> list[Window]:
+def _near(context: Context, windows: Iterable[Window], of: _Moment) -> Iterator[Window]:
+    """Select windows that are within the time of a request."""
+    request_ns = int(context.facts.timings.request_s * NS_PER_S)
+    for window in windows:
+        if window.start_ns <= of.time_ns + request_ns and of.time_ns - request_ns <= window.end_ns:
+            yield window
+
+
+def _on_its_way(context: Context, broker: str, of: _Moment) -> Iterator[Window]:
+    """Yield a fault that may have delayed or swallowed a request between the broker and the producer."""
+    nodes = context.facts.producers if of.node is None else (of.node,)
+    yield from _near(context, context.excuses.windows(ON_ITS_WAY, broker, nodes), of)
+
+
+def _repeated_by_tcp(
+    context: Context, broker: str, first_ns: int, again: _Again
+) -> Iterator[Window]:
+    """Yield a fault that may have held a check up that the broker had made before it knew better.
+
+    TCP doubles the time between two attempts. So what the broker sends arrives before the faults that held the first
+    of it up, one after the other, have been over for as long as they held that up.
+    """
+    asked = again.asked
+    nodes = context.facts.producers if asked.node is None else (asked.node,)
+    made_ns = again.known.time_ns + int(context.facts.timings.request_s * NS_PER_S)
+    since_ns = until_ns = -1
+    for window in context.excuses.windows(LATE, broker, nodes):
+        if window.start_ns > until_ns:
+            since_ns = window.start_ns
+        until_ns = max(until_ns, window.end_ns)
+        if (
+            since_ns <= made_ns
+            and first_ns <= until_ns
+            and since_ns <= asked.time_ns <= 2 * until_ns - since_ns
+        ):
+            yield window
+            return
+
+
+def _that_matter(
+    context: Context, broker: str, first_ns: int, again: _Again, anomaly: str = ASKED_AGAIN
+) -> list[Window]:
     """Select faults that may have made the broker check again. The end of its process removes no end from its log."""
     in_log = _is_in_log(context, broker, first_ns, again.known)
     return [
         window
-        for window in context.excuses.windows(ASKED_AGAIN, broker)
+        for window in context.excuses.windows(anomaly, broker)
         if not (in_log and {STOPS, FORGETS}.issuperset(window.fault.effects))
     ]
 
@@ -176,22 +247,80 @@ def _is_in_log(context: Context, broker: str, first_ns: int, known: _Moment) -> 
 
 
 def _may_have_doubled(
-    context: Context, windows: Iterable[Window], first_ns: int, again: _Again
+    context: Context,
+    broker: str,
+    checks: Sequence[CheckBack],
+    first_ns: int,
+    open_ns: int,
+    again: _Again,
 ) -> list[Window]:
-    """Return when a broker may have forgotten an end, or made a second half: until it had surely recorded its progress.
+    """Return deaths in which a broker may have forgotten an end, or made a second half, if they explain all checks.
 
-    If its disk loses data, it may forget later ones.
+    That is so until it had surely recorded its progress; if its disk loses data, it may forget later ones.
     """
+    asked_ns = again.asked.time_ns
+    found = [
+        death
+        for death in _that_matter(context, broker, first_ns, again, DOUBLED)
+        if first_ns <= death.end_ns and death.start_ns <= asked_ns
+        if loses_disk(context, death) or not _is_recorded(context, broker, again.known, death)
+        if not has_stopped_asking(context, broker, max(open_ns, death.end_ns), asked_ns)
+        if not _was_one(context, broker, checks, death, asked_ns)
+    ]
+    copies = prod(put_back_since(context, broker, first_ns, death) for death in found)
+    return found if again.times < copies else []
+
+
+def loses_disk(context: Context, death: Window) -> bool:
+    """Whether a broker may have lost what it had recorded."""
+    loses = {EMPTIES} if context.facts.leaders_keeping == "sync" else {EMPTIES, ROLLS_BACK}
+    return not loses.isdisjoint(death.fault.effects)
+
+
+def _is_recorded(context: Context, broker: str, known: _Moment, death: Window) -> bool:
+    """Whether the broker had recorded the end, or the check, before it died."""
     facts, timings = context.facts, context.facts.timings
     written_s = 2 * timings.request_s + facts.check_every_s + timings.offset_persist_s
-    known_ns = again.known.time_ns + int(written_s * NS_PER_S)
-    loses = {EMPTIES} if facts.leaders_keeping == "sync" else {EMPTIES, ROLLS_BACK}
-    return [
-        window
-        for window in windows
-        if first_ns <= window.end_ns and window.start_ns <= again.asked.time_ns
-        if window.start_ns <= known_ns or not loses.isdisjoint(window.fault.effects)
+    held_ns = _held_ns(context, broker, known.time_ns, death.start_ns)
+    return death.start_ns - held_ns > known.time_ns + int(written_s * NS_PER_S)
+
+
+def put_back_since(context: Context, broker: str, first_ns: int, death: Window) -> int:
+    """Return how many copies of a half a broker may have behind the progress that it had recorded at its death."""
+    facts = context.facts
+    held_s = _held_ns(context, broker, first_ns, death.start_ns) / NS_PER_S
+    return 2 + ceil((facts.timings.offset_persist_s + held_s) / (facts.check_every_s or 1.0))
+
+
+def _held_ns(context: Context, broker: str, since_ns: int, until_ns: int) -> int:
+    """For how long a broker could not record its progress."""
+    alone = " unreplicated" if is_alone(context) else ""
+    held = context.excuses.spans(f"progress_held{alone}", broker)
+    return sum(span.length_ns for span in shared([Span(since_ns, until_ns)], held))
+
+
+def _was_one(
+    context: Context, broker: str, checks: Sequence[CheckBack], death: Window, asked_ns: int
+) -> bool:
+    """Whether most rounds since a death have one check, although nothing was in the way of others.
+
+    Faithful brokers may ask a producer on a connection that no longer exists.
+    """
+    facts, request_ns = context.facts, int(context.facts.timings.request_s * NS_PER_S)
+    within_ns = asked_again_within_ns(context)
+    if facts.mode != "hardened" or not within_ns:
+        return False
+    alone_ns = within_ns - request_ns - round(facts.check_every_s * NS_PER_S / 2)
+    times_ns = [of.time_ns for of in checks]
+    free = without([Span(death.end_ns + within_ns, asked_ns)], lost_spans(context, broker))
+    counted = [
+        at_ns
+        for at_ns in times_ns
+        if at_ns <= asked_ns - alone_ns
+        if any(of.start_ns <= at_ns - request_ns and at_ns < of.end_ns for of in free)
     ]
+    near = [sum(abs(other_ns - at_ns) < alone_ns for other_ns in times_ns) for at_ns in counted]
+    return near.count(1) > len(near) / 2
 
 
 def is_committed(halves: MessageEvents) -> Mask:

@@ -14,7 +14,9 @@ never seen is `lost`.)
 * The producer never decided or left the end to the check, the cluster was at rest (rest.py) for a round of checks after
   the half was due for one, producers were asked about other transactions later, and no broker had checked this one. A
   half that says for how long brokers must not check it is due in the round after that time and the configured one. The
-  same holds after a check that was not the last configured one, if all answers had been "unknown".
+  same holds after a check that was not the last configured one, if all answers had been "unknown". For a hardened
+  broker it suffices that for so long nothing kept it from its checks (`check_rounds.py`), and that it had checks left
+  if all those were lost that a fault may have swallowed.
 * The outcome of the send is unknown, a broker checked the transaction, a producer answered "commit" with no fault near,
   and a group has read all queues of the topic without the message, at least a round of checks and two requests later.
   Excused by a fault of the broker that asked, and by the damage that excuses a loss of a message that this broker had
@@ -22,16 +24,17 @@ never seen is `lost`.)
   the simulation a busy broker refuses an answer and asks again, so there this case counts only while the broker had
   checks left.
 * The producer had committed it, no broker checked it, and a broker stored the message at least two requests later, by
-  its store time. Allowed where a fault of the broker or of the producer was near the end; skipped where a clock of the
-  broker was wrong.
+  its store time. Allowed where faults of the broker or of the producer that were near the end may have held it up until
+  then; skipped where a clock of the broker was wrong.
 
 **check_too_early**: a broker checked before it may, or before the half says that it may. Allowed where its clock was
 stepped.
 
 **checked_too_often**: a broker checked a transaction without need. That is so in three cases.
 
-* It checked more often than configured, for each half that the send may have stored. Allowed where a broker died
-  meanwhile and may have forgotten, and where the producer died before it could report its number of attempts.
+* It checked more often than configured, for each half that the send may have stored. Allowed where a leader died
+  meanwhile and may have forgotten, and where the producer died before it could report its number of attempts. If the
+  death took nothing from its disk, it checks in as many rounds more as it had not recorded.
 * It checked again after the transaction was over, or twice in a round (`needless_checks.py`).
 * It checked a transaction whose send had failed, so that it had not stored a half; or, once a run, one that no producer
   of the run had sent.
@@ -56,14 +59,16 @@ from staticfire.checkers.derived.wall_clocks import (
 )
 from staticfire.checkers.engine.kernel import Context, Kernel, finding_at, queue_of
 from staticfire.checkers.engine.screening import is_among
+from staticfire.checkers.features.check_rounds import ASKED_AGAIN, ON_ITS_WAY, Open, must_be_asked
 from staticfire.checkers.features.delays import CLOCK_ROUGHNESS_NS, clock_stepped
 from staticfire.checkers.features.needless_checks import (
-    ASKED_AGAIN,
-    ON_ITS_WAY,
     checked_again,
     is_committed,
+    loses_disk,
+    put_back_since,
 )
 from staticfire.checkers.features.retries import WRITTEN_LATE_NS
+from staticfire.checkers.guarantees.excuses import Window
 from staticfire.checkers.guarantees.promises import FOREVER_NS, NS_PER_S, Judgement, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally, Verdict
 from staticfire.checkers.model.columns import (
@@ -77,6 +82,7 @@ from staticfire.checkers.model.columns import (
     Transaction,
 )
 from staticfire.checkers.model.event_times import began_latest
+from staticfire.checkers.model.intervals import Span
 from staticfire.checkers.model.timeline import CheckBack
 
 ANOMALIES = (
@@ -305,10 +311,14 @@ def _never_asked(
         wait_s = _check_within_s(context)
         if halves.check_ns[row] != UNKNOWN:  # brokers put it back until then
             wait_s += (halves.check_ns[row] - began_ns) / NS_PER_S
-        due_ns = int(halves.time_ns[row] + wait_s * NS_PER_S)
+        wait_ns = round(wait_s * NS_PER_S)
+        due_ns = int(halves.time_ns[row]) + wait_ns
         at_rest = any(rest.start_ns <= began_ns and due_ns <= rest.end_ns for rest in rests)
         first_ns = min((check.earliest_ns for check in asked.get(row, ())), default=FOREVER_NS)
-        if first_ns > due_ns and at_rest and due_ns <= last_ns:
+        overdue = first_ns > due_ns and at_rest and due_ns <= last_ns
+        span = Span(int(halves.time_ns[row]), min(first_ns, last_ns))
+        still = Open(began_ns, span, wait_ns, 0)
+        if overdue or _is_overdue(columns, context, halves, row, still):
             yield finding_at(
                 columns,
                 halves,
@@ -317,6 +327,25 @@ def _never_asked(
                 judgement=judge(facts.mode, "unresolved_transaction"),
                 detail=f"half of it is stored, its producer has not ended it, and no broker asked within {wait_s:g} s",
             )
+
+
+def _is_overdue(
+    columns: Columns, context: Context, halves: MessageEvents, row: int, still: Open
+) -> bool:
+    """Whether the broker of a half must have checked it in a time in which no check came, whatever struck others.
+
+    Faithful brokers also count rounds without a check, and ask on connections that no longer exist. A broker that may
+    have lost the half asks nothing. A client rolls back a half that was stored with a weak status.
+    """
+    queue = queue_of(columns, halves, row)
+    if context.facts.mode != "hardened" or queue is None or halves.tries[row] != 1:
+        return False
+    if columns.names.key(int(halves.message[row])) in context.timeline.weak_halves:
+        return False
+    if queue.stream not in context.facts.living_sets:
+        return False
+    rule = context.promises.rule(queue.stream, int(halves.invoke_ns[row]))
+    return rule.judgement is Judgement.VIOLATION and must_be_asked(context, queue.stream, still)
 
 
 def _check_within_s(context: Context) -> float:
@@ -353,7 +382,9 @@ def _given_up_early(
             continue
         began_ns, due_ns = int(halves.invoke_ns[row]), checks[-1].time_ns + wait_ns
         at_rest = any(rest.start_ns <= began_ns and due_ns <= rest.end_ns for rest in rests)
-        if at_rest and due_ns <= min(asked_ns, began_ns + kept_ns):
+        last_ns = min(asked_ns, began_ns + kept_ns)
+        still = Open(began_ns, Span(checks[-1].time_ns, last_ns), wait_ns, len(checks))
+        if (at_rest and due_ns <= last_ns) or _is_overdue(columns, context, halves, row, still):
             yield finding_at(
                 columns,
                 halves,
@@ -386,13 +417,14 @@ def _checked(
         attempts = max(int(halves.tries[row]), 1)  # each may have stored a half of its own
         # Of several attempts the queue of the last half is known; others may lie elsewhere.
         holder = queue_of(columns, halves, row) if attempts == 1 else None
-        askers, last_ns = _askers(context, checks, holder), checks[-1].time_ns
+        askers = list(_askers(context, checks, holder))
         again = checked_again(context, halves, row, askers, checks, given_ns)
         if len(checks) > facts.check_max * attempts:
             what = f"asked {len(checks)} times; {facts.check_max} are allowed"
             if attempts > 1:
                 what += f" for each of {attempts} attempts"
-            excuse = _many_halves(halves, row) or _broker_died(context, askers, began, last_ns)
+            excuse = _many_halves(halves, row)
+            excuse = excuse or _broker_died(context, askers, began, checks, attempts)
             found = again if excuse and again and again[1] is None else (what, excuse)
             yield _question(columns, context, halves, row, "checked_too_often", *found)
         elif again:
@@ -421,12 +453,28 @@ def _stored_late(
         sender = context.timeline.nodes.get(int(halves.process[row]))
         senders = context.facts.producers if sender is None else (sender,)
         broker = None if queue is None else queue.stream
-        near = ended_ns - request_ns, ended_ns + request_ns
-        window = context.excuses.find(ASKED_AGAIN, *near, broker)
-        window = window or context.excuses.find(ON_ITS_WAY, *near, broker, senders)
+        window = _held_up(context, broker, senders, ended_ns, at_ns)
         what = f"stored {(at_ns - ended_ns) / NS_PER_S:.3f} s after it was committed, and no broker asked"
         words = None if window is None else window.words
         yield _question(columns, context, halves, row, "unresolved_transaction", what, words)
+
+
+def _held_up(
+    context: Context, broker: str | None, senders: Iterable[str], ended_ns: int, stored_ns: int
+) -> Window | None:
+    """Return a fault near the end of a transaction that may have held the end up until the message was stored.
+
+    A broker that does not learn the end at all asks for it. So the end was on its way, or waited in the broker. It
+    arrives, as TCP doubles the time between two attempts, before the faults that held it up have been over for as long
+    as they held it up.
+    """
+    excuses, request_ns = context.excuses, round(context.facts.timings.request_s * NS_PER_S)
+    windows = [*excuses.windows(ASKED_AGAIN, broker), *excuses.windows(ON_ITS_WAY, broker, senders)]
+    last_ns, first = ended_ns + request_ns, None
+    for window in sorted(windows, key=lambda of: of.start_ns):
+        if ended_ns - request_ns <= window.end_ns and window.start_ns <= last_ns:
+            last_ns, first = max(last_ns, 2 * window.end_ns - ended_ns), first or window
+    return first if stored_ns <= last_ns + LATE_REQUESTS * request_ns else None
 
 
 def _first_stored_ns(columns: Columns, context: Context, messages: Ints) -> dict[int, int]:
@@ -472,11 +520,37 @@ def _many_halves(halves: MessageEvents, row: int) -> str | None:
 
 
 def _broker_died(
-    context: Context, brokers: Iterable[str], first_ns: int, last_ns: int
+    context: Context, brokers: Iterable[str], first_ns: int, checks: list[CheckBack], attempts: int
 ) -> str | None:
-    """Say why a broker may have checked again: what it had recently put back or passed was not durable."""
-    found = (context.excuses.find("checked_too_often", first_ns, last_ns, of) for of in brokers)
-    return next((window.words for window in found if window is not None), None)
+    """Say why a broker may have checked again: what it had recently put back or passed was not durable.
+
+    It then counts from where it had last recorded its progress, and has several halves of the transaction. It checks
+    them in the same rounds, unless a half must be older than the time between two rounds.
+    """
+    facts, last_ns = context.facts, checks[-1].time_ns
+    in_rounds = facts.check_every_s and facts.check_after_s <= facts.check_every_s
+    for of in brokers:
+        deaths = [
+            window
+            for window in context.excuses.windows("checked_too_often", of)
+            if window.start_ns <= last_ns and first_ns <= window.end_ns
+        ]
+        redone = sum(put_back_since(context, of, first_ns, death) for death in deaths)
+        bounded = in_rounds and not any(loses_disk(context, death) for death in deaths)
+        if deaths and not (
+            bounded and _rounds(context, checks) > facts.check_max * attempts + redone
+        ):
+            return deaths[0].words
+    return None
+
+
+def _rounds(context: Context, checks: Iterable[CheckBack]) -> int:
+    """Count the rounds in which a transaction was checked."""
+    apart_ns, count, since_ns = context.facts.check_every_s * NS_PER_S / 2, 0, -FOREVER_NS
+    for check in checks:
+        if check.time_ns - since_ns >= apart_ns:
+            count, since_ns = count + 1, check.time_ns
+    return count
 
 
 def _question(

@@ -30,6 +30,7 @@ from staticfire.checkers.guarantees.fault_effects import (
     OFFSETS,
     QUEUES,
     ROLLS_BACK,
+    ROTS,
     ROUTES,
     STALLS,
     STOPS,
@@ -58,6 +59,10 @@ def _half_a_rebalance(timings: Timings) -> float:
 
 def _routes_known(timings: Timings) -> float:
     return timings.register_s + timings.route_refresh_s
+
+
+def _producers_known(timings: Timings) -> float:
+    return _routes_known(timings) + timings.heartbeat_s
 
 
 def _forgets_after_a_pause(timings: Timings) -> float:
@@ -380,20 +385,45 @@ _ROWS: tuple[Excuse, ...] = (
         after=_one_request,
         across=(Role.REPLICAS, Role.COORDINATORS),  # a queue without an owner counts, too
     ),
+    # transactions.py: followers check nothing, so what they forget is no reason
     Excuse(
         anomaly="checked_too_often",
         effects=(STOPS, FORGETS, ROLLS_BACK, EMPTIES),
-        on=(Role.REPLICAS,),
+        on=(Role.LEADER,),
         mechanism="a broker forgot that it had asked",
     ),
-    # transactions.py: a question about what is over, or a second one in the same round
+    # needless_checks.py: a question about what is over, or a second one in the same round
     Excuse(
         anomaly="asked_again",
-        effects=(*_UNABLE, CLOCK, EMPTIES, FORGETS, ROLLS_BACK),
+        effects=_UNABLE,
         on=(Role.REPLICAS,),
         across=(Role.REPLICAS,),
         after=_two_requests,
-        mechanism="the broker did not learn how it ended, or forgot it, or that it had asked",
+        mechanism="the broker did not learn how it ended, or refused that, or asked in time and was slow",
+    ),
+    Excuse(
+        anomaly="asked_again",
+        effects=(CLOCK,),
+        on=(Role.LEADER,),
+        after=_two_requests,
+        mechanism="the clock of the broker was wrong, by which it takes the age of a transaction",
+    ),
+    # ... that it asked in time
+    Excuse(
+        anomaly="check_on_its_way",
+        effects=(STALLS, CUTS),
+        on=(Role.LEADER, Role.INVOLVED),
+        across=(Role.LEADER,),
+        after=_two_requests,
+        mechanism="what the broker asked arrived when TCP repeated it",
+    ),
+    # ... that it asks about each copy of a half
+    Excuse(
+        anomaly="half_doubled",
+        effects=(STOPS, FORGETS, ROLLS_BACK, EMPTIES, WRITES_FAIL),
+        on=(Role.LEADER,),
+        after=_two_requests,
+        mechanism="the broker ended before it had recorded that it had put the half back, or that it was over",
     ),
     Excuse(
         anomaly="answer_on_its_way",
@@ -402,6 +432,29 @@ _ROWS: tuple[Excuse, ...] = (
         across=(Role.REPLICAS,),
         after=_two_requests,
         mechanism="a producer answered late, or its answer did not arrive",
+    ),
+    # check_rounds.py
+    Excuse(
+        anomaly="producers_unknown",
+        effects=(STOPS, STALLS, CUTS, ROUTES),
+        on=(Role.LEADER, Role.INVOLVED),
+        across=(Role.LEADER, Role.COORDINATORS),
+        after=_producers_known,
+        mechanism="the broker knows no producer before one announces itself again",
+    ),
+    Excuse(
+        anomaly="producers_unknown",
+        effects=(STOPS, STALLS),
+        on=(Role.COORDINATORS,),
+        after=_producers_known,
+        mechanism="a producer that started knew no route to the broker",
+    ),
+    Excuse(
+        anomaly="producers_unknown",
+        effects=(ROTS,),
+        on=(Role.LEADER,),
+        after=_replicates_again,
+        mechanism="a round ends at a damaged half, until it is repaired",
     ),
     # delivery_waits.py: who owns a queue knows the address of its broker
     *_delivers_late(

@@ -205,6 +205,13 @@ def test_an_end_that_did_not_go_out_is_asked_for(tmp_path: Path) -> None:
         (8.0, "z", (("pause", "p1", 1.5, 2.0),), {"unresolved_transaction_allowed"}),
         (8.0, "z", (("pause", "p2", 1.5, 2.0),), {"unresolved_transaction"}),
         (8.0, "z", (("pause", NODE, 6.0, 7.0),), {"unresolved_transaction"}),
+        (
+            27.0,
+            "z",
+            (("pause", NODE, 1.5, 2.0),),
+            {"unresolved_transaction"},
+        ),  # not held up so long
+        (27.0, "z", (("pause", NODE, 1.5, 9.0),), {"unresolved_transaction_allowed"}),
         (8.0, "z", (("clock_step", NODE, 0.1, 0.2),), set()),
     ],
 )
@@ -221,7 +228,8 @@ def test_what_was_committed_is_stored_soon(
         story.op(7.5, "ok", "check_back", answer)
     contents = [None, None, None, None, EPOCH_MS + round(1000 * stored_s), None, None]
     given = {"group": "g", "topic": "t", "broker": "b", "queue": 0}
-    story.op(9.0, "ok", "consume", {**given, "messages": [["a", 0, 0, True, 0, contents]]})
+    at_s = max(9.0, stored_s)
+    story.op(at_s, "ok", "consume", {**given, "messages": [["a", 0, 0, True, 0, contents]]})
     made = tuple(fault(kind, node, at_s=a, healed_s=b) for kind, node, a, b in faults)
     brokers = {"b": (NODE,)}
     counts = story.counts(
@@ -281,6 +289,64 @@ def test_only_faults_of_the_broker_and_of_who_answers_explain_a_late_question(
     faults = (fault(kind, node, at_s=at_s, healed_s=healed_s),)
     known = {"check_after_s": 6.0, "faults": faults, "producers": ("p1", "p2"), "flush": "sync"}
     assert story.counts("transactions", **known) == {found}
+
+
+PAIR = {"replica_sets": {"b": (NODE, "n1")}, "producers": ("p1",), "flush": "sync"}
+
+
+@pytest.mark.parametrize(
+    ("fault_of", "asked_s", "found"),
+    [
+        (("wiped_slave", "n1", 6.0, 7.0), 30.0, ""),  # the leader forgets nothing
+        (("power_cut", NODE, 9.0, 10.0), 20.0, "_allowed"),
+        (("power_cut", NODE, 9.0, 10.0), 120.0, ""),  # producers have long been there again
+        (("network_latency", NODE, 7.0, 8.0), 18.0, "_allowed"),  # the answer came late
+        (("network_latency", NODE, 7.0, 8.0), 30.0, ""),  # it would have asked in rounds between
+        (("broker_black_hole", NODE, 6.5, 20.0), 38.0, "_allowed"),  # asked before 7.1
+        (("broker_black_hole", NODE, 6.5, 20.0), 130.0, ""),
+    ],
+)
+def test_a_broker_that_did_not_learn_the_end_asks_in_each_round(
+    fault_of: tuple[str, str, float, float], asked_s: float, found: str
+) -> None:
+    story = Story().send(1.0, "a", "fail", transaction="rollback", state="unknown")
+    for at_s in (7.1, asked_s):
+        answer = {"topic": "t", "key": "a", "state": "rollback"}
+        story.op(at_s, "ok", "check_back", answer, node="p1")
+    kind, node, at_s, healed_s = fault_of
+    faults = (fault(kind, node, at_s=at_s, healed_s=healed_s),)
+    rounds = {"check_after_s": 3.0, "check_every_s": 5.0, "faults": faults}
+    assert story.counts("transactions", **rounds, **PAIR) == {f"checked_too_often{found}"}
+
+
+@pytest.mark.parametrize(
+    ("asked_s", "struck", "found"),
+    [
+        ((12.0, 17.0, 22.0, 27.0, 32.0, 37.0, 39.0), NODE, ""),  # it was one half until then
+        ((12.0, 12.1, 17.0, 17.1, 22.0, 22.1, 27.0, 27.1), NODE, "_allowed"),
+        ((12.0, 12.1, 17.0, 17.1, 22.0, 22.1, 27.0, 27.1), "n1", ""),
+    ],
+)
+def test_a_half_that_a_broker_has_twice_is_asked_for_twice_in_each_round(
+    asked_s: tuple[float, ...], struck: str, found: str
+) -> None:
+    faults = (fault("kill", struck, at_s=5.5, healed_s=6.0),)
+    rounds = {"check_after_s": 3.0, "check_every_s": 5.0, "faults": faults}
+    counts = asked_at(*asked_s).counts("transactions", **rounds, **PAIR)
+    assert counts == {f"checked_too_often{found}"}
+
+
+@pytest.mark.parametrize(
+    ("rounds", "node", "found"),
+    [(4, NODE, "_allowed"), (7, NODE, ""), (4, "n1", "")],
+)
+def test_a_broker_that_died_asks_in_as_many_rounds_more_as_it_had_not_recorded(
+    rounds: int, node: str, found: str
+) -> None:
+    story = asked_at(*(6.0 + 5 * number for number in range(rounds)))
+    faults = (fault("kill", node, at_s=7.0, healed_s=7.5),)
+    known = {"check_after_s": 3.0, "check_every_s": 5.0, "check_max": 3, "faults": faults}
+    assert story.counts("transactions", **known, **PAIR) == {f"checked_too_often{found}"}
 
 
 @pytest.mark.parametrize(
@@ -370,7 +436,10 @@ def test_what_no_producer_decides_is_asked_for_at_rest(
         (("unknown", "unknown"), {"reserved_s": 20.0}, set()),
         (
             ("unknown", "unknown"),  # a question may have been lost
-            {"faults": (fault("pause", "p1", at_s=12.0, healed_s=13.0),)},
+            {
+                "faults": (fault("pause", "p1", at_s=12.0, healed_s=13.0),),
+                "producers": ("p1",),
+            },
             set(),
         ),
     ],
@@ -390,6 +459,62 @@ def test_what_stays_unknown_is_asked_about_as_often_as_configured_at_rest(
     assert story.counts("transactions", **rounds) == set()
     story.op(45.0, "ok", "check_back", {"topic": "t", "key": "z", "state": "unknown"})
     assert story.counts("transactions", **rounds) == found
+
+
+LEFT_ALONE = {
+    "check_after_s": 3.0,
+    "check_every_s": 5.0,
+    "check_max": 4,
+    "replica_sets": {"b": (NODE, "n1"), "c": ("c-0",)},
+    "living": ("b", "c"),
+    "producers": ("p1",),
+    "consumers": ("c1",),
+    "coordinators": ("ns-1",),
+}
+
+
+@pytest.mark.parametrize(
+    ("asked_s", "struck", "status", "found"),
+    [
+        ((), ("pause", "c1", 0.5, 100.0), "SEND_OK", {"unresolved_transaction"}),
+        ((), ("pause", "c-0", 0.5, 100.0), "SEND_OK", {"unresolved_transaction"}),
+        ((), ("pause", NODE, 2.0, 3.0), "SEND_OK", {"unresolved_transaction"}),  # not for so long
+        ((), ("pause", NODE, 2.0, 100.0), "SEND_OK", set()),
+        ((), ("pause", "p1", 2.0, 100.0), "SEND_OK", set()),
+        ((), ("pause", "p1", 2.0, 17.0), "SEND_OK", set()),  # all questions may have been lost
+        ((), ("clock_skew", NODE, 0.1, 0.2), "SEND_OK", set()),
+        (
+            (),
+            ("pause", "c1", 0.5, 100.0),
+            "SLAVE_NOT_AVAILABLE",
+            set(),
+        ),  # its client rolled it back
+        ((5.0, 10.0), ("pause", "c1", 0.5, 100.0), "SEND_OK", {"unresolved_transaction"}),
+        ((5.0, 10.0), ("pause", "p1", 2.0, 3.0), "SEND_OK", set()),  # one may have been lost
+        ((5.0, 10.0, 15.0, 20.0), ("pause", "c1", 0.5, 100.0), "SEND_OK", set()),
+    ],
+)
+def test_only_faults_near_keep_a_broker_from_its_questions(
+    asked_s: tuple[float, ...],
+    struck: tuple[str, str, float, float],
+    status: str,
+    found: set[str],
+    tmp_path: Path,
+) -> None:
+    half = {"topic": "t", "key": "a", "transaction": "unknown", "state": "unknown", "attempts": 1}
+    story = Story().op(1.0, "invoke", "send", half)
+    sent = {**half, "broker": "b", "queue": 0, "status": status}
+    story.op(1.01, "fail", "send", sent, error="never decided")
+    for at_s in asked_s:
+        story.op(at_s, "ok", "check_back", {"topic": "t", "key": "a", "state": "unknown"})
+    story.send(145.0, "z", "info", transaction="unknown", state="unknown", attempts=2)
+    story.op(150.0, "ok", "check_back", {"topic": "t", "key": "z", "state": "unknown"})
+    kind, node, at_s, healed_s = struck
+    known = {**LEFT_ALONE, "faults": (fault(kind, node, at_s=at_s, healed_s=healed_s),)}
+    assert story.counts("transactions", **known) == found
+    files = record(story.ops, tmp_path / "h", part_rows=5)
+    assert list(read_ops(files)) == story.ops
+    assert check_files(files, [], facts(**known)) == check_run(story.ops, [], facts(**known))
 
 
 COMMITTED = "unresolved_transaction"
