@@ -61,7 +61,7 @@ from staticfire.checkers.engine.kernel import (
 )
 from staticfire.checkers.engine.position_index import index_of
 from staticfire.checkers.features.message_times import ROUGHNESS_NS
-from staticfire.checkers.guarantees.promises import NS_PER_S, judge
+from staticfire.checkers.guarantees.promises import FOREVER_NS, NS_PER_S, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally, seconds
 from staticfire.checkers.model.columns import (
     UNKNOWN,
@@ -182,7 +182,7 @@ def _scan(columns: Columns, context: Context, number: int) -> DeliveryWaits:
         group = int(deliveries.group[of_reader[0]])
         reader = _reader(columns, context, deliveries, of_reader[0])
         put_off_ns = PUT_OFF_NS if columns.names.groups[group] in context.facts.orderly else 0
-        begins_ns, ends_ns = _at_work(deliveries, of_reader, put_off_ns, bound)
+        begins_ns, ends_ns = _at_work(context, deliveries, of_reader, put_off_ns, bound)
         spans = map(Span, begins_ns.tolist(), ends_ns.tolist())
         busy[reader] = list(spans)
         given_in.update(_given_in(columns, context, of_reader))
@@ -213,14 +213,21 @@ def _scan(columns: Columns, context: Context, number: int) -> DeliveryWaits:
 
 
 def _at_work(
-    deliveries: MessageEvents, rows: Ints, put_off_ns: int, gap_ns: int
+    context: Context, deliveries: MessageEvents, rows: Ints, put_off_ns: int, gap_ns: int
 ) -> tuple[Ints, Ints]:
     """Return when the listener of a reader was at work, as begins and ends, sorted; gaps up to `gap_ns` are closed.
 
-    A call that took no time ends a gap, too: so each takes a nanosecond at least.
+    A call that took no time ends a gap, too: so each takes a nanosecond at least. A call whose process died went on
+    until then.
     """
     begins_ns = deliveries.invoke_ns[rows]
     ends_ns = np.maximum(deliveries.time_ns[rows], begins_ns + 1)
+    has_no_end = deliveries.op_index[rows] == deliveries.invoke_index[rows]
+    has_no_end &= deliveries.outcome[rows] == Outcome.UNKNOWN
+    for at in np.flatnonzero(has_no_end).tolist():
+        died_ns = ended_ns(context, int(deliveries.process[rows[at]]))
+        if died_ns != FOREVER_NS:
+            ends_ns[at] = max(died_ns, int(ends_ns[at]))
     ends_ns = ends_ns + put_off_ns * (deliveries.outcome[rows] != Outcome.OK)
     order = np.argsort(begins_ns, kind="stable")
     begins_ns, ends_ns = begins_ns[order], np.maximum.accumulate(ends_ns[order])

@@ -176,6 +176,24 @@ def test_only_what_nothing_holds_up(ops: list[str], slow: list[str]) -> None:
     assert verdict.valid is not bool(slow)
 
 
+@pytest.mark.parametrize(("ends", "slow"), [(False, []), (True, ["b"])])
+def test_a_listener_that_died_was_at_work_until_then(ends: bool, slow: list[str]) -> None:
+    """Its call has no end, and what lies behind it waits for the next owner."""
+    lines = (
+        *OWNED,
+        "0 ok send a t=20",
+        "0 ok send b",
+        "1 ok consume a t=20.1",
+        "2 ok assign 0 1 t=28",
+        "2 ok consume b",
+    )
+    ops = history(*lines)
+    if not ends:
+        ops[6] = replace(ops[6], type="invoke")
+    crash = fault("client_crash", "c1", at_s=27, healed_s=27.5)
+    assert keys(judged(ops, faults=(crash,))) == slow
+
+
 @pytest.mark.parametrize(
     ("orderly", "at_s", "slow"), [(("g",), 32, []), (("g",), 33, ["b"]), ((), 23, ["b"])]
 )
