@@ -11,18 +11,30 @@ Source: HAService and PullMessageProcessor of Apache RocketMQ 4.9; `promises.py`
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from staticfire.checkers.engine.kernel import Context
+from staticfire.checkers.guarantees.excuses import Window
 from staticfire.checkers.guarantees.facts import RunFacts
 from staticfire.checkers.guarantees.promises import FOREVER_NS, NS_PER_S
-from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Transaction
+from staticfire.checkers.model.columns import (
+    UNKNOWN,
+    Columns,
+    Ints,
+    LogKey,
+    Mask,
+    Outcome,
+    Transaction,
+)
 from staticfire.checkers.model.intervals import Span, joined
 
 # A client gives an offset up after more than one answer of the leader, seconds after the message was delivered.
 SET_BACK_AFTER_NS = NS_PER_S
 # What is excused where an owner may have been set back.
 SET_BACK = ("duplicate_unexplained", "commit_rewound", "nonmonotonic_poll")
+REGAINED = "queue_regained"  # of the table of excuses: what a member that does not report its queues may have done
 NOWHERE = np.iinfo(np.int64).min  # below all offsets
 
 
@@ -109,3 +121,21 @@ def _survives(columns: Columns, context: Context, rows: Ints) -> Mask:
             mine = np.flatnonzero(of_broker == number)
             found[mine] = context.promises.must_survive(broker, sends.invoke_ns[rows[mine]])
     return found
+
+
+def set_back_by(
+    context: Context,
+    pair: tuple[str, LogKey],
+    anomaly: str,
+    times: tuple[int, int],
+    nodes: Iterable[str | None] = (),
+) -> Window | None:
+    """The fault by which the owner of a queue may have gone back between two times, by the rows of an anomaly.
+
+    `pair`: the group and the queue. `times`: since when and until when, ns.
+    """
+    nodes, broker = tuple(nodes), pair[1].stream
+    window = context.excuses.find(anomaly, *times, broker, nodes)
+    if window is None and pair not in context.timeline.ownership:
+        window = context.excuses.find(REGAINED, *times, broker, nodes)
+    return window

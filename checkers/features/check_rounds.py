@@ -1,4 +1,4 @@
-"""When a broker checks a transaction that is open, and what may keep it from that.
+"""Rounds of checks: when a broker asks about an open transaction, and what may keep it from that.
 
 In each round a broker walks over its halves, asks a producer about each that is old enough, and puts it back at the end
 of the queue. The walk ends at the first half that is too young. Those before a half that was put back are older than

@@ -31,6 +31,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import ceil, prod
 from typing import NamedTuple
 
+from staticfire.checkers.derived.moved_copies import is_alone
 from staticfire.checkers.derived.wall_clocks import stepped_ns
 from staticfire.checkers.engine.kernel import Context
 from staticfire.checkers.features.check_rounds import (
@@ -45,7 +46,6 @@ from staticfire.checkers.guarantees.excuse import ON_ITS_WAY_S
 from staticfire.checkers.guarantees.excuses import Window
 from staticfire.checkers.guarantees.fault_effects import EMPTIES, FORGETS, ROLLS_BACK, STOPS
 from staticfire.checkers.guarantees.promises import NS_PER_S
-from staticfire.checkers.log.moved_copies import is_alone
 from staticfire.checkers.model.columns import Mask, MessageEvents, Outcome, Transaction
 from staticfire.checkers.model.intervals import Span, shared, without
 from staticfire.checkers.model.timeline import CheckBack

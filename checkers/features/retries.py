@@ -43,12 +43,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from staticfire.checkers.derived.moved_copies import Copy, Kept, kept_messages
 from staticfire.checkers.engine.kernel import Context, Kernel, finding_at, queue_of
 from staticfire.checkers.features.delays import CLOCK_ROUGHNESS_NS, Stored, mistimed
 from staticfire.checkers.guarantees.excuses import Window
 from staticfire.checkers.guarantees.promises import NS_PER_S, Judgement, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally
-from staticfire.checkers.log.moved_copies import Copy, Kept, kept_messages
 from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Mask, MessageEvents, Outcome
 from staticfire.checkers.model.event_times import began_latest, ended_earliest
 
@@ -292,8 +292,8 @@ def _unclear(
     deliveries = columns.deliveries
     key = columns.names.key(int(deliveries.message[reasons[0]]))
     tries = int(deliveries.tries[reasons[0]])
-    told = context.timeline.sent_back.get(key or "", ())
-    mine = [of for of in told if of.group == group and of.tries == tries]
+    reports = context.timeline.sent_back.get(key or "", ())
+    mine = [of for of in reports if of.group == group and of.tries == tries]
     unclear = [of for of in mine if not (of.is_clear and of.by_broker)]
     copies = sum(1 if of.by_broker else COPY_ATTEMPTS for of in unclear)
     if copies >= extra:

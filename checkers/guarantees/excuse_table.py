@@ -367,6 +367,15 @@ _ROWS: tuple[Excuse, ...] = (
         )
         for anomaly in _GOES_BACK
     ),
+    # settled.py: of a member that does not report its queues
+    Excuse(
+        anomaly="queue_regained",
+        effects=(STOPS, STALLS, DISK, NETWORK, CUTS),
+        on=(Role.LEADER,),
+        across=(Role.REPLICAS, Role.INVOLVED),
+        after=lambda t: t.replication_silence_s,
+        mechanism="the broker was away, and a member that does not say what it owns took the queue over again",
+    ),
     # resets.py
     Excuse(
         anomaly="reset_ignored",

@@ -22,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from staticfire.checkers.derived.committed import surely_committed
+from staticfire.checkers.derived.moved_copies import Copy, Kept, kept_messages
 from staticfire.checkers.derived.process_ends import ended_ns
 from staticfire.checkers.derived.rebalances import (
     bound_ns,
@@ -29,12 +30,11 @@ from staticfire.checkers.derived.rebalances import (
     least_bound_ns,
     rebalanced_ns,
 )
-from staticfire.checkers.derived.settled import set_back
+from staticfire.checkers.derived.settled import set_back, set_back_by
 from staticfire.checkers.engine.kernel import Context, Kernel, finding_at
 from staticfire.checkers.engine.position_index import number_runs
 from staticfire.checkers.guarantees.promises import NS_PER_S, Judgement, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally, seconds
-from staticfire.checkers.log.moved_copies import Copy, Kept, kept_messages
 from staticfire.checkers.model.columns import (
     UNKNOWN,
     Columns,
@@ -304,7 +304,7 @@ def _judge_same_owner(
         columns, context, group, again.position, before.invoke_ns, "duplicate_unexplained"
     )
     times = before.invoke_ns, again.invoke_ns
-    window = context.excuses.find(anomaly, *times, queue.stream, nodes)
+    window = set_back_by(context, (group, queue), anomaly, times, nodes)
     if window is not None:
         return window.words, True
     return "the same owner got it again, with no rebalance", False

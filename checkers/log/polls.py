@@ -42,7 +42,7 @@ from itertools import pairwise
 import numpy as np
 
 from staticfire.checkers.derived.own_positions import NONE_BEFORE, steps_of_members
-from staticfire.checkers.derived.settled import set_back
+from staticfire.checkers.derived.settled import set_back, set_back_by
 from staticfire.checkers.derived.stored_messages import StoredMessages
 from staticfire.checkers.engine.kernel import Context, Kernel, Split, finding_at, nothing_missing
 from staticfire.checkers.engine.position_index import (
@@ -401,14 +401,14 @@ class _Polls:
         if committed is None or committed <= deliveries.queue_offset[row]:
             return Judgement.ALLOWED, "the group had not committed it"
         first_ns, last_ns = int(deliveries.invoke_ns[last]), int(deliveries.invoke_ns[row])
-        broker = self._columns.names.logs[int(deliveries.log[row])].stream
+        queue = self._columns.names.logs[int(deliveries.log[row])]
         position = int(deliveries.log[row]), int(deliveries.queue_offset[row])
         given_ns = int(deliveries.invoke_ns[earlier])
         group = self._columns.names.groups[int(deliveries.group[row])]
         anomaly = set_back(
             self._columns, self._context, group, position, given_ns, "nonmonotonic_poll"
         )
-        window = self._context.excuses.find(anomaly, first_ns, last_ns, broker)
+        window = set_back_by(self._context, (group, queue), anomaly, (first_ns, last_ns))
         if window is None:
             return Judgement.VIOLATION, f"the group had committed {committed}"
         if (beyond := self._goes_on_beyond(row, last)) is not None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from staticfire.checkers.derived.committed import least_offset, reader_of
-from staticfire.checkers.derived.settled import NOWHERE, settled_positions
+from staticfire.checkers.derived.settled import NOWHERE, set_back_by, settled_positions
 from staticfire.checkers.engine.kernel import Context
 from staticfire.checkers.guarantees.excuses import Window
 from staticfire.checkers.model.columns import Columns, Commits, Ints, LogKey
@@ -85,9 +85,9 @@ def _judge(
     anomaly: str,
 ) -> tuple[str, bool]:
     """Say why a commit is lower than the previous one, and whether the excuses of `anomaly` make that legal."""
-    process, broker = int(own.process[row]), pair[1].stream
+    process = int(own.process[row])
     if not is_owned:
-        window = _reset(context, own, row - 1, row, broker, anomaly)
+        window = _reset(context, own, row - 1, row, pair, anomaly)
         return ("by the same process", False) if window is None else (window.words, True)
     gain = context.timeline.gained_before(*pair, process, int(own.op_index[row]))
     if gain is None:
@@ -99,7 +99,7 @@ def _judge(
     mine = (own.process[:row] == process) & (own.op_index[:row] > gain.op_index)
     higher = np.flatnonzero(mine & (own.offset[:row] > own.offset[row]))
     if len(higher):
-        window = _reset(context, own, int(higher[-1]), row, broker, anomaly)
+        window = _reset(context, own, int(higher[-1]), row, pair, anomaly)
         return ("by the same owner", False) if window is None else (window.words, True)
     least = least_offset(context, own.where(np.arange(row)), pair, gain)
     window = context.excuses.find("sent_back", gain.time_ns, int(own.time_ns[row]))
@@ -109,11 +109,11 @@ def _judge(
 
 
 def _reset(
-    context: Context, own: Commits, before: int, row: int, broker: str, anomaly: str
+    context: Context, own: Commits, before: int, row: int, pair: tuple[str, LogKey], anomaly: str
 ) -> Window | None:
     times = int(own.time_ns[before]), int(own.time_ns[row])
     node = context.timeline.nodes.get(int(own.process[row]))
-    return context.excuses.find(anomaly, *times, broker, (node,))
+    return set_back_by(context, pair, anomaly, times, (node,))
 
 
 def _lost(context: Context, pair: tuple[str, LogKey], gain: Ownership, before: int) -> int | None:

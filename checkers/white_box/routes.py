@@ -90,8 +90,8 @@ def _judge_server(
         for replica in nodes:
             ghost = _while(answers, lambda seen, of=(broker, replica): _is_ghost(seen, *of))
             absent = _while(answers, lambda seen, of=(broker, replica): _is_missing(seen, *of))
-            yield from _too_long(context, node, "stale_route", replica, ghost, ())
-            yield from _named_again(context, node, broker, replica, answers)
+            stale = [*_too_long(context, node, "stale_route", replica, ghost, ())]
+            yield from stale or _named_again(context, node, broker, replica, answers)
             yield from _too_long(context, node, "missing_route", replica, absent, (before,))
 
 

@@ -523,6 +523,14 @@ def _histories() -> Iterator[Legal]:
             fault("kill", "n0", at_s=2, healed_s=2.5),
         ),
     )
+    yield Legal(
+        mechanism="the broker was away, and a member that does not say what it owns took the queue over again",
+        anomaly="duplicate_unexplained",
+        row_of="queue_regained",
+        ops=("0 ok send a t=1", "1 ok consume a t=2", "1 ok consume a t=9"),
+        faults=(fault("kill", "n0", at_s=5, healed_s=6),),
+        known={"replica_sets": {"b": ("n0",)}},
+    )
     # stuck_producers.py
     for mechanism, of in (
         (

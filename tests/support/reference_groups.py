@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -23,9 +23,9 @@ Second = int
 def ownership(ops: Sequence[Op], facts: Mapping[str, Any], faults: Sequence[FaultFacts]) -> Found:
     """Queues of groups that had no owner, or two, for too long, not counting seconds in which a member was away.
 
-    That is 23 s where no fault was near and the members stayed the same, else 30 s; a minute more in an orderly group
-    if a fault was near in the minute before. No fault of these histories keeps two members from finding out that they
-    own the same queue.
+    That is 23 s where no fault was near and the members stayed the same, else 30 s. In an orderly group it is longer
+    while a lock lasts that an owner left behind near a fault of its own, of its leader or of a coordinator. No fault of
+    these histories keeps two members from finding out that they own the same queue.
     """
     end = ops[-1].time_ns // NS_PER_S
     members = _members(ops)
@@ -44,7 +44,7 @@ def ownership(ops: Sequence[Op], facts: Mapping[str, Any], faults: Sequence[Faul
             alone = [s >= first and not had[s] for s in range(end)]
             mine = [fault for fault in faults if set(fault.targets) & members[group]]
             away = [any(_is_on(fault, second) for fault in mine) for second in range(end)]
-            locked = 60 if group in facts["orderly"] else 0
+            locked = _locked(ops, facts, faults, group, queue, had)
             bound = _Bound(ops, faults, members[group] | _asking(ops, group), locked)
             if _too_long(alone, away, bound):
                 found["queue_unowned", group, queue] += 1
@@ -53,7 +53,7 @@ def ownership(ops: Sequence[Op], facts: Mapping[str, Any], faults: Sequence[Faul
             continue
         for one, other in combinations(_stretches(had), 2):
             both = [s in one[1] and s in other[1] for s in range(end)]
-            bound = _Bound(ops, faults, members[group] | _asking(ops, group), 0)
+            bound = _Bound(ops, faults, members[group] | _asking(ops, group))
             if one[0] != other[0] and _too_long(both, [False] * end, bound):
                 found["double_ownership", group, queue] += 1
     return found
@@ -138,7 +138,11 @@ class _Bound:
     """How many seconds something may last, by what else happened then."""
 
     def __init__(
-        self, ops: Sequence[Op], faults: Sequence[FaultFacts], nodes: set[str | None], more: int
+        self,
+        ops: Sequence[Op],
+        faults: Sequence[FaultFacts],
+        nodes: set[str | None],
+        more: Callable[[Second], int] = lambda _: 0,
     ) -> None:
         self._mine = [fault for fault in faults if set(fault.targets) & nodes]
         times = {op.time_ns for op in ops if op.f == "open" and op.node in nodes}
@@ -149,8 +153,7 @@ class _Bound:
     def of(self, first: Second, end: Second) -> int:
         calm = not self._is_near(first - 20, end)
         changed = any(first + 3 < at < end for at in self._changes)
-        more = self._more if self._is_near(first - 60, end) else 0
-        return more + (23 if calm and not changed else 30)
+        return self._more(first) + (23 if calm and not changed else 30)
 
     def _is_near(self, first: Second, end: Second) -> bool:
         return any(
@@ -158,6 +161,36 @@ class _Bound:
             for fault in self._mine
             if fault.fired_ns is not None and fault.healed_ns is not None
         )
+
+
+def _locked(
+    ops: Sequence[Op],
+    facts: Mapping[str, Any],
+    faults: Sequence[FaultFacts],
+    group: str,
+    queue: Queue,
+    had: Sequence[set[int]],
+) -> Callable[[Second], int]:
+    """How long after a second the lock of an earlier owner may last that could not unlock the queue."""
+    nodes = {op.process: op.node for op in ops if op.f == "open"}
+    servers = {*facts.get("replica_sets", {}).get(queue[1], ())[:1], *facts.get("coordinators", ())}
+    left = [
+        max(seconds) + 1
+        for process, seconds in _stretches(had)
+        if any(
+            set(of.targets) & {nodes[process], *servers}
+            and (of.fired_ns or 0) < (max(seconds) + 4) * NS_PER_S
+            and (of.healed_ns or 0) >= (max(seconds) - 2) * NS_PER_S
+            for of in faults
+        )
+    ]
+
+    def longer(first: Second) -> int:
+        if group not in facts["orderly"]:
+            return 0
+        return max((at + 60 - first for at in left if first - 60 < at <= first), default=0)
+
+    return longer
 
 
 def _too_long(held: Sequence[bool], not_counted: Sequence[bool], bound: _Bound) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from staticfire.checkers.guarantees.facts import FaultFacts
@@ -11,6 +12,8 @@ from staticfire.checkers.model.history import Op
 NS_PER_S = 10**9
 GHOST_S, MISSING_S = 150, 45
 AFTERMATH_S = 30
+ENDS = ("kill", "power_cut", "name_server_amnesia")
+DEAF = ("pause", "partition", "name_server_freeze")
 END_S = 700
 Seen = Mapping[str, Any]
 Wrong = tuple[str, str, str, int]  # anomaly, name server, the node that it is about, from when on
@@ -44,7 +47,47 @@ def wrong_answers(
                     start = _first_longer(held, deaf, bound_s)
                     if start is not None:
                         found.add((anomaly, server, node, start))
+            for node in nodes:
+                if not any(of[:3] == ("stale_route", server, node) for of in found):
+                    found |= _named_again(server, broker, node, observations, faults)
     return found
+
+
+def _named_again(
+    server: str,
+    broker: str,
+    node: str,
+    observations: Sequence[Seen],
+    faults: Sequence[FaultFacts],
+) -> set[Wrong]:
+    """A broker that was dead and not named is named for more than 6 s, and nothing says that it has lived since."""
+    mine = sorted((of for of in observations if of["node"] == server), key=lambda of: of["time_ns"])
+    gone: int | None = None
+    for seen, following in pairwise(mine):
+        at, until = seen["time_ns"] / NS_PER_S, following["time_ns"] / NS_PER_S
+        named = node in (seen["brokers"] or {}).get(broker, {}).values()
+        if node in seen["up"]:
+            gone = None
+        elif seen["brokers"] is not None and not named:
+            gone = seen["time_ns"] if gone is None else gone
+        elif named and gone is not None and until - at > 6:
+            lived = any(
+                gone <= moment <= seen["time_ns"]
+                for of in faults
+                if node in of.targets and of.kind in ENDS and of.bitten_ns is not None
+                for moment in (of.fired_ns or 0, of.healed_ns or 0)
+            )
+            unheard = any(
+                of.kind in DEAF
+                and of.bitten_ns is not None
+                and (of.kind == "partition" or set(of.targets) & {server, node})
+                and (of.fired_ns or 0) <= (at + 6) * NS_PER_S
+                and (of.healed_ns or END_S * NS_PER_S) >= (at - 6) * NS_PER_S
+                for of in faults
+            )
+            if not lived and not unheard:
+                return {("stale_route", server, node, int(at))}
+    return set()
 
 
 def _wrong(server: str, observations: Sequence[Seen], facts: Mapping[str, Any]) -> Iterator[Wrong]:

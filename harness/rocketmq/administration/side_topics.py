@@ -176,12 +176,12 @@ class SideTopic:
         """Delete the topic as mqadmin does: on all masters, then at the name servers.
 
         Returns the masters that it may be made on again: none while a name server may still remove it. Name servers
-        remove it from the routes of all brokers, so they are not asked while a master may have it. Each is asked once:
-        what a cut holds up may be carried out minutes later, and would delete what is made in the meantime.
+        remove it from the routes of all brokers, so they are not asked while a master may have it. A name server is
+        asked once: what a cut holds up may be carried out seconds later, and would remove what is made meanwhile.
         """
         ext = {"topic": self.topic}
         code = RequestCode.DELETE_TOPIC_IN_BROKER
-        deleted = [name for name in masters if await self._order(name, code, ext, tries=1)]
+        deleted = [name for name in masters if await self._order(name, code, ext)]
         if deleted != masters:
             return deleted
         for server in self._environment.topology.coordinators:
