@@ -18,7 +18,7 @@ class Role(Enum):
     LEADER = auto()  # of the queue's replica set
     LEADER_WITH_FOLLOWERS = (
         auto()
-    )  # the same, where a follower, or a policy, shows what may be lost
+    )  # the same; nothing where only the leader serves, and what is safe
     REPLICAS = auto()  # of the queue's replica set, the leader, too
     ALL_REPLICAS = auto()  # struck only while faults have struck each of them
     BROKERS = auto()  # all brokers
