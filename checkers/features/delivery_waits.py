@@ -8,7 +8,8 @@ With short polling the time until a broker checks held pulls is added (`Timings.
 least the time until a message is flushed (`Timings.flush_wait_s`). A member that gained a queue has
 `STARTED_WITHIN_NS` to begin. What lies between two messages that it was given counts all the same: it had begun, and
 had not given the queue up. An orderly listener that fails blocks its queue for `PUT_OFF_NS`, because it retries the
-message before it reads on.
+message before it reads on. A member that cannot send failed messages back keeps them, gives them to its listener
+`HELD_NS` later, and fetches nothing while it keeps more than `HELD_MAX` of the queue.
 
 In a group that shares its queues the first delivery counts, in a broadcasting group the first one to each member's
 process. In a group that changed its filter only messages that both filters accept count. The checker allows further
@@ -83,6 +84,9 @@ PACKETS = 2
 # the offset is asked for, again if no broker answers, and the first pull is sent
 STARTED_WITHIN_NS = 10 * NS_PER_S
 PUT_OFF_NS = 10 * NS_PER_S
+# RocketMQ: pullThresholdForQueue, ConsumeMessageConcurrentlyService.submitConsumeRequestLater
+HELD_MAX = 1000
+HELD_NS = 5 * NS_PER_S
 FOLLOWERS_LOOK_NS = 5 * NS_PER_S  # a follower of Apache RocketMQ wakes no pull, it looks every 5 s
 NEVER = -1
 ANY_PROCESS = -1
@@ -97,6 +101,18 @@ Tenure = tuple[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Held:
+    """Messages of failed calls, and until when a member may have kept each of them; all of shape (messages,).
+
+    It gave the message to its listener again then. Where it did not, it may have lost the queue before.
+    """
+
+    process: Ints
+    since_ns: Ints
+    until_ns: Ints
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Candidates:
     """First deliveries that were late, as far as one chunk of a queue shows; arrays of shape (deliveries,)."""
 
@@ -108,6 +124,7 @@ class Candidates:
     busy: Mapping[Reader, Sequence[Span]]
     # From when until when an owner was given messages of this chunk.
     given_in: Mapping[Tenure, Span]
+    held: Mapping[Reader, Held]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -143,6 +160,9 @@ def conclude_waits(state: DeliveryWaits, columns: Columns, context: Context) -> 
         for tenure, (first_ns, last_ns) in chunk.given_in.items():
             other = given_in.get(tenure, Span(first_ns, last_ns))
             given_in[tenure] = Span(min(first_ns, other.start_ns), max(last_ns, other.end_ns))
+    for reader, spans in busy.items():
+        held = [chunk.held[reader] for chunk in state.chunks if reader in chunk.held]
+        busy[reader] = joined([*spans, *_too_much_held(held)])
     for chunk in state.chunks:
         given = chunk.given
         for row in range(len(given)):
@@ -177,6 +197,7 @@ def _scan(columns: Columns, context: Context, number: int) -> DeliveryWaits:
     rows: list[Ints] = []
     busy: dict[Reader, list[Span]] = {}
     given_in: dict[Tenure, Span] = {}
+    held: dict[Reader, Held] = {}
     waited = 0
     for of_reader in _readers(columns, context):
         group = int(deliveries.group[of_reader[0]])
@@ -186,6 +207,9 @@ def _scan(columns: Columns, context: Context, number: int) -> DeliveryWaits:
         spans = map(Span, begins_ns.tolist(), ends_ns.tolist())
         busy[reader] = list(spans)
         given_in.update(_given_in(columns, context, of_reader))
+        kept = _held(columns, of_reader)
+        if len(kept.process):
+            held[reader] = kept
         there = there_ns[of_reader]
         name = columns.names.groups[group]
         if name in context.facts.filters_changed_ns:
@@ -206,6 +230,7 @@ def _scan(columns: Columns, context: Context, number: int) -> DeliveryWaits:
         is_acked=is_acked[chosen],
         busy=busy,
         given_in=given_in,
+        held=held,
     )
     return DeliveryWaits(
         chunks=(candidates,), counts=Tally(counts={"timed": waited} if waited else {})
@@ -233,6 +258,42 @@ def _at_work(
     begins_ns, ends_ns = begins_ns[order], np.maximum.accumulate(ends_ns[order])
     apart = np.flatnonzero(begins_ns[1:] - ends_ns[:-1] > gap_ns)
     return begins_ns[np.append(0, apart + 1)], ends_ns[np.append(apart, len(ends_ns) - 1)]
+
+
+def _held(columns: Columns, rows: Ints) -> Held:
+    """Return what members kept of the messages of a reader."""
+    deliveries, position = columns.deliveries, index_of(columns).delivery_position
+    by_member = position[rows], deliveries.process[rows]
+    rows = rows[np.lexsort((deliveries.invoke_ns[rows], *by_member))]
+    until_ns = deliveries.time_ns[rows] + HELD_NS
+    comes_again = position[rows[:-1]] == position[rows[1:]]
+    comes_again &= deliveries.process[rows[:-1]] == deliveries.process[rows[1:]]
+    until_ns[:-1][comes_again] = deliveries.invoke_ns[rows[1:]][comes_again]
+    failed = deliveries.outcome[rows] != Outcome.OK
+    failed &= deliveries.op_index[rows] != deliveries.invoke_index[rows]
+    since_ns = deliveries.time_ns[rows[failed]]
+    return Held(
+        process=deliveries.process[rows[failed]],
+        since_ns=since_ns,
+        until_ns=np.maximum(since_ns, until_ns[failed]),
+    )
+
+
+def _too_much_held(parts: Sequence[Held]) -> Iterator[Span]:
+    """Yield when a member kept more than `HELD_MAX` messages of a reader."""
+    if sum(len(part.process) for part in parts) <= HELD_MAX:
+        return
+    process = np.concatenate([part.process for part in parts])
+    since_ns = np.concatenate([part.since_ns for part in parts])
+    until_ns = np.concatenate([part.until_ns for part in parts])
+    for one in np.unique(process).tolist():
+        mine = process == one
+        ends_ns = np.concatenate((since_ns[mine], until_ns[mine]))
+        change = np.repeat((1, -1), np.count_nonzero(mine))
+        order = np.lexsort((change, ends_ns))
+        ends_ns, kept = ends_ns[order], np.cumsum(change[order])
+        for at in np.flatnonzero(kept[:-1] > HELD_MAX).tolist():
+            yield Span(int(ends_ns[at]), int(ends_ns[at + 1]))
 
 
 def _given_in(columns: Columns, context: Context, rows: Ints) -> Iterator[tuple[Tenure, Span]]:

@@ -18,10 +18,12 @@ def slow_deliveries(
     *,
     stored: bool = False,
     orderly: Sequence[str] = (),
+    held_max: int = 1000,
 ) -> Found:
     """(group, key, process if the group broadcasts). Ops of these histories have no faults, nodes do not end.
 
-    `stored`: deliveries tell that every message was stored when its send ended.
+    `stored`: deliveries tell that every message was stored when its send ended. `held_max`: a member that keeps more
+    messages of failed calls fetches nothing.
     """
     calls = _calls(ops)
     sends = [op for op in ops if op.f == "send" and (stored or op.type == "ok")]
@@ -44,7 +46,8 @@ def slow_deliveries(
                 key = max(sent, key=lambda op: op.index).value["key"]
                 acked_ns = max(op.time_ns for op in sent)
                 put_off = 10 * S * TICK if value["group"] in orderly else 0
-                if _waited(ops, begin, acked_ns, of_queue, is_shared, put_off) > 2 * S:
+                held = _held_too_much(of_queue, held_max)
+                if _waited(ops, begin, acked_ns, of_queue, is_shared, put_off, held) > 2 * S:
                     found.add((value["group"], key, reader[1]))
             done.add(place)
     return found
@@ -82,6 +85,7 @@ def _waited(
     of_queue: Sequence[tuple[Op, Op]],
     is_shared: bool,
     put_off: int,
+    held: set[int],
 ) -> int:
     """The longest time, in ticks, in which one owner might have been given the message."""
     busy_ns = [
@@ -106,9 +110,29 @@ def _waited(
             )
             if any(start == now for start, _ in busy_ns):
                 run = 0
-            run = run + 1 if able and not any(start <= now < end for start, end in busy_ns) else 0
+            is_busy = any(start <= now < end for start, end in busy_ns) or now in held
+            run = run + 1 if able and not is_busy else 0
             longest = max(longest, run)
     return longest
+
+
+def _held_too_much(of_queue: Sequence[tuple[Op, Op]], held_max: int) -> set[int]:
+    """The ticks at which a member kept more than so many messages of failed calls, each of them for 5 s at most."""
+    kept: dict[tuple[int, int], int] = {}
+    for call, end in of_queue:
+        if end.type != "info" or end is call:
+            continue
+        for _, offset, *_ in call.value["messages"]:
+            again = [
+                later.time_ns
+                for later, _ in of_queue
+                if later.process == call.process and later.index > call.index
+                if offset in [other[1] for other in later.value["messages"]]
+            ]
+            until = min(again, default=end.time_ns + 5 * S * TICK)
+            for now in range(end.time_ns, until, TICK):
+                kept[call.process, now] = kept.get((call.process, now), 0) + 1
+    return {now for (_, now), count in kept.items() if count > held_max}
 
 
 def _since(ops: Sequence[Op], begin: Op, process: int, now: int) -> int | None:

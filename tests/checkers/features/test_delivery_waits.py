@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from staticfire.checkers.features import delivery_waits
 from staticfire.checkers.guarantees.facts import FaultFacts, Struck, Timings
 from staticfire.checkers.guarantees.promises import NS_PER_S
 from staticfire.checkers.guarantees.verdict import Verdict
@@ -203,6 +204,30 @@ def test_an_orderly_listener_tries_the_first_one_again_before(
     ops = ("0 ok send a t=20", "0 ok send b", "1 info consume a t=20.1")
 
     assert keys(check(*ops, f"1 ok consume b t={at_s}", orderly=orderly)) == slow
+
+
+FAILED = ("0 ok send a t=20", "0 ok send b", "1 invoke consume a t=20.1", "1 info consume a t=20.2")
+
+
+@pytest.mark.parametrize(
+    ("ops", "held_max", "slow"),
+    [
+        # given to the listener again, and until then the member has too much
+        (("1 ok consume a@0:0 t=25.2", "1 ok consume b@0:1 t=27"), 0, []),
+        (("1 ok consume a@0:0 t=25.2", "1 ok consume b@0:1 t=27.3"), 0, ["b"]),
+        (("1 ok consume a@0:0 t=25.2", "1 ok consume b@0:1 t=25.3"), 1, ["b"]),
+        # not given to the listener again
+        (("1 ok consume b@0:1 t=27.1",), 0, []),
+        (("1 ok consume b@0:1 t=27.3",), 0, ["b"]),
+        # another member has nothing
+        (("2 ok consume a@0:0 t=22.5", "1 ok consume b@0:1 t=27.1"), 0, []),
+    ],
+)
+def test_a_member_that_keeps_too_many_failed_messages_fetches_nothing(
+    ops: tuple[str, ...], held_max: int, slow: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery_waits, "HELD_MAX", held_max)
+    assert keys(check(*FAILED, *ops)) == slow
 
 
 @pytest.mark.parametrize(("poll_s", "slow"), [(0.0, ["a"]), (1.0, [])])
@@ -533,16 +558,19 @@ def test_a_wrong_clock_is_wrong_until_its_node_starts_again() -> None:
     steps=st.integers(5, 50),
     stored=st.booleans(),
     orderly=st.sampled_from([(), ("g",)]),
+    held_max=st.sampled_from([0, 1, 1000]),
 )
 def test_as_the_plain_reference_says(
-    seed: int, steps: int, stored: bool, orderly: tuple[str, ...]
+    seed: int, steps: int, stored: bool, orderly: tuple[str, ...], held_max: int
 ) -> None:
     ops = waiting_history(Random(seed), steps)
-    expected = slow_deliveries(ops, ("h",), stored=stored, orderly=orderly)
+    expected = slow_deliveries(ops, ("h",), stored=stored, orderly=orderly, held_max=held_max)
 
     known = {"groups": {"g": ("t",), "h": ("t",)}, "broadcasting": ("h",), "orderly": orderly}
     reported = with_store_times(ops) if stored else ops
-    verdict = judged(reported, wall_epoch_ms=EPOCH_MS, **known)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(delivery_waits, "HELD_MAX", held_max)
+        verdict = judged(reported, wall_epoch_ms=EPOCH_MS, **known)
 
     assert verdict.counts.get("slow_delivery", 0) == len(expected)
     assert {(one.group, one.key) for one in verdict.findings} <= {one[:2] for one in expected}
