@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import NamedTuple
 
 from staticfire.system_under_test.protocol.command import RemotingCommand
@@ -26,6 +27,7 @@ class RemotingClient:
     """Calls other nodes by address (`host:port`). Connects at the first call, and again after a connection ended.
 
     `on_request` answers what the other side asks on the same connection; `sign` adds a signature to each request.
+    `on_end` is called with the address after a connection ended by itself.
     """
 
     def __init__(
@@ -35,8 +37,10 @@ class RemotingClient:
         on_request: Handler | None = None,
         connect_timeout_s: float = CONNECT_TIMEOUT_S,
         sign: Sign | None = None,
+        on_end: Callable[[str], None] | None = None,
     ) -> None:
         self._env = env
+        self._on_end = on_end
         self._on_request = on_request
         self._sign = sign
         self._connect_timeout_s = connect_timeout_s
@@ -202,6 +206,8 @@ class RemotingClient:
             one.gone.set_result(None)
         if self._connections.get(address) is connection:
             del self._connections[address]
+            if self._on_end is not None:
+                self._on_end(address)
 
 
 class OpenOne(NamedTuple):

@@ -48,7 +48,11 @@ class Peers:
         self._tables = tables
         self._living_queues = living_queues
         self._on_master = on_master
-        self._client = RemotingClient(env, sign=broker_signer(env.storage, config))
+        self._client = RemotingClient(
+            env,
+            sign=broker_signer(env.storage, config),
+            on_end=lambda address: self.registration.connection_ended(address),
+        )
         self.registration = registration(
             config,
             self._client,

@@ -82,6 +82,10 @@ class KeepsRegistered(Protocol):
         """The list of name servers may have changed."""
         ...
 
+    def connection_ended(self, name_server: str) -> None:
+        """The connection to this address ended by itself."""
+        ...
+
     def topics_changed(self, change: TopicChange) -> None:
         """Register the change soon."""
         ...

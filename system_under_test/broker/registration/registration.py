@@ -80,6 +80,20 @@ class Registration(Registrar):
         for event in self._changed.values():
             event.set()
 
+    def connection_ended(self, name_server: str) -> None:
+        """Register again soon: the name server has forgotten the broker with the connection, or has ended itself."""
+        if name_server in self._changed:
+            asyncio.get_running_loop().call_later(RETRY_MAX_S, self._wake, name_server)
+
+    def _wake(self, name_server: str) -> None:
+        if name_server in self._changed and not self._is_connected(name_server):
+            self._changed[name_server].set()
+
+    def _is_connected(self, name_server: str) -> bool:
+        """Whether the connection is open on which the name server last registered us."""
+        connection = self._calls.connection(name_server)
+        return connection is not None and connection is self._connections.get(name_server)
+
     async def stop(self) -> None:
         """Unregister everywhere, as far as name servers answer; not if this never began: the place is another's."""
         if not self._is_running:
@@ -132,8 +146,7 @@ class Registration(Registrar):
     async def _is_needed(self, name_server: str, table: TopicConfigTable) -> bool:
         if self._config.force_register or self._lacks_master:
             return True
-        connection = self._calls.connection(name_server)
-        if connection is None or connection is not self._connections.get(name_server):
+        if not self._is_connected(name_server):
             return True
         return await self._calls.is_changed(name_server, table.data_version)
 

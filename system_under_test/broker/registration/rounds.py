@@ -46,6 +46,9 @@ class RegistrationRounds(Registrar):
     def options_changed(self) -> None:
         """Nothing to do: each round takes the name servers that are configured then."""
 
+    def connection_ended(self, name_server: str) -> None:
+        """Nothing to do: the next round makes a new connection."""
+
     def topics_changed(self, change: TopicChange) -> None:
         """A topic made by a send is registered one-way with all others; one that an administrator changed, alone.
 

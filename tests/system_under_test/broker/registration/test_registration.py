@@ -368,6 +368,30 @@ def test_ways_to_register(mode: Mode, options: dict[str, Any]) -> None:
     Cluster().run(story)
 
 
+@pytest.mark.parametrize(
+    ("mode", "code"), [(Mode.HARDENED, 0), (Mode.FAITHFUL, TOPIC_NOT_EXIST)], ids=str
+)
+@pytest.mark.parametrize("force_register", [True, False])
+def test_a_name_server_that_started_again_knows_its_brokers_within_seconds(
+    mode: Mode, code: int, *, force_register: bool
+) -> None:
+    """4.9.8 registers with its next round, 30 s after the last one."""
+
+    async def story(cluster: Cluster, remoting: RemotingClient) -> None:
+        name_server = cluster.name_servers[0]
+        cluster.start_name_server(name_server)
+        await asyncio.sleep(0.1)
+        cluster.start_broker(mode=mode, force_register=force_register)
+        await asyncio.sleep(14)
+        kill(name_server)
+        await asyncio.sleep(4)
+        cluster.start_name_server(name_server)
+        await asyncio.sleep(1.5)
+        assert await route_code(remoting, name_server, "TBW102") == code
+
+    Cluster().run(story)
+
+
 def test_broker_that_lacks_a_permission_lends_its_own_to_all_topics() -> None:
     async def story(cluster: Cluster, remoting: RemotingClient) -> None:
         cluster.start_name_server(cluster.name_servers[0])
