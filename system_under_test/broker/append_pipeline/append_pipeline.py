@@ -111,6 +111,8 @@ class AppendPipeline:
         """Make queue entries durable, and dispatch again if a full disk has postponed it."""
         self.dispatch()
         self._queue_flusher.wake()
+        if self._store.failure is not None:
+            self._log_flusher.wake()  # finds out that an index or queue file could not be written
 
     def copies_safe_end(self) -> int:
         """Up to where the broker's own copies count as stored."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from errno import EIO
 
 import pytest
 
@@ -11,6 +12,7 @@ from staticfire.system_under_test.broker.config import BrokerRole
 from staticfire.system_under_test.configuration.mode import Mode
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.store.errors import StoreError
+from staticfire.system_under_test.store.index.message_index import MessageIndex
 from tests.system_under_test.broker.bench import pull_ext, send_ext
 from tests.system_under_test.broker.simulated_brokers import (
     FLUSH_DISK_TIMEOUT,
@@ -202,6 +204,28 @@ async def test_failed_fsync_ends_the_process_and_promises_nothing(
     assert cluster.master.disk.exists("/store/abort")
     cluster.start_master()
     await client.send_until(OK, within_s=5)
+
+
+def test_a_failed_write_of_the_index_ends_a_broker_that_stores_nothing_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = Cluster(role=BrokerRole.ASYNC_MASTER)
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(EIO, "Input/output error", "/store/index/1")
+
+    async def story(client: Client) -> None:
+        cluster.start_master()
+        slave = cluster.start_slave()
+        await client.send_until(OK, within_s=5)
+        await asyncio.sleep(2)
+        monkeypatch.setattr(MessageIndex, "write_out", fail)
+        cluster.world.network.drop("master", "slave")
+        async with asyncio.timeout(10.5):
+            status = await slave.exit
+        assert "/store/index/1" in str(status.error)
+
+    cluster.run(story)
 
 
 @pytest.mark.parametrize("kind", ["write", "fsync"])
