@@ -97,9 +97,11 @@ class NameServer:
             return
         now_ns = self._silence_clock_ns(self._env.clock)
         gone = self.routes.connection_closed(connection.key, now_ns=now_ns, most=FORGOTTEN_A_TURN)
-        if gone:
-            self._env.log.info("brokers gone: connection closed", addresses=gone)
-        if len(gone) == FORGOTTEN_A_TURN:  # a stranger may have registered thousands
+        if gone.addresses:
+            self._env.log.info("brokers gone: connection closed", addresses=gone.addresses)
+        for key in gone.connection_keys:
+            self._server.close_connection(key)
+        if len(gone.addresses) == FORGOTTEN_A_TURN:  # a stranger may have registered thousands
             asyncio.get_running_loop().call_soon(self.connection_closed, connection)
 
     def note_time(self) -> None:

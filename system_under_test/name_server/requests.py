@@ -141,14 +141,18 @@ class RequestTable:
         header: RegisterBrokerHeader,
         body: RegisterBrokerBody,
         caller: Caller,
-    ) -> RemotingCommand:
+    ) -> RemotingCommand | None:
+        address, key = header.broker_addr, caller.connection.key
+        if self._routes.is_old_news(address, key, now_ns=caller.now_ns):
+            caller.connection.close()  # one that its broker still uses is replaced by a newer one
+            return None
         master = self._routes.register(
             Registration(
                 identity=BrokerIdentity(
                     cluster=header.cluster_name,
                     broker_name=header.broker_name,
                     broker_id=header.broker_id,
-                    address=header.broker_addr,
+                    address=address,
                 ),
                 ha_address=header.ha_server_addr,
                 topics=body.topic_config_table.topics,
@@ -156,7 +160,7 @@ class RequestTable:
                 filter_servers=tuple(body.filter_servers),
             ),
             now_ns=caller.now_ns,
-            connection_key=caller.connection.key,
+            connection_key=key,
         )
         ext = {"masterAddr": master.address, "haServerAddr": master.ha_address}
         order_topics = self._kv_config.pairs(ORDER_TOPIC_NAMESPACE)

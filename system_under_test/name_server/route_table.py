@@ -7,7 +7,8 @@ entry goes when the connection it registered on ends, or when the broker has bee
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from staticfire.system_under_test.name_server.rules import (
     PERMISSION_WRITE,
@@ -79,6 +80,16 @@ class LiveBroker:
     data_version: DataVersion
     connection_key: int | None
     ha_address: str
+    # Older connections on which it registered and that have not ended, one of which the broker may still use: a server
+    # may accept a connection that its client gave up after a newer one, because the end of its handshake came late.
+    older_keys: set[int] = field(default_factory=set)
+
+
+class Gone(NamedTuple):
+    """Brokers that were forgotten, and their connections that are open."""
+
+    addresses: list[str]
+    connection_keys: list[int]
 
 
 class RouteTable:
@@ -125,7 +136,7 @@ class RouteTable:
         """
         self._check(registration)
         identity = registration.identity
-        if self._is_old_news(identity.address, connection_key, now_ns):
+        if self.is_old_news(identity.address, connection_key, now_ns=now_ns):
             return self._master_of(identity)
         known = self._live.get(identity.address)
         is_new = known is None or known.connection_key != connection_key
@@ -147,6 +158,7 @@ class RouteTable:
             data_version=registration.data_version,
             connection_key=connection_key,
             ha_address=registration.ha_address,
+            older_keys=self._older_keys(known, connection_key),
         )
         self._departed.pop(identity.address, None)
         self._filter_servers.pop(identity.address, None)
@@ -154,7 +166,14 @@ class RouteTable:
             self._filter_servers[identity.address] = registration.filter_servers
         return self._master_of(identity)
 
-    def _is_old_news(self, address: str, connection_key: int, now_ns: int) -> bool:
+    def _older_keys(self, known: LiveBroker | None, connection_key: int) -> set[int]:
+        if known is None or known.connection_key is None:
+            return set()
+        keys = {*known.older_keys, known.connection_key}
+        return {key for key in keys if self._is_outdated(connection_key, key)}
+
+    def is_old_news(self, address: str, connection_key: int, *, now_ns: int) -> bool:
+        """Whether a broker has registered, or said goodbye, on a connection that is newer than this one."""
         live, departed = self._live.get(address), self._departed.get(address)
         if live is not None:
             last_key, since_ns = live.connection_key, live.connected_ns
@@ -243,7 +262,7 @@ class RouteTable:
 
     def unregister(self, identity: BrokerIdentity, *, now_ns: int, connection_key: int) -> None:
         """Forget a broker that says goodbye."""
-        if self._is_old_news(identity.address, connection_key, now_ns):
+        if self.is_old_news(identity.address, connection_key, now_ns=now_ns):
             return
         live = self._live.get(identity.address)
         if live is not None and live.connection_key is not None:
@@ -275,11 +294,17 @@ class RouteTable:
         ]
         return self._destroy_all(late, now_ns)
 
-    def connection_closed(self, key: int, *, now_ns: int, most: int | None = None) -> list[str]:
-        """Forget the brokers that registered on this connection, up to `most` of them; return their addresses."""
+    def connection_closed(self, key: int, *, now_ns: int, most: int | None = None) -> Gone:
+        """Forget the brokers that registered on this connection, up to `most` of them.
+
+        Their older connections are to be closed: a broker that still uses one of them comes again.
+        """
+        for live in self._live.values():
+            live.older_keys.discard(key)
         gone = self._registered_on(key)[:most]
+        older = [older_key for address in gone for older_key in self._live[address].older_keys]
         self._destroy_all(gone, now_ns)
-        return gone
+        return Gone(gone, sorted(older))
 
     def detach(self, key: int) -> None:
         """Keep the brokers that registered on this connection, until drop_detached()."""

@@ -206,7 +206,7 @@ def test_another_address_with_the_same_id_takes_the_place(registry: Registry) ->
     registry.register("c/a/0@B", "T", key=2)
     assert registry.brokers("T") == {"a": {0: "B"}}
     # The old address is still live, and its end takes nothing from the new one.
-    assert registry.table.connection_closed(1, now_ns=registry.now_ns) == ["A"]
+    assert registry.table.connection_closed(1, now_ns=registry.now_ns).addresses == ["A"]
     assert registry.brokers("T") == {"a": {0: "B"}}
 
 
@@ -272,7 +272,7 @@ def test_what_is_read_late_from_an_older_connection_changes_nothing(registry: Re
     registry.register("c/a/0@A", "T", key=1, version=1, queues=2)
     registry.unregister("c/a/0@A", key=1)
     assert registry.queues("T") == {"a": (6, 6)}
-    assert registry.table.connection_closed(1, now_ns=registry.now_ns) == []
+    assert registry.table.connection_closed(1, now_ns=registry.now_ns).addresses == []
     assert registry.register("c/b/1@A", key=1) == MasterAddresses()
     assert registry.brokers("T") == {"a": {0: "A"}}
 
@@ -409,7 +409,7 @@ def test_topics_stay_while_a_slave_is_left(registry: Registry, how: str) -> None
 
 def test_unknown_brokers_may_leave(registry: Registry) -> None:
     registry.unregister("c/a/0@A")
-    assert registry.table.connection_closed(7, now_ns=registry.now_ns) == []
+    assert registry.table.connection_closed(7, now_ns=registry.now_ns).addresses == []
 
 
 @pytest.mark.parametrize(
@@ -435,10 +435,29 @@ def test_a_touch_keeps_a_broker_alive(registry: Registry) -> None:
 def test_only_the_connection_of_the_last_registration_counts(registry: Registry) -> None:
     registry.register("c/a/0@A", "T", key=1)
     registry.register("c/a/0@A", "T", key=2)
-    assert registry.table.connection_closed(1, now_ns=registry.now_ns) == []
+    assert registry.table.connection_closed(1, now_ns=registry.now_ns).addresses == []
     assert registry.brokers("T") == {"a": {0: "A"}}
-    assert registry.table.connection_closed(2, now_ns=registry.now_ns) == ["A"]
+    assert registry.table.connection_closed(2, now_ns=registry.now_ns).addresses == ["A"]
     assert registry.brokers("T") is None
+
+
+def test_older_connections_end_with_the_newest_one(registry: Registry) -> None:
+    """The newest may be one that the broker gave up: on another one, then, it has to come again."""
+    for key in (1, 2, 3, 4):
+        registry.register("c/a/0@A", "T", key=key)
+    assert registry.table.connection_closed(2, now_ns=registry.now_ns) == ([], [])
+    assert registry.table.connection_closed(4, now_ns=registry.now_ns) == (["A"], [1, 3])
+    registry.register("c/a/0@A", "T", key=3)
+    assert registry.brokers("T") is None
+    registry.register("c/a/0@A", "T", key=5)
+    assert registry.brokers("T") == {"a": {0: "A"}}
+
+
+def test_in_faithful_mode_older_connections_stay(registry: Registry) -> None:
+    registry.table = RouteTable(is_outdated=NAME_SERVER_POLICIES[Mode.FAITHFUL].is_outdated)
+    for key in (1, 2):
+        registry.register("c/a/0@A", "T", key=key)
+    assert registry.table.connection_closed(2, now_ns=registry.now_ns) == (["A"], [])
 
 
 def test_the_detached_leave_unless_they_register_again(registry: Registry) -> None:
@@ -594,7 +613,7 @@ def test_brokers_of_one_connection_go_together(
         drop(topics, names)
 
     monkeypatch.setattr(registry.table, "_drop_queues", counted)
-    assert registry.table.connection_closed(1, now_ns=registry.now_ns) == [
+    assert registry.table.connection_closed(1, now_ns=registry.now_ns).addresses == [
         f"B{number}" for number in range(5)
     ]
     assert calls == [4]

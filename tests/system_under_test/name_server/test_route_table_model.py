@@ -191,7 +191,8 @@ class RouteTableMachine(RuleBasedStateMachine):
     @rule(key=st.sampled_from(KEYS))
     def close(self, key: int) -> None:
         gone = [a for a, heard in self.model.heard.items() if heard.key == key]
-        assert sorted(self.table.connection_closed(key, now_ns=self.now_ns)) == sorted(gone)
+        closed = self.table.connection_closed(key, now_ns=self.now_ns)
+        assert sorted(closed.addresses) == sorted(gone)
         for address in gone:
             self.model.destroy(address, self.now_ns)
 

@@ -17,7 +17,7 @@ from staticfire.system_under_test.name_server.config import NameServerConfig
 from staticfire.system_under_test.name_server.name_server import main as name_server_main
 from staticfire.system_under_test.protocol import json_dialect
 from staticfire.system_under_test.protocol.command import RemotingCommand
-from staticfire.system_under_test.remoting import RemotingClient
+from staticfire.system_under_test.remoting import RemotingClient, RemotingClosed
 from staticfire.system_under_test.runtime.env import Env
 from tests.support.small_index import SMALL_INDEX
 
@@ -283,6 +283,26 @@ def test_a_broker_stays_known_when_its_former_connection_ends_late(mode: Mode) -
         cluster.world.network.heal()
         cluster.start_broker(mode=mode, force_register=False)
         await asyncio.sleep(10)
+        assert await route_code(remoting, name_server, "TBW102") == 0
+
+    Cluster().run(story)
+
+
+def test_a_registration_on_an_older_connection_ends_it() -> None:
+    """A broker that still uses the connection comes again on a new one, and that counts."""
+
+    async def story(cluster: Cluster, remoting: RemotingClient) -> None:
+        name_server = cluster.name_servers[0]
+        cluster.start_name_server(name_server)
+        await asyncio.sleep(0.1)
+        older = await remoting.connect(f"{name_server.address}:9876")
+        cluster.start_broker()
+        await asyncio.sleep(1)
+        identity = {"brokerName": "broker-a", "brokerAddr": BROKER_ADDRESS, "brokerId": "1"}
+        ext = {**identity, "clusterName": "DefaultCluster", "haServerAddr": BROKER_ADDRESS}
+        with pytest.raises(RemotingClosed):
+            await remoting.invoke(older.address, RemotingCommand.request(103, ext), 1.0)
+        assert older.closed
         assert await route_code(remoting, name_server, "TBW102") == 0
 
     Cluster().run(story)
