@@ -82,7 +82,7 @@ class LiveBroker:
     ha_address: str
     # Older connections on which it registered and that have not ended, one of which the broker may still use: a server
     # may accept a connection that its client gave up after a newer one, because the end of its handshake came late.
-    older_keys: set[int] = field(default_factory=set)
+    older_keys: dict[int, None] = field(default_factory=dict)
 
 
 class Gone(NamedTuple):
@@ -166,11 +166,11 @@ class RouteTable:
             self._filter_servers[identity.address] = registration.filter_servers
         return self._master_of(identity)
 
-    def _older_keys(self, known: LiveBroker | None, connection_key: int) -> set[int]:
+    def _older_keys(self, known: LiveBroker | None, connection_key: int) -> dict[int, None]:
         if known is None or known.connection_key is None:
-            return set()
-        keys = {*known.older_keys, known.connection_key}
-        return {key for key in keys if self._is_outdated(connection_key, key)}
+            return {}
+        keys = {**known.older_keys, known.connection_key: None}
+        return {key: None for key in keys if self._is_outdated(connection_key, key)}
 
     def is_old_news(self, address: str, connection_key: int, *, now_ns: int) -> bool:
         """Whether a broker has registered, or said goodbye, on a connection that is newer than this one."""
@@ -300,7 +300,7 @@ class RouteTable:
         Their older connections are to be closed: a broker that still uses one of them comes again.
         """
         for live in self._live.values():
-            live.older_keys.discard(key)
+            live.older_keys.pop(key, None)
         gone = self._registered_on(key)[:most]
         older = [older_key for address in gone for older_key in self._live[address].older_keys]
         self._destroy_all(gone, now_ns)
