@@ -12,7 +12,8 @@ a client made for the retry topic has a born time of its own: `contents.py`.)
 * before any delivery of the previous try began, for a dead letter. A client that cannot send back a retry counts its
   tries itself, so its record is older;
 * after the last answer to a send-back, for a dead letter, if each member that received the previous try got the answer
-  that a broker has the message (`send_back`). A broker stores a dead letter at once.
+  that the broker has the message (`send_back`). A broker stores a dead letter at once. Where a member had to send a
+  copy of its own, its broker may carry the send-back out later.
 
 The kernel skips messages whose producer or broker had a wrong wall clock by then, because of a fault that bit: such a
 clock may be wrong until its node starts again. A producer whose node is not known may be any client.
@@ -143,7 +144,7 @@ def _taken_back_ns(columns: Columns, context: Context) -> Ints:
         if (
             reported
             and len(reported) == steps[message, group, tries]
-            and all(of.is_clear for of in reported)
+            and all(of.is_clear and of.by_broker for of in reported)
         ):
             found[row] = max(of.time_ns for of in reported)
     return found
