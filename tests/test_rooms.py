@@ -31,6 +31,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "verdicts",
         "formats",
     ),
+    "checkers/guarantees": ("excuses",),
     "faults": ("model", "kinds", "plans", "linux", "proxy", "defects"),
     "faults/linux": ("on_node", "disks", "network", "abilities"),
     "faults/proxy": ("rocketmq", "core"),

@@ -22,9 +22,9 @@ from itertools import chain, count, pairwise
 
 from staticfire.checkers.agreement.short_logs import short_logs
 from staticfire.checkers.engine.kernel import Context
-from staticfire.checkers.guarantees.excuses import began_ns, by_target, healed_ns
 from staticfire.checkers.guarantees.facts import FaultFacts, RunFacts
 from staticfire.checkers.guarantees.fault_effects import EMPTIES, QUEUES, STOPS
+from staticfire.checkers.guarantees.fault_times import began_ns, by_target, healed_ns
 from staticfire.checkers.guarantees.promises import NS_PER_S
 from staticfire.checkers.model.columns import LogKey
 from staticfire.checkers.model.intervals import Span

@@ -20,9 +20,9 @@ from itertools import chain
 from typing import Any
 
 from staticfire.checkers.engine.kernel import Context
-from staticfire.checkers.guarantees.excuses import began_ns, by_target, healed_ns
 from staticfire.checkers.guarantees.facts import FaultFacts
 from staticfire.checkers.guarantees.fault_effects import EMPTIES, ROLLS_BACK, ROTS, WRITES_FAIL
+from staticfire.checkers.guarantees.fault_times import began_ns, by_target, healed_ns
 from staticfire.checkers.guarantees.promises import NS_PER_S, RESYNC_NS
 from staticfire.checkers.guarantees.unflushed import flushed_by_ns
 from staticfire.checkers.model.intervals import Span

@@ -31,7 +31,7 @@ class Anomaly:
         by_damage: it means what the profile and the damage done to the nodes that held the message say
             (`checkers/guarantees/promises.py`), in place of `hardened` and `faithful`.
         excuse: when it is `excused` instead; empty: never. Excuses by faults are rows of
-            `checkers/guarantees/excuse_table.py`.
+            `checkers/guarantees/excuses/excuse_table.py`.
     """
 
     name: str

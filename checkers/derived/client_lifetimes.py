@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from staticfire.checkers.engine.kernel import Context
-from staticfire.checkers.guarantees.excuses import began_ns
 from staticfire.checkers.guarantees.facts import RunFacts
 from staticfire.checkers.guarantees.fault_effects import STOPS
+from staticfire.checkers.guarantees.fault_times import began_ns
 from staticfire.checkers.guarantees.promises import FOREVER_NS
 from staticfire.checkers.model.columns import Ints, MessageEvents
 

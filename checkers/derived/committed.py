@@ -36,9 +36,10 @@ import numpy as np
 from staticfire.checkers.derived.process_ends import ended_ns
 from staticfire.checkers.derived.rebalances import leader_ended, leader_lost_ns, starts_ns
 from staticfire.checkers.engine.kernel import Context
-from staticfire.checkers.guarantees.excuse import ON_ITS_WAY_S, Since
-from staticfire.checkers.guarantees.excuses import FOREVER_NS, Window, began_ns, healed_ns
+from staticfire.checkers.guarantees.excuses.excuse import ON_ITS_WAY_S, Since
+from staticfire.checkers.guarantees.excuses.excuses import Window
 from staticfire.checkers.guarantees.fault_effects import DISK, EMPTIES, ROLLS_BACK, WRITES_FAIL
+from staticfire.checkers.guarantees.fault_times import FOREVER_NS, began_ns, healed_ns
 from staticfire.checkers.guarantees.promises import NS_PER_S
 from staticfire.checkers.model.columns import Columns, Commits, Ints, LogKey, Mask
 from staticfire.checkers.model.intervals import Span, joined, shared, without

@@ -25,9 +25,9 @@ from __future__ import annotations
 
 from staticfire.checkers.derived.rebalances import leader_lost_ns
 from staticfire.checkers.engine.kernel import Context
-from staticfire.checkers.guarantees.excuse import VISIBLE_END
-from staticfire.checkers.guarantees.excuses import FOREVER_NS, began_ns, by_target, healed_ns
+from staticfire.checkers.guarantees.excuses.excuse import VISIBLE_END
 from staticfire.checkers.guarantees.fault_effects import STOPS
+from staticfire.checkers.guarantees.fault_times import FOREVER_NS, began_ns, by_target, healed_ns
 from staticfire.checkers.guarantees.promises import (
     FOLLOWER_HOLDS_ACKED,
     NOT_FETCHED,

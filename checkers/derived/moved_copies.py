@@ -28,7 +28,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from staticfire.checkers.engine.kernel import Context
-from staticfire.checkers.guarantees.excuses import Window
+from staticfire.checkers.guarantees.excuses.excuses import Window
 from staticfire.checkers.guarantees.fault_effects import CLOCK, EMPTIES, FORGETS, ROLLS_BACK
 from staticfire.checkers.guarantees.promises import NS_PER_S
 from staticfire.checkers.model.columns import UNKNOWN

@@ -16,15 +16,8 @@ from dataclasses import dataclass
 from itertools import chain
 
 from staticfire.checkers.engine.kernel import Context
-from staticfire.checkers.guarantees.excuse import Since
-from staticfire.checkers.guarantees.excuses import (
-    FOREVER_NS,
-    NS_PER_S,
-    Window,
-    began_ns,
-    by_target,
-    healed_ns,
-)
+from staticfire.checkers.guarantees.excuses.excuse import Since
+from staticfire.checkers.guarantees.excuses.excuses import Window
 from staticfire.checkers.guarantees.facts import FaultFacts, Timings
 from staticfire.checkers.guarantees.fault_effects import (
     ADMIN,
@@ -36,6 +29,13 @@ from staticfire.checkers.guarantees.fault_effects import (
     QUEUES,
     ROTS,
     STOPS,
+)
+from staticfire.checkers.guarantees.fault_times import (
+    FOREVER_NS,
+    NS_PER_S,
+    began_ns,
+    by_target,
+    healed_ns,
 )
 from staticfire.checkers.model.intervals import Span, joined
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from staticfire.checkers.engine.kernel import Context
-from staticfire.checkers.guarantees.excuses import began_ns, healed_ns
+from staticfire.checkers.guarantees.fault_times import began_ns, healed_ns
 from staticfire.checkers.guarantees.promises import FOREVER_NS, NS_PER_S
 from staticfire.checkers.model.intervals import Span, joined, without
 

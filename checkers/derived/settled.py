@@ -16,7 +16,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from staticfire.checkers.engine.kernel import Context
-from staticfire.checkers.guarantees.excuses import Window
+from staticfire.checkers.guarantees.excuses.excuses import Window
 from staticfire.checkers.guarantees.facts import RunFacts
 from staticfire.checkers.guarantees.promises import FOREVER_NS, NS_PER_S
 from staticfire.checkers.model.columns import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from staticfire.checkers.engine.kernel import Context
-from staticfire.checkers.guarantees.excuses import FOREVER_NS, began_ns
 from staticfire.checkers.guarantees.fault_effects import CLOCK
+from staticfire.checkers.guarantees.fault_times import FOREVER_NS, began_ns
 from staticfire.checkers.model.columns import Columns, Ints
 
 NS_PER_MS = 1_000_000

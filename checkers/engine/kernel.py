@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from staticfire.checkers.guarantees.excuses import Excuses
+from staticfire.checkers.guarantees.excuses.excuses import Excuses
 from staticfire.checkers.guarantees.facts import RunFacts
 from staticfire.checkers.guarantees.promises import NS_PER_S, Judgement, LossPromises
 from staticfire.checkers.guarantees.verdict import Finding, Tally, Validity, Verdict

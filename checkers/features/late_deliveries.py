@@ -51,8 +51,8 @@ from staticfire.checkers.engine.screening import is_among
 from staticfire.checkers.features.delays import CLOCK_ROUGHNESS_NS, clock_stepped
 from staticfire.checkers.features.retries import FIRST_LEVEL, NS_PER_MS, RETRY
 from staticfire.checkers.groups.groups import owned_spans
-from staticfire.checkers.guarantees.excuses import by_target, healed_ns
 from staticfire.checkers.guarantees.fault_effects import STOPS
+from staticfire.checkers.guarantees.fault_times import by_target, healed_ns
 from staticfire.checkers.guarantees.promises import FOREVER_NS, NS_PER_S, Judgement, judge
 from staticfire.checkers.guarantees.verdict import Finding, Verdict, seconds
 from staticfire.checkers.measures.reportable import LATE, with_share

@@ -42,8 +42,8 @@ from staticfire.checkers.features.check_rounds import (
     has_stopped_asking,
     lost_spans,
 )
-from staticfire.checkers.guarantees.excuse import ON_ITS_WAY_S
-from staticfire.checkers.guarantees.excuses import Window
+from staticfire.checkers.guarantees.excuses.excuse import ON_ITS_WAY_S
+from staticfire.checkers.guarantees.excuses.excuses import Window
 from staticfire.checkers.guarantees.fault_effects import EMPTIES, FORGETS, ROLLS_BACK, STOPS
 from staticfire.checkers.guarantees.promises import NS_PER_S
 from staticfire.checkers.model.columns import Mask, MessageEvents, Outcome, Transaction

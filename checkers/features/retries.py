@@ -46,7 +46,7 @@ import numpy as np
 from staticfire.checkers.derived.moved_copies import Copy, Kept, kept_messages
 from staticfire.checkers.engine.kernel import Context, Kernel, finding_at, queue_of
 from staticfire.checkers.features.delays import CLOCK_ROUGHNESS_NS, Stored, mistimed
-from staticfire.checkers.guarantees.excuses import Window
+from staticfire.checkers.guarantees.excuses.excuses import Window
 from staticfire.checkers.guarantees.promises import NS_PER_S, Judgement, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally
 from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Mask, MessageEvents, Outcome

@@ -68,7 +68,7 @@ from staticfire.checkers.features.needless_checks import (
     put_back_since,
 )
 from staticfire.checkers.features.retries import WRITTEN_LATE_NS
-from staticfire.checkers.guarantees.excuses import Window
+from staticfire.checkers.guarantees.excuses.excuses import Window
 from staticfire.checkers.guarantees.promises import FOREVER_NS, NS_PER_S, Judgement, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally, Verdict
 from staticfire.checkers.model.columns import (

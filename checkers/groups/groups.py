@@ -37,8 +37,8 @@ from staticfire.checkers.derived.rebalances import (
     locked_ns,
 )
 from staticfire.checkers.engine.kernel import Checker, Context, some_rows
-from staticfire.checkers.guarantees.excuses import began_ns
 from staticfire.checkers.guarantees.fault_effects import STOPS
+from staticfire.checkers.guarantees.fault_times import began_ns
 from staticfire.checkers.guarantees.promises import FOREVER_NS, NS_PER_S, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally, Verdict, seconds
 from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, LogKey, Outcome

@@ -33,8 +33,9 @@ from staticfire.checkers.engine.kernel import (
     queue_of,
     rows_by_id,
 )
-from staticfire.checkers.guarantees.excuse import Since
-from staticfire.checkers.guarantees.excuses import Window, began_ns, healed_ns
+from staticfire.checkers.guarantees.excuses.excuse import Since
+from staticfire.checkers.guarantees.excuses.excuses import Window
+from staticfire.checkers.guarantees.fault_times import began_ns, healed_ns
 from staticfire.checkers.guarantees.promises import Judgement, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally
 from staticfire.checkers.model.columns import Columns, Ints, MessageEvents

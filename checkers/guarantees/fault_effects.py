@@ -49,6 +49,9 @@ ALL_EFFECTS = frozenset(
     }
 )
 
+# A broker that cannot serve, or whose copies cannot be made, for as long as that lasts.
+UNABLE = (STOPS, STALLS, DISK, NETWORK, CUTS)
+
 Destroys = Literal["none", "process", "write_error", "power", "disk", "record"]  # promises.Damage
 Strikes = Literal["at_once", "later", "in_turn", "again", "unclear"]
 # When a fault strikes its targets.

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from staticfire.checkers.guarantees.anomaly_rules import PLAIN, RULES
-from staticfire.checkers.guarantees.excuses import began_ns, by_target, cuts_between, healed_ns
 from staticfire.checkers.guarantees.facts import (
     FaultFacts,
     Flush,
@@ -26,6 +25,7 @@ from staticfire.checkers.guarantees.facts import (
     RunFacts,
 )
 from staticfire.checkers.guarantees.fault_effects import CUTS, LATER, STALLS, STOPS
+from staticfire.checkers.guarantees.fault_times import began_ns, by_target, cuts_between, healed_ns
 from staticfire.checkers.guarantees.judgement import Judgement as Judgement
 from staticfire.checkers.guarantees.unflushed import flushed_by_ns, moved_by_ns
 from staticfire.checkers.model.intervals import Span

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from staticfire.checkers.guarantees.excuses import FOREVER_NS, began_ns, by_target, healed_ns
 from staticfire.checkers.guarantees.facts import RunFacts
 from staticfire.checkers.guarantees.fault_effects import DISK, STALLS, STOPS, WRITES_FAIL
+from staticfire.checkers.guarantees.fault_times import FOREVER_NS, began_ns, by_target, healed_ns
 from staticfire.checkers.model.intervals import Span
 
 NS_PER_S = 1_000_000_000

@@ -15,7 +15,7 @@ import numpy as np
 from staticfire.checkers.derived.committed import least_offset, reader_of
 from staticfire.checkers.derived.settled import NOWHERE, set_back_by, settled_positions
 from staticfire.checkers.engine.kernel import Context
-from staticfire.checkers.guarantees.excuses import Window
+from staticfire.checkers.guarantees.excuses.excuses import Window
 from staticfire.checkers.model.columns import Columns, Commits, Ints, LogKey
 from staticfire.checkers.model.timeline import Ownership
 

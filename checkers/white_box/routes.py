@@ -30,9 +30,9 @@ import numpy as np
 
 from staticfire.checkers.engine.kernel import Checker, Context, no_rows, some_rows
 from staticfire.checkers.engine.observed import NOT_OBSERVED, observed_verdict
-from staticfire.checkers.guarantees.excuses import began_ns, by_target, healed_ns
 from staticfire.checkers.guarantees.facts import RunFacts
 from staticfire.checkers.guarantees.fault_effects import FORGETS, STALLS, STOPS
+from staticfire.checkers.guarantees.fault_times import began_ns, by_target, healed_ns
 from staticfire.checkers.guarantees.promises import FOREVER_NS, NS_PER_S
 from staticfire.checkers.guarantees.verdict import Finding, Verdict, seconds
 from staticfire.checkers.model.columns import Columns, Ints, Outcome

@@ -45,7 +45,7 @@ from staticfire.checkers.derived.follower_lag import NOT_AVAILABLE, HeldSends, r
 from staticfire.checkers.engine.kernel import Checker, Context, Kernel, finding_at, some_rows
 from staticfire.checkers.engine.observed import NOT_OBSERVED, observed_verdict
 from staticfire.checkers.engine.screening import is_among
-from staticfire.checkers.guarantees.excuses import FOREVER_NS, NS_PER_S, Window, healed_ns
+from staticfire.checkers.guarantees.excuses.excuses import Window
 from staticfire.checkers.guarantees.facts import (
     FaultFacts,
     Keeping,
@@ -63,6 +63,7 @@ from staticfire.checkers.guarantees.fault_effects import (
     STOPS,
     WRITES_FAIL,
 )
+from staticfire.checkers.guarantees.fault_times import FOREVER_NS, NS_PER_S, healed_ns
 from staticfire.checkers.guarantees.promises import Judgement, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally, Verdict
 from staticfire.checkers.measures.reportable import with_share

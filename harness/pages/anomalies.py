@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from staticfire.checkers.anomalies.anomaly import Anomaly
 from staticfire.checkers.anomalies.catalogue import ANOMALIES
 from staticfire.checkers.engine.kernel import Checker
-from staticfire.checkers.guarantees.excuse import Excuse
-from staticfire.checkers.guarantees.excuse_table import EXCUSES
+from staticfire.checkers.guarantees.excuses.excuse import Excuse
+from staticfire.checkers.guarantees.excuses.excuse_table import EXCUSES
 from staticfire.checkers.verdicts.compose import ALL_CHECKERS
 from staticfire.harness.pages.generated import table
 

@@ -10,8 +10,8 @@ import argparse
 from collections import defaultdict
 
 from staticfire.checkers.engine.kernel import Context
-from staticfire.checkers.guarantees.excuses import FOREVER_NS, NS_PER_S, began_ns
 from staticfire.checkers.guarantees.facts import RunFacts
+from staticfire.checkers.guarantees.fault_times import FOREVER_NS, NS_PER_S, began_ns
 from staticfire.checkers.guarantees.promises import LossPromises
 from staticfire.checkers.measures.reportable import reportable, share_of
 from staticfire.checkers.model.building.column_builder import build_columns

@@ -12,9 +12,9 @@ from types import MappingProxyType
 
 import pytest
 
-from staticfire.checkers.guarantees import excuses
-from staticfire.checkers.guarantees.excuse import Excuse
-from staticfire.checkers.guarantees.excuse_table import EXCUSES
+from staticfire.checkers.guarantees.excuses import excuses
+from staticfire.checkers.guarantees.excuses.excuse import Excuse
+from staticfire.checkers.guarantees.excuses.excuse_table import EXCUSES
 from staticfire.checkers.guarantees.facts import NodeExit, Timings
 from tests.checkers.groups.test_resets import OWNER, consumed, drained, operator
 from tests.checkers.legal_histories import (

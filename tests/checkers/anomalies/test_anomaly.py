@@ -9,7 +9,7 @@ import pytest
 
 from staticfire.checkers.anomalies.anomaly import AnomalyError, by_name, check_anomaly, check_found
 from staticfire.checkers.anomalies.catalogue import ANOMALIES
-from staticfire.checkers.guarantees.excuse_table import EXCUSES
+from staticfire.checkers.guarantees.excuses.excuse_table import EXCUSES
 
 LOST = ANOMALIES["lost"]
 HOLE = ANOMALIES["log_hole"]

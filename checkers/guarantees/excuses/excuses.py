@@ -7,14 +7,13 @@ names. A node that ended by itself counts as a fault of that node, for as long a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from functools import partial
 from itertools import chain, product
 from operator import itemgetter
 from typing import NamedTuple
 
-from staticfire.checkers.guarantees.excuse import VISIBLE_END, Excuse, Role
-from staticfire.checkers.guarantees.excuse_table import EXCUSES
+from staticfire.checkers.guarantees.excuses.excuse import VISIBLE_END, Excuse, Role
+from staticfire.checkers.guarantees.excuses.excuse_table import EXCUSES
 from staticfire.checkers.guarantees.facts import FaultFacts, RunFacts
 from staticfire.checkers.guarantees.fault_effects import (
     CUTS,
@@ -24,10 +23,16 @@ from staticfire.checkers.guarantees.fault_effects import (
     STALLS,
     STOPS,
 )
+from staticfire.checkers.guarantees.fault_times import (
+    NS_PER_S,
+    began_ns,
+    by_target,
+    cuts_between,
+    healed_ns,
+    start_ns,
+)
 from staticfire.checkers.model.intervals import Span, joined
 
-NS_PER_S = 1_000_000_000
-FOREVER_NS = 1 << 62
 _HOLDS_UP = frozenset({CUTS, NETWORK, STALLS})
 # a node that ended by itself is started again, and fetches what it lacks
 RESTARTED_NS = 10 * NS_PER_S
@@ -54,7 +59,7 @@ class Excuses:
 
     def __init__(self, facts: RunFacts) -> None:
         self._facts = facts
-        fired = (fault for fault in facts.faults if _start_ns(fault) is not None)
+        fired = (fault for fault in facts.faults if start_ns(fault) is not None)
         self._faults = (*chain.from_iterable(map(by_target, fired)), *_exits(facts))
         self._effects = [frozenset(fault.effects) for fault in self._faults]
         self._rows: dict[str, tuple[tuple[Excuse, list[_Possible]], ...]] = {}
@@ -251,37 +256,6 @@ def _asked(anomaly: str, broker: str | None, nodes: Iterable[str | None]) -> _As
     return anomaly, broker, frozenset(node for node in nodes if node is not None)
 
 
-def by_target(fault: FaultFacts) -> Iterator[FaultFacts]:
-    """A fault that struck its targets one after the other, as a fault of each."""
-    if not fault.struck:
-        yield fault
-    for one in fault.struck:
-        yield replace(
-            fault,
-            targets=(one.node,),
-            fired_ns=one.start_ns,
-            bitten_ns=None if fault.bitten_ns is None else one.start_ns,
-            healed_ns=fault.healed_ns if one.end_ns is None else one.end_ns,
-            affects=fault.affects if one.affects is None else one.affects,
-        )
-
-
-def began_ns(fault: FaultFacts) -> int:
-    """When a fault that was fired or bit began."""
-    start_ns = _start_ns(fault)
-    assert start_ns is not None
-    return start_ns
-
-
-def _start_ns(fault: FaultFacts) -> int | None:
-    return fault.bitten_ns if fault.fired_ns is None else fault.fired_ns
-
-
-def healed_ns(fault: FaultFacts) -> int:
-    """When a fault was over; FOREVER_NS if it never was."""
-    return FOREVER_NS if fault.healed_ns is None else fault.healed_ns
-
-
 def _length_s(fault: FaultFacts) -> float:
     return (healed_ns(fault) - began_ns(fault)) / NS_PER_S
 
@@ -303,16 +277,6 @@ def _cuts_off(fault: FaultFacts, node: str, far: frozenset[str]) -> bool:
     links = [frozenset(link) for link in fault.links]
     # Facts without links say only that there was a partition.
     return CUTS in fault.effects and (not links or all({node, one} in links for one in far))
-
-
-def cuts_between(fault: FaultFacts, near: frozenset[str], far: frozenset[str]) -> bool:
-    """Whether a partition cut a link between these nodes; facts without links say only that there was one."""
-    return not fault.links or any(_joins(link, near, far) for link in fault.links)
-
-
-def _joins(link: tuple[str, str], near: frozenset[str], far: frozenset[str]) -> bool:
-    one, other = link
-    return (one in near and other in far) or (one in far and other in near)
 
 
 def _exits(facts: RunFacts) -> Iterator[FaultFacts]:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from staticfire.checkers.guarantees.excuse import Role
-from staticfire.checkers.guarantees.excuse_table import EXCUSES
-from staticfire.checkers.guarantees.excuses import Excuses
+from staticfire.checkers.guarantees.excuses.excuse import Role
+from staticfire.checkers.guarantees.excuses.excuse_table import EXCUSES
+from staticfire.checkers.guarantees.excuses.excuses import Excuses
 from staticfire.checkers.guarantees.facts import FaultFacts, NodeExit, RunFacts, Struck, Timings
 from staticfire.checkers.guarantees.fault_effects import ALL_EFFECTS
 from tests.support.history_language import facts, fault

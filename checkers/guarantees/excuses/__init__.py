@@ -1,0 +1,1 @@
+"""Excuses: which fault makes which anomaly legal, where, and for how long."""

@@ -1,0 +1,67 @@
+"""Rows on routes of coordinators, and on single nodes."""
+
+from __future__ import annotations
+
+from staticfire.checkers.guarantees.excuses.excuse import Excuse, Role
+from staticfire.checkers.guarantees.excuses.seconds import forgets_after_a_pause, two_requests
+from staticfire.checkers.guarantees.fault_effects import (
+    CLOCK,
+    CUTS,
+    DISK,
+    NETWORK,
+    ROUTES,
+    STALLS,
+    STOPS,
+    WRITES_FAIL,
+)
+
+ROWS: tuple[Excuse, ...] = (
+    # routes.py
+    *(
+        Excuse(
+            anomaly=anomaly,
+            effects=(STOPS, STALLS, DISK, NETWORK, CUTS, ROUTES),
+            on=(Role.INVOLVED,),
+            after=two_requests,
+            mechanism="the broker and the coordinator could not communicate",
+        )
+        for anomaly in ("missing_route", "stale_route")
+    ),
+    # route_changes.py
+    Excuse(
+        anomaly="route_drift",
+        effects=(STOPS, STALLS, DISK, NETWORK, CUTS, ROUTES),
+        on=(Role.INVOLVED,),
+        after=two_requests,
+        mechanism="the leader could not register at the coordinator",
+    ),
+    Excuse(
+        anomaly="departed_route",
+        effects=(STALLS,),
+        on=(Role.INVOLVED,),
+        after=forgets_after_a_pause,
+        mechanism="a coordinator that stood still gives servers a registration period to come back",
+    ),
+    # ... where a process has ended and its connections with it
+    Excuse(
+        anomaly="goodbye_lost",
+        effects=(STALLS, NETWORK, CUTS, ROUTES),
+        on=(Role.INVOLVED,),
+        after=two_requests,
+        mechanism="the end of a connection did not reach the coordinator",
+    ),
+    # node_exits.py
+    Excuse(
+        anomaly="node_died",
+        effects=(WRITES_FAIL,),
+        on=(Role.INVOLVED,),
+        after=lambda t: t.follower_sync_s,
+        mechanism="its disk failed: a page that could not be written back is noticed at the next fsync",
+    ),
+    Excuse(
+        anomaly="clock",
+        effects=(CLOCK,),
+        on=(Role.REPLICAS,),
+        mechanism="the clock of the broker was wrong",
+    ),
+)

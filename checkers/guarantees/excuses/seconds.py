@@ -1,0 +1,33 @@
+"""Lengths of time that rows share."""
+
+from __future__ import annotations
+
+from staticfire.checkers.guarantees.facts import Timings
+
+
+def one_request(timings: Timings) -> float:
+    return timings.request_s
+
+
+def two_requests(timings: Timings) -> float:
+    return 2 * timings.request_s
+
+
+def half_a_rebalance(timings: Timings) -> float:
+    return timings.rebalance_s / 2
+
+
+def routes_known(timings: Timings) -> float:
+    return timings.register_s + timings.route_refresh_s
+
+
+def producers_known(timings: Timings) -> float:
+    return routes_known(timings) + timings.heartbeat_s
+
+
+def forgets_after_a_pause(timings: Timings) -> float:
+    return timings.register_s + 20.0  # a failed registration, and the next look at who is silent
+
+
+def replicates_again(timings: Timings) -> float:
+    return timings.replication_silence_s + 2 * timings.request_s

@@ -1,0 +1,107 @@
+"""Rows on transactions: checks that come too often, or not."""
+
+from __future__ import annotations
+
+from staticfire.checkers.guarantees.excuses.excuse import Excuse, Role
+from staticfire.checkers.guarantees.excuses.seconds import (
+    producers_known,
+    replicates_again,
+    routes_known,
+    two_requests,
+)
+from staticfire.checkers.guarantees.fault_effects import (
+    CLOCK,
+    CUTS,
+    EMPTIES,
+    FORGETS,
+    NETWORK,
+    ROLLS_BACK,
+    ROTS,
+    ROUTES,
+    STALLS,
+    STOPS,
+    UNABLE,
+    WRITES_FAIL,
+)
+
+ROWS: tuple[Excuse, ...] = (
+    Excuse(
+        anomaly="check_held",
+        effects=(*UNABLE, ROUTES),
+        on=(Role.REPLICAS, Role.INVOLVED),
+        across=(Role.REPLICAS, Role.COORDINATORS),
+        after=routes_known,
+        mechanism="producers could not be asked about the transaction",
+    ),
+    # transactions.py: followers check nothing, so what they forget is no reason
+    Excuse(
+        anomaly="checked_too_often",
+        effects=(STOPS, FORGETS, ROLLS_BACK, EMPTIES),
+        on=(Role.LEADER,),
+        mechanism="a broker forgot that it had asked",
+    ),
+    # needless_checks.py: a question about what is over, or a second one in the same round
+    Excuse(
+        anomaly="asked_again",
+        effects=UNABLE,
+        on=(Role.REPLICAS,),
+        across=(Role.REPLICAS,),
+        after=two_requests,
+        mechanism="the broker did not learn how it ended, or refused that, or asked in time and was slow",
+    ),
+    Excuse(
+        anomaly="asked_again",
+        effects=(CLOCK,),
+        on=(Role.LEADER,),
+        after=two_requests,
+        mechanism="the clock of the broker was wrong, by which it takes the age of a transaction",
+    ),
+    # ... that it asked in time
+    Excuse(
+        anomaly="check_on_its_way",
+        effects=(STALLS, CUTS),
+        on=(Role.LEADER, Role.INVOLVED),
+        across=(Role.LEADER,),
+        after=two_requests,
+        mechanism="what the broker asked arrived when TCP repeated it",
+    ),
+    # ... that it asks about each copy of a half
+    Excuse(
+        anomaly="half_doubled",
+        effects=(STOPS, FORGETS, ROLLS_BACK, EMPTIES, WRITES_FAIL),
+        on=(Role.LEADER,),
+        after=two_requests,
+        mechanism="the broker ended before it had recorded that it had put the half back, or that it was over",
+    ),
+    Excuse(
+        anomaly="answer_on_its_way",
+        effects=(STOPS, STALLS, NETWORK, CUTS, ROUTES),
+        on=(Role.INVOLVED,),
+        across=(Role.REPLICAS,),
+        after=two_requests,
+        mechanism="a producer answered late, or its answer did not arrive",
+    ),
+    # check_rounds.py
+    Excuse(
+        anomaly="producers_unknown",
+        effects=(STOPS, STALLS, CUTS, ROUTES),
+        on=(Role.LEADER, Role.INVOLVED),
+        across=(Role.LEADER, Role.COORDINATORS),
+        after=producers_known,
+        mechanism="the broker knows no producer before one announces itself again",
+    ),
+    Excuse(
+        anomaly="producers_unknown",
+        effects=(STOPS, STALLS),
+        on=(Role.COORDINATORS,),
+        after=producers_known,
+        mechanism="a producer that started knew no route to the broker",
+    ),
+    Excuse(
+        anomaly="producers_unknown",
+        effects=(ROTS,),
+        on=(Role.LEADER,),
+        after=replicates_again,
+        mechanism="a round ends at a damaged half, until it is repaired",
+    ),
+)

@@ -1,0 +1,117 @@
+"""Rows on messages that members get late."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from staticfire.checkers.guarantees.excuses.excuse import Excuse, Role, Seconds, Since, at_once
+from staticfire.checkers.guarantees.excuses.seconds import (
+    one_request,
+    replicates_again,
+    two_requests,
+)
+from staticfire.checkers.guarantees.fault_effects import (
+    CUTS,
+    LISTENER,
+    NETWORK,
+    OFFSETS,
+    ROUTES,
+    STALLS,
+    STOPS,
+    UNABLE,
+)
+
+
+def _delivers_late(
+    anomaly: str,
+    *,
+    what: str,
+    who: str,
+    after: Seconds,
+    at_least: Seconds = at_once,
+    across: tuple[Role, ...] = (Role.REPLICAS,),
+) -> tuple[Excuse, ...]:
+    """Why a message is late: its broker is unable, its consumer is away, or the two cannot reach each other.
+
+    `what` the broker did not do; `who` should have got the message, and needs those `across`.
+    """
+    row = partial(Excuse, anomaly=anomaly, at_least=at_least, after=after)
+    return (
+        row(
+            effects=UNABLE,
+            on=(Role.REPLICAS,),
+            across=(Role.REPLICAS,),
+            mechanism=f"the broker {what}",
+        ),
+        row(
+            effects=(STOPS, STALLS, LISTENER),
+            on=(Role.INVOLVED,),
+            mechanism=f"{who} was away or slow",
+        ),
+        row(
+            effects=(NETWORK, CUTS, ROUTES),
+            on=(Role.INVOLVED,),
+            across=across,
+            mechanism=f"{who} could not reach the broker",
+        ),
+    )
+
+
+ROWS: tuple[Excuse, ...] = (
+    # late_deliveries.py: requests outlive what is shorter than they wait
+    *_delivers_late(
+        "late_delivery",
+        what="could not move the message",
+        who="a member of the group",
+        at_least=one_request,
+        after=one_request,
+        across=(Role.REPLICAS, Role.COORDINATORS),  # a queue without an owner counts, too
+    ),
+    # delivery_waits.py: who owns a queue knows the address of its broker
+    *_delivers_late(
+        "slow_delivery",
+        what="could not answer a pull",
+        who="the owner of the queue",
+        after=two_requests,
+    ),
+    # followers_behind.py: what is late, or slow, after the leader is gone for good
+    Excuse(
+        anomaly="slave_behind_slave",
+        effects=UNABLE,
+        on=(Role.REPLICAS,),
+        across=(Role.REPLICAS,),
+        after=replicates_again,
+        since=Since.LEADER_GONE,
+        mechanism="a follower without a leader lacks what another one has before it asks for it",
+    ),
+    # followers_behind.py: what members read late from a follower that started in the meantime
+    Excuse(
+        anomaly="leader_unknown",
+        effects=(STOPS, STALLS),
+        on=(Role.INVOLVED,),
+        mechanism="a follower that starts does not learn from this coordinator which node is its leader",
+    ),
+    Excuse(
+        anomaly="leader_unknown",
+        effects=(STOPS,),
+        on=(Role.INVOLVED,),
+        after=lambda t: t.register_s,
+        mechanism="a coordinator that starts does not know the leader before it registers again",
+    ),
+    # followers_behind.py: what members get late from a follower that leaders send them to, or from a synchronous leader
+    Excuse(
+        anomaly="follower_link_broken",
+        effects=(NETWORK, CUTS),
+        on=(Role.REPLICAS,),
+        across=(Role.REPLICAS,),
+        mechanism="what a leader sends to its follower is under way until TCP repeats it",
+    ),
+    Excuse(
+        anomaly="slow_delivery",
+        effects=(OFFSETS,),
+        on=(Role.CLUSTER,),
+        after=two_requests,
+        mechanism="an operator moved the group's offsets",
+        one_way=True,
+    ),
+)
