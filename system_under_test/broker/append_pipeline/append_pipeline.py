@@ -111,8 +111,7 @@ class AppendPipeline:
         """Make queue entries durable, and dispatch again if a full disk has postponed it."""
         self.dispatch()
         self._queue_flusher.wake()
-        if self._store.failure is not None:
-            self._log_flusher.wake()  # finds out that an index or queue file could not be written
+        self._end_if_failed()
 
     def copies_safe_end(self) -> int:
         """Up to where the broker's own copies count as stored."""
@@ -135,7 +134,15 @@ class AppendPipeline:
         except StoreError as error:
             self._fail(error)
             return
-        self.on_visible(visible)
+        if visible:
+            self.on_visible(visible)
+        else:
+            self._end_if_failed()
+
+    def _end_if_failed(self) -> None:
+        """Find out that an index or queue file could not be written, also if nothing is appended any more."""
+        if self._store.failure is not None:
+            self._log_flusher.wake()  # its task raises the failure
 
     async def dispatch_all(self) -> None:
         """Return when everything that consumers may see is visible."""
