@@ -9,7 +9,8 @@ least the time until a message is flushed (`Timings.flush_wait_s`). A member tha
 `STARTED_WITHIN_NS` to begin. What lies between two messages that it was given counts all the same: it had begun, and
 had not given the queue up. An orderly listener that fails blocks its queue for `PUT_OFF_NS`, because it retries the
 message before it reads on. A member that cannot send failed messages back keeps them, gives them to its listener
-`HELD_NS` later, and fetches nothing while it keeps more than `HELD_MAX` of the queue.
+`HELD_NS` later, and meanwhile fetches nothing if it keeps more than `HELD_MAX` of the queue, and nothing that lies more
+than `SPAN_MAX` behind one that it keeps.
 
 In a group that shares its queues the first delivery counts, in a broadcasting group the first one to each member's
 process. In a group that changed its filter only messages that both filters accept count. The checker allows further
@@ -84,8 +85,8 @@ PACKETS = 2
 # the offset is asked for, again if no broker answers, and the first pull is sent
 STARTED_WITHIN_NS = 10 * NS_PER_S
 PUT_OFF_NS = 10 * NS_PER_S
-# RocketMQ: pullThresholdForQueue, ConsumeMessageConcurrentlyService.submitConsumeRequestLater
-HELD_MAX = 1000
+# RocketMQ: pullThresholdForQueue, consumeConcurrentlyMaxSpan, ConsumeMessageConcurrentlyService
+HELD_MAX, SPAN_MAX = 1000, 2000
 HELD_NS = 5 * NS_PER_S
 FOLLOWERS_LOOK_NS = 5 * NS_PER_S  # a follower of Apache RocketMQ wakes no pull, it looks every 5 s
 NEVER = -1
@@ -108,6 +109,7 @@ class Held:
     """
 
     process: Ints
+    queue_offset: Ints
     since_ns: Ints
     until_ns: Ints
 
@@ -160,15 +162,20 @@ def conclude_waits(state: DeliveryWaits, columns: Columns, context: Context) -> 
         for tenure, (first_ns, last_ns) in chunk.given_in.items():
             other = given_in.get(tenure, Span(first_ns, last_ns))
             given_in[tenure] = Span(min(first_ns, other.start_ns), max(last_ns, other.end_ns))
-    for reader, spans in busy.items():
-        held = [chunk.held[reader] for chunk in state.chunks if reader in chunk.held]
-        busy[reader] = joined([*spans, *_too_much_held(held)])
+    held: dict[Reader, list[Held]] = {}
+    for chunk in state.chunks:
+        for reader, kept in chunk.held.items():
+            held.setdefault(reader, []).append(kept)
+    for reader, parts in held.items():
+        busy[reader] = joined([*busy[reader], *_too_much_held(parts)])
     for chunk in state.chunks:
         given = chunk.given
         for row in range(len(given)):
             reader = _reader(columns, context, given, row)
             waited = Span(int(chunk.there_ns[row]), int(given.invoke_ns[row]))
             idle = _idle(waited, busy.get(reader, ()))
+            far_behind = _held_before(held.get(reader, ()), int(given.queue_offset[row]))
+            idle = without(idle, joined(far_behind))
             findings.extend(_judge(columns, context, chunk, row, idle, given_in))
     return state.counts.merge(Tally.of(findings))
 
@@ -274,6 +281,7 @@ def _held(columns: Columns, rows: Ints) -> Held:
     since_ns = deliveries.time_ns[rows[failed]]
     return Held(
         process=deliveries.process[rows[failed]],
+        queue_offset=deliveries.queue_offset[rows[failed]],
         since_ns=since_ns,
         until_ns=np.maximum(since_ns, until_ns[failed]),
     )
@@ -294,6 +302,13 @@ def _too_much_held(parts: Sequence[Held]) -> Iterator[Span]:
         ends_ns, kept = ends_ns[order], np.cumsum(change[order])
         for at in np.flatnonzero(kept[:-1] > HELD_MAX).tolist():
             yield Span(int(ends_ns[at]), int(ends_ns[at + 1]))
+
+
+def _held_before(parts: Sequence[Held], queue_offset: int) -> Iterator[Span]:
+    """Yield when a member kept a message that lies too far before this one."""
+    for part in parts:
+        for at in np.flatnonzero(part.queue_offset < queue_offset - SPAN_MAX - 1).tolist():
+            yield Span(int(part.since_ns[at]), int(part.until_ns[at]))
 
 
 def _given_in(columns: Columns, context: Context, rows: Ints) -> Iterator[tuple[Tenure, Span]]:

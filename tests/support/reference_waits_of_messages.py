@@ -19,11 +19,12 @@ def slow_deliveries(
     stored: bool = False,
     orderly: Sequence[str] = (),
     held_max: int = 1000,
+    span_max: int = 2000,
 ) -> Found:
     """(group, key, process if the group broadcasts). Ops of these histories have no faults, nodes do not end.
 
     `stored`: deliveries tell that every message was stored when its send ended. `held_max`: a member that keeps more
-    messages of failed calls fetches nothing.
+    messages of failed calls fetches nothing. `span_max`: nor does it fetch what lies farther behind one of them.
     """
     calls = _calls(ops)
     sends = [op for op in ops if op.f == "send" and (stored or op.type == "ok")]
@@ -46,7 +47,7 @@ def slow_deliveries(
                 key = max(sent, key=lambda op: op.index).value["key"]
                 acked_ns = max(op.time_ns for op in sent)
                 put_off = 10 * S * TICK if value["group"] in orderly else 0
-                held = _held_too_much(of_queue, held_max)
+                held = _held_too_much(of_queue, offset, held_max, span_max)
                 if _waited(ops, begin, acked_ns, of_queue, is_shared, put_off, held) > 2 * S:
                     found.add((value["group"], key, reader[1]))
             done.add(place)
@@ -116,9 +117,15 @@ def _waited(
     return longest
 
 
-def _held_too_much(of_queue: Sequence[tuple[Op, Op]], held_max: int) -> set[int]:
-    """The ticks at which a member kept more than so many messages of failed calls, each of them for 5 s at most."""
+def _held_too_much(
+    of_queue: Sequence[tuple[Op, Op]], wanted: int, held_max: int, span_max: int
+) -> set[int]:
+    """The ticks at which a member kept too many messages of failed calls, or one too far before the wanted offset.
+
+    It keeps each of them for 5 s at most.
+    """
     kept: dict[tuple[int, int], int] = {}
+    too_far: set[int] = set()
     for call, end in of_queue:
         if end.type != "info" or end is call:
             continue
@@ -132,7 +139,9 @@ def _held_too_much(of_queue: Sequence[tuple[Op, Op]], held_max: int) -> set[int]
             until = min(again, default=end.time_ns + 5 * S * TICK)
             for now in range(end.time_ns, until, TICK):
                 kept[call.process, now] = kept.get((call.process, now), 0) + 1
-    return {now for (_, now), count in kept.items() if count > held_max}
+                if wanted - 1 - offset > span_max:
+                    too_far.add(now)
+    return too_far | {now for (_, now), count in kept.items() if count > held_max}
 
 
 def _since(ops: Sequence[Op], begin: Op, process: int, now: int) -> int | None:

@@ -230,6 +230,16 @@ def test_a_member_that_keeps_too_many_failed_messages_fetches_nothing(
     assert keys(check(*FAILED, *ops)) == slow
 
 
+@pytest.mark.parametrize(("span_max", "slow"), [(0, ["b"]), (-1, [])])
+def test_a_member_fetches_nothing_that_lies_too_far_behind_a_failed_message(
+    span_max: int, slow: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery_waits, "SPAN_MAX", span_max)
+    given = ("1 ok consume a@0:0 t=25.2", "1 ok consume b@0:1 t=25.3")
+
+    assert keys(check(*FAILED, *given)) == slow
+
+
 @pytest.mark.parametrize(("poll_s", "slow"), [(0.0, ["a"]), (1.0, [])])
 def test_short_polling_takes_its_time(poll_s: float, slow: list[str]) -> None:
     ops = ("0 ok send a t=20", "1 ok consume a t=22.9")
@@ -559,17 +569,20 @@ def test_a_wrong_clock_is_wrong_until_its_node_starts_again() -> None:
     stored=st.booleans(),
     orderly=st.sampled_from([(), ("g",)]),
     held_max=st.sampled_from([0, 1, 1000]),
+    span_max=st.sampled_from([-1, 0, 1, 2000]),
 )
 def test_as_the_plain_reference_says(
-    seed: int, steps: int, stored: bool, orderly: tuple[str, ...], held_max: int
+    seed: int, steps: int, stored: bool, orderly: tuple[str, ...], held_max: int, span_max: int
 ) -> None:
     ops = waiting_history(Random(seed), steps)
-    expected = slow_deliveries(ops, ("h",), stored=stored, orderly=orderly, held_max=held_max)
+    limits = {"held_max": held_max, "span_max": span_max}
+    expected = slow_deliveries(ops, ("h",), stored=stored, orderly=orderly, **limits)
 
     known = {"groups": {"g": ("t",), "h": ("t",)}, "broadcasting": ("h",), "orderly": orderly}
     reported = with_store_times(ops) if stored else ops
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(delivery_waits, "HELD_MAX", held_max)
+        patch.setattr(delivery_waits, "SPAN_MAX", span_max)
         verdict = judged(reported, wall_epoch_ms=EPOCH_MS, **known)
 
     assert verdict.counts.get("slow_delivery", 0) == len(expected)
