@@ -11,10 +11,11 @@ reply.
 So what a fault leaves dead is found where the load goes on behind it for long enough: campaigns with a quiet end
 (`quiet_s`), or a long time between two faults.
 
-**refused_at_rest**: sends of a producer were refused, or had no answer for as long as a request may take, in
-`SECONDS_MIN` different seconds of a minute, while the cluster was at rest (rest.py): brokers that are well store what
-they are sent. A broker that is busy for a moment may refuse what comes in that moment. Sends that must be refused have
-no attempts, which are asked for here, and a transaction may be rolled back, so its send is not counted.
+**refused_at_rest**: sends of a producer were refused, had no answer for as long as a request may take, or needed more
+than one attempt, in `SECONDS_MIN` different seconds of a minute, while the cluster was at rest (rest.py): brokers that
+are well store what they are sent. A broker that is busy for a moment may refuse what comes in that moment. Sends that
+must be refused have no attempts, which are asked for here. A transaction may be rolled back, so only its attempts are
+counted.
 
 **weak_at_rest**: the same of sends that were answered with a weaker status than SEND_OK: brokers that are well keep
 what the profile promises. One such answer is the broker's own word that it waited in vain, and legal at any time. Sends
@@ -27,8 +28,8 @@ Faults of brokers and of the network are no excuse, because the client ends a se
 whose time is known.
 
 Cannot see: a producer that stops sending, one near faults that gets through now and then, sends of forwarders, refusals
-and weak statuses that are rarer, weak statuses of messages whose physical offset is unknown, and sends of which nothing
-is known although the time of a request was not over (one-way sends end so).
+and weak statuses that are rarer, weak statuses of messages whose physical offset is unknown, and sends with one attempt
+of which nothing is known although the time of a request was not over (one-way sends end so).
 """
 
 from __future__ import annotations
@@ -142,7 +143,8 @@ def _finding(columns: Columns, context: Context, node: str, broker: str, failed:
 
 def _refused_at_rest(columns: Columns, context: Context, node: str) -> Finding | None:
     refused = _unserved(columns.sends, context)
-    return _again_and_again(columns, context, node, REFUSED, refused, "refused, or not answered,")
+    ended = "refused, not answered, or tried again,"
+    return _again_and_again(columns, context, node, REFUSED, refused, ended)
 
 
 def _weak_at_rest(columns: Columns, context: Context, node: str) -> Finding | None:
@@ -213,21 +215,23 @@ def _again_and_again(
 
 
 def _unserved(sends: MessageEvents, context: Context) -> Mask:
-    """Legal sends, but for transactions, that were refused, or not answered in the time of a request."""
+    """Legal sends of which one attempt at least failed."""
     waited = sends.time_ns - sends.invoke_ns >= int(context.facts.timings.request_s * NS_PER_S)
     silent = (sends.outcome == Outcome.UNKNOWN) & waited & (sends.log == UNKNOWN)
     tried = (sends.tries > 0) & (sends.transaction == Transaction.NONE)
     found: Mask = tried & ((sends.outcome == Outcome.FAILED) | silent)
-    return found
+    return found | (sends.tries > 1)
 
 
 def first_rows(columns: Columns, context: Context) -> Columns:
-    """The sends of producers that were not acknowledged, or took too long."""
+    """The sends of producers that were not acknowledged at once, or took too long."""
     return some_rows(columns, sends=_that_matter(columns, context))
 
 
 def _that_matter(columns: Columns, context: Context) -> Mask:
-    return unacknowledged(columns.sends, context) | _took_too_long(columns.sends, context)
+    sends = columns.sends
+    again: Mask = sends.tries > 1
+    return unacknowledged(sends, context) | _took_too_long(sends, context) | again
 
 
 def rows_again(columns: Columns, context: Context, gathered: Columns) -> Columns:

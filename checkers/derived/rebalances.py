@@ -27,6 +27,7 @@ from staticfire.checkers.guarantees.fault_effects import (
     LISTENER,
     OFFSETS,
     QUEUES,
+    RIGHTS,
     ROTS,
     STOPS,
 )
@@ -41,7 +42,7 @@ from staticfire.checkers.model.intervals import Span, joined
 
 UNLOCKED = "queue_unlocked"  # what else excuses `queue_unowned` in a group whose members need locks
 REBALANCES = 1.5  # members look at regular intervals, and once more if they disagreed for a moment
-_HARMLESS = frozenset({ADMIN, LISTENER, OFFSETS, ROTS})  # for who has which queue
+_HARMLESS = frozenset({ADMIN, LISTENER, OFFSETS, RIGHTS, ROTS})  # for who has which queue
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,10 @@ a client tries another broker, and whether the message may be stored. A busy bro
 (`BUSY`), and so does one that cannot store or has not loaded its topics yet (`UNABLE`). The latter is allowed only
 where a fault of a replica explains it.
 
-**needless_refusal**: a broker refused a legal send although it was not too busy, and no fault of a replica explains
-that it could not store the message.
+**needless_refusal**: a broker answered a legal send with a code that is no success, although it was not too busy, and
+no fault of a replica explains that it could not store the message. Whether it stored the message all the same does not
+matter: after SYSTEM_ERROR that is not known. A send of another account may also be refused while its rights are being
+changed.
 
 Cannot see: illegal sends that the client itself refused, which have no code; if a coordinator knows no route for a
 topic, the client refuses, too. Sends that a client reports without a code are not judged. Of several attempts only the
@@ -48,6 +50,7 @@ CODES: Mapping[str, int] = MappingProxyType(
     }
 )
 BUSY = SYSTEM_BUSY
+ACCOUNT_REFUSED = "account_refused"  # of the table of excuses
 UNABLE = frozenset({SYSTEM_ERROR, SERVICE_NOT_AVAILABLE, TOPIC_NOT_EXIST})
 
 
@@ -97,7 +100,9 @@ def _excuse(context: Context, one: Refused, anomaly: str) -> str | None:
         return None
     since_ns = one.time_ns - round(context.facts.timings.request_s * NS_PER_S)
     brokers = context.facts.replica_sets if one.broker is None else (one.broker,)
-    found = (context.excuses.find(anomaly, since_ns, one.time_ns, broker) for broker in brokers)
+    found = [context.excuses.find(anomaly, since_ns, one.time_ns, broker) for broker in brokers]
+    if one.is_of_account:
+        found.append(context.excuses.find(ACCOUNT_REFUSED, since_ns, one.time_ns))
     return next((window.words for window in found if window is not None), None)
 
 

@@ -26,6 +26,7 @@ LISTENER = "listener"  # the listener of a consumer is slow or fails
 ROUTES = "routes"  # which coordinators a node asks
 QUEUES = "queues"  # how many queues the topic has
 OFFSETS = "offsets"  # where groups stand, by an operator
+RIGHTS = "rights"  # which accounts may send, by an administrator
 ADMIN = "admin"  # what administrators do beside the load; it excuses nothing
 
 ALL_EFFECTS = frozenset(
@@ -45,6 +46,7 @@ ALL_EFFECTS = frozenset(
         ROUTES,
         QUEUES,
         OFFSETS,
+        RIGHTS,
         ADMIN,
     }
 )
@@ -102,7 +104,7 @@ AFFECTED_BY_KIND: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "topic_anew": (ADMIN,),
         "options_change": (ADMIN,),
         "offsets_cloned": (ADMIN,),
-        "rights_change": (ADMIN,),
+        "rights_change": (RIGHTS,),
         "cleaning": (ADMIN,),
         "group_change": (ADMIN,),
         "client_crash": _CRASH,

@@ -259,6 +259,7 @@ class Refused(NamedTuple):
     illegal: str | None  # what is wrong with the send; None: nothing
     code: int  # of the response
     broker: str | None  # None: not known
+    is_of_account: bool = False  # of another account than the load's
 
 
 class SentBack(NamedTuple):

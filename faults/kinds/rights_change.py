@@ -13,7 +13,7 @@ class RightsChange(Fault):
     """RocketMQ: updateAclConfig. Once every master has confirmed a change, it holds for each send that begins later."""
 
     name = "rights-change"
-    affects = ("admin",)
+    affects = ("rights",)
     summary = "an account loses its right to send on every master, and gets it back"
     needs = (SERVERS_NEED,)
     max_per_run = 1

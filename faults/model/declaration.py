@@ -27,6 +27,7 @@ EFFECTS: Mapping[str, str] = {
     "routes": "which coordinators a node asks",
     "queues": "how many queues the topic has",
     "offsets": "where groups stand, by an operator",
+    "rights": "which accounts may send, by an administrator",
     "admin": "what administrators do beside the load; it excuses nothing",
 }
 CONTROLS = ("process", "network", "disk", "clock", "client", "cluster")  # of Controls

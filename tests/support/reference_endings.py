@@ -197,11 +197,11 @@ def wrongly_refused(ops: Sequence[Op]) -> Found:
 
 
 def needlessly_refused(ops: Sequence[Op]) -> Found:
-    """Legal sends that a broker refused, without any fault; 2 says that it is busy."""
+    """Legal sends that a broker answered with a code, without any fault; 2 says that it is busy."""
     return Counter(
         ("needless_refusal", op.value["key"])
         for op in ops
-        if op.f == "send" and op.type == "fail" and op.value.get("code", 2) != 2
+        if op.f == "send" and op.type != "ok" and op.value.get("code", 2) != 2
     )
 
 

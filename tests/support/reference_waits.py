@@ -53,14 +53,16 @@ def stuck(ops: Sequence[Op], producers: Sequence[str]) -> set[str]:
 
 
 def refused(ops: Sequence[Op], producers: Sequence[str]) -> set[str]:
-    """Producers of which sends were refused, or silent for 3 s, in ten seconds of a minute, without any fault."""
+    """Producers of which an attempt of a send failed, in ten seconds of a minute, without any fault."""
     bad: dict[str, set[int]] = {node: set() for node in producers}
     for send in sends_of(ops):
         begin, end = ops[send.began], ops[send.ended]
         waited_ns = end.time_ns - begin.time_ns
         is_silent = end.type == "info" and "queue" not in end.value and waited_ns >= 3 * 10**9
-        is_legal = "transaction" not in begin.value and bool(end.value.get("attempts"))
-        if begin.node in bad and is_legal and (end.type == "fail" or is_silent):
+        attempts = end.value.get("attempts", 0)
+        is_plain = "transaction" not in begin.value and attempts > 0
+        has_failed = is_plain and (end.type == "fail" or is_silent)
+        if begin.node in bad and (has_failed or attempts > 1):
             bad[begin.node].add(begin.time_ns // 10**9)
     return _ten_in_a_minute(bad)
 

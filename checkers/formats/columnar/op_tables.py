@@ -16,7 +16,7 @@ from staticfire.checkers.formats.columnar.op_values import (
 )
 from staticfire.checkers.formats.columnar.schema import OPS
 from staticfire.checkers.model.building.column_builder import ColumnBuilder
-from staticfire.checkers.model.building.timeline_builder import has_weak_half
+from staticfire.checkers.model.building.timeline_builder import has_code, has_weak_half
 from staticfire.checkers.model.columns import UNKNOWN
 from staticfire.checkers.model.history import NEMESIS, Op, Stamp, encode_op
 from staticfire.checkers.op_kinds.catalogue import CONDENSED
@@ -47,7 +47,7 @@ class OpTables:
         """Take the next op."""
         self.builder.add(op)
         if self._paired is op or _touches_later(op):
-            refused = op.type == "fail" and "code" in op.value
+            refused = has_code(op)
             unended = op.value.get("told") is False or has_weak_half(op)
             if op.f == "probe" or refused or unended:
                 self._write_event(encode_op(op))

@@ -16,6 +16,7 @@ from staticfire.checkers.guarantees.fault_effects import (
     FORGETS,
     NETWORK,
     QUEUES,
+    RIGHTS,
     ROLLS_BACK,
     ROUTES,
     STALLS,
@@ -120,6 +121,13 @@ ROWS: tuple[Excuse, ...] = (
             mechanism="the broker could not store anything or had not loaded its topics, and refused before any check",
         )
         for refusal in ("wrong_refusal", "needless_refusal")
+    ),
+    Excuse(
+        anomaly="account_refused",
+        effects=(RIGHTS,),
+        on=(Role.CLUSTER,),
+        after=one_request,
+        mechanism="an administrator was changing the rights of the account",
     ),
     # ordered_keys.py
     Excuse(

@@ -28,7 +28,7 @@ from staticfire.checkers.model.building.column_arrays import (
 from staticfire.checkers.model.building.column_values import BAD_VALUE, EVENT_WIDTH, bad_op, integer
 from staticfire.checkers.model.building.contents_columns import ContentsBuilder
 from staticfire.checkers.model.building.range_rows import RangeEvents
-from staticfire.checkers.model.building.timeline_builder import TimelineBuilder
+from staticfire.checkers.model.building.timeline_builder import TimelineBuilder, has_code
 from staticfire.checkers.model.columns import (
     UNKNOWN,
     Columns,
@@ -199,7 +199,7 @@ class ColumnBuilder:
 
     def _sent(self, op: Op, invoke: Op, outcome: Outcome) -> None:
         events = 1
-        if outcome is Outcome.FAILED or op.value.get("told") is False:
+        if outcome is Outcome.FAILED or op.value.get("told") is False or has_code(op):
             self.timeline.send(op)
         if op.stamp is not None or invoke.stamp is not None:
             self._stamps.add(op, invoke)

@@ -65,6 +65,12 @@ def has_weak_half(op: Op[SendValue]) -> bool:
     return is_open and op.value.get("status", "SEND_OK") != "SEND_OK"
 
 
+def has_code(op: Op[SendValue]) -> bool:
+    """Whether a broker answered a legal send with a code that is no success."""
+    ended = op.type in ("fail", "info")
+    return ended and "code" in op.value and "illegal" not in op.value
+
+
 class TimelineBuilder:
     """Collects the few ops that are no messages."""
 
@@ -305,7 +311,7 @@ class TimelineBuilder:
             self._tried_reads.append(tried)
 
     def send(self, op: Op[SendValue]) -> None:
-        """Record the code with which a broker refused a legal send. Refusals of illegal sends are ops of their own.
+        """Record the code with which a broker did not accept a legal send. Those of illegal sends are ops of their own.
 
         Also the keys of transactions whose end did not go out, or whose half has a weak status.
         """
@@ -314,7 +320,7 @@ class TimelineBuilder:
             self._unreported.add(text(value["key"]))
         if has_weak_half(op):
             self._weak_halves.add(text(value["key"]))
-        if op.type != "fail" or "code" not in value or "illegal" in value:
+        if not has_code(op):
             return
         broker = value.get("refused_by")
         self._refused.append(
@@ -326,6 +332,7 @@ class TimelineBuilder:
                 None,
                 integer(value["code"]),
                 None if broker is None else text(broker),
+                "account" in value,
             )
         )
 

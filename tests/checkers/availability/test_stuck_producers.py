@@ -177,7 +177,7 @@ def test_refusals_at_rest_are_reported_with_the_first() -> None:
     assert verdict.valid is False
     assert (finding.anomaly, finding.key) == ("refused_at_rest", "p1x1")
     assert finding.detail == (
-        "sends of p1 were refused, or not answered, in 12 seconds of the next 60, and no fault was near"
+        "sends of p1 were refused, not answered, or tried again, in 12 seconds of the next 60, and no fault was near"
     )
 
 
@@ -191,6 +191,9 @@ def test_refusals_at_rest_are_reported_with_the_first() -> None:
         (refusals(40, each_s=0.2), False),  # in 8 s: busy for a moment
         (refusals(10, end="info"), False),  # 1 s is too early to say that no answer came
         (refusals(10, end="info", each_s=6.2), True),
+        ([line.replace("attempts=1", "attempts=2") for line in refusals(10, end="info")], True),
+        ([line.replace("attempts=1", "attempts=2") for line in refusals(10, end="ok")], True),
+        (refusals(10, end="ok"), False),
         (refusals(10, node="p3"), False),  # no producer of the load
         ([line.replace(" attempts=1", "") for line in refusals(10)], False),  # nothing was sent
     ],

@@ -17,7 +17,7 @@ from staticfire.checkers.guarantees.facts import FaultFacts
 from staticfire.checkers.guarantees.judgement import Judgement
 from staticfire.checkers.guarantees.verdict import Verdict
 from staticfire.checkers.model.building.column_builder import build_columns
-from staticfire.checkers.model.history import HistoryError, Op
+from staticfire.checkers.model.history import HistoryError, Op, OpType
 from staticfire.checkers.verdicts.compose import check_run
 from staticfire.harness.accounts import REFUSED
 from staticfire.harness.draws.campaign import draw_campaign
@@ -144,13 +144,17 @@ def test_a_refusal_without_a_code_is_one_sentence() -> None:
         build_columns([op])
 
 
-def turned_away(code: int, *, at_s: float = 15) -> list[Op]:
+def turned_away(
+    code: int, *, at_s: float = 15, end: OpType = "fail", account: str | None = None
+) -> list[Op]:
     """A legal send to broker b that ends with a code."""
     sent = {"topic": "t", "key": "p0-0", "size": 1}
+    if account is not None:
+        sent["account"] = account
     ended = {**sent, "attempts": 1, "code": code, "refused_by": "b"}
     return [
         Op(index=0, time_ns=int((at_s - 1) * S), process=0, type="invoke", f="send", value=sent),
-        Op(index=1, time_ns=int(at_s * S), process=0, type="fail", f="send", value=ended),
+        Op(index=1, time_ns=int(at_s * S), process=0, type=end, f="send", value=ended),
     ]
 
 
@@ -177,8 +181,26 @@ def test_a_legal_send_is_refused_only_where_it_cannot_be_stored(
     assert [one.anomaly for one in violations] == ["needless_refusal"] * found
 
 
-def test_a_history_in_columns_knows_the_refusal_of_a_legal_send(tmp_path: Path) -> None:
-    ops = turned_away(14)
+@pytest.mark.parametrize(
+    ("account", "at_s", "found"), [("guest", 13, 0), ("guest", 20, 1), (None, 13, 1)]
+)
+def test_a_send_after_which_nothing_is_known_is_refused_without_need_too(
+    account: str | None, at_s: float, found: int
+) -> None:
+    """Code 1. An administrator changes the rights of the guest from 10 to 12 s."""
+    rights = fault("rights_change", at_s=10, healed_s=12)
+    verdict = verdict_of(turned_away(1, at_s=at_s, end="info", account=account), rights)
+
+    assert verdict is not None
+    violations = [one for one in verdict.findings if one.judgement is Judgement.VIOLATION]
+    assert [one.anomaly for one in violations] == ["needless_refusal"] * found
+
+
+@pytest.mark.parametrize("end", ["fail", "info"])
+def test_a_history_in_columns_knows_the_refusal_of_a_legal_send(
+    tmp_path: Path, end: OpType
+) -> None:
+    ops = turned_away(14, end=end)
     with ColumnarRecorder(tmp_path / "history.parquet", "run") as recorder:
         for op in ops:
             recorder.add(op)
@@ -190,13 +212,21 @@ def test_a_history_in_columns_knows_the_refusal_of_a_legal_send(tmp_path: Path) 
 
 
 @pytest.mark.slow
-@given(st.lists(st.sampled_from([None, 1, 2, 13, 14, 17]), min_size=1, max_size=6))
-def test_it_finds_the_needless_refusals_of_the_reference(codes: list[int | None]) -> None:
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([None, 1, 2, 13, 14, 17]), st.sampled_from(["fail", "info"])),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_it_finds_the_needless_refusals_of_the_reference(
+    ends: list[tuple[int | None, OpType]],
+) -> None:
     ops: list[Op] = []
-    for number, code in enumerate(codes):
+    for number, (code, end) in enumerate(ends):
         sent: dict[str, Any] = {"topic": "t", "key": f"p0-{number}", "size": 1}
         reported = {} if code is None else {"code": code, "refused_by": "b"}
-        for type_, value in (("invoke", sent), ("fail", {**sent, **reported})):
+        for type_, value in (("invoke", sent), (end, {**sent, **reported})):
             at = len(ops)
             ops.append(
                 Op(index=at, time_ns=15 * S + at, process=0, type=type_, f="send", value=value)  # type: ignore[arg-type]
@@ -204,6 +234,6 @@ def test_it_finds_the_needless_refusals_of_the_reference(codes: list[int | None]
     expected = reference_endings.needlessly_refused(ops)
 
     verdict = verdict_of(ops)
-    assert (verdict is not None) == any(code is not None for code in codes)
+    assert (verdict is not None) == any(code is not None for code, _ in ends)
     counts = {} if verdict is None else verdict.counts
     assert counts.get("needless_refusal", 0) == expected.total()

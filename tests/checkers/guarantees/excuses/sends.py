@@ -124,3 +124,11 @@ def histories() -> Iterator[Legal]:
         ops=Story().op(8.9, "invoke", "send", unable).op(9.0, "fail", "send", unable),
         faults=(fault("kill", "n0", at_s=7.5, healed_s=8.0),),
     )
+    of_guest = {**unable, "code": 1, "account": "guest"}
+    yield Legal(
+        mechanism="an administrator was changing the rights of the account",
+        anomaly="needless_refusal",
+        row_of="account_refused",
+        ops=Story().op(8.9, "invoke", "send", of_guest).op(9.0, "info", "send", of_guest),
+        faults=(fault("rights_change", at_s=5, healed_s=8),),
+    )
