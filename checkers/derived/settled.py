@@ -129,13 +129,21 @@ def set_back_by(
     anomaly: str,
     times: tuple[int, int],
     nodes: Iterable[str | None] = (),
+    *,
+    offset: int | None = None,
 ) -> Window | None:
     """The fault by which the owner of a queue may have gone back between two times, by the rows of an anomaly.
 
-    `pair`: the group and the queue. `times`: since when and until when, ns.
+    `pair`: the group and the queue. `times`: since when and until when, ns. `offset`: how far, if that is known.
     """
     nodes, broker = tuple(nodes), pair[1].stream
-    window = context.excuses.find(anomaly, *times, broker, nodes)
+    window = context.excuses.find(
+        anomaly,
+        *times,
+        broker,
+        nodes,
+        counts=lambda window: window.sends_back_to(*pair, offset),
+    )
     if window is None and pair not in context.timeline.ownership:
         window = context.excuses.find(REGAINED, *times, broker, nodes)
     return window

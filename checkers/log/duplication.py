@@ -267,7 +267,12 @@ def _judge_redelivery(
     if gain is None:
         return f"process {again.process} never had the queue", False
     since_ns = max(before.invoke_ns, gain.time_ns)
-    reset = context.excuses.find("sent_back", since_ns, again.invoke_ns)
+    reset = context.excuses.find(
+        "sent_back",
+        since_ns,
+        again.invoke_ns,
+        counts=lambda window: window.sends_back_to(group, queue, again.queue_offset),
+    )
     if reset is not None:
         return reset.words, True
     committed = surely_committed(columns, context, (again.log, again.group), gain)
@@ -304,7 +309,7 @@ def _judge_same_owner(
         columns, context, group, again.position, before.invoke_ns, "duplicate_unexplained"
     )
     times = before.invoke_ns, again.invoke_ns
-    window = set_back_by(context, (group, queue), anomaly, times, nodes)
+    window = set_back_by(context, (group, queue), anomaly, times, nodes, offset=again.queue_offset)
     if window is not None:
         return window.words, True
     return "the same owner got it again, with no rebalance", False

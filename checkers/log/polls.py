@@ -408,7 +408,8 @@ class _Polls:
         anomaly = set_back(
             self._columns, self._context, group, position, given_ns, "nonmonotonic_poll"
         )
-        window = set_back_by(self._context, (group, queue), anomaly, (first_ns, last_ns))
+        times = first_ns, last_ns
+        window = set_back_by(self._context, (group, queue), anomaly, times, offset=position[1])
         if window is None:
             return Judgement.VIOLATION, f"the group had committed {committed}"
         if (beyond := self._goes_on_beyond(row, last)) is not None:

@@ -102,7 +102,12 @@ def _judge(
         window = _reset(context, own, int(higher[-1]), row, pair, anomaly)
         return ("by the same owner", False) if window is None else (window.words, True)
     least = least_offset(context, own.where(np.arange(row)), pair, gain)
-    window = context.excuses.find("sent_back", gain.time_ns, int(own.time_ns[row]))
+    window = context.excuses.find(
+        "sent_back",
+        gain.time_ns,
+        int(own.time_ns[row]),
+        counts=lambda window: window.sends_back_to(*pair, int(own.offset[row])),
+    )
     if own.offset[row] < least and window is None:
         return f"{least} was surely committed when the member took the queue", False
     return "by a member that took the queue over", True
@@ -113,7 +118,7 @@ def _reset(
 ) -> Window | None:
     times = int(own.time_ns[before]), int(own.time_ns[row])
     node = context.timeline.nodes.get(int(own.process[row]))
-    return set_back_by(context, pair, anomaly, times, (node,))
+    return set_back_by(context, pair, anomaly, times, (node,), offset=int(own.offset[row]))
 
 
 def _lost(context: Context, pair: tuple[str, LogKey], gain: Ownership, before: int) -> int | None:

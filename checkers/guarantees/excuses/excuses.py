@@ -31,6 +31,7 @@ from staticfire.checkers.guarantees.fault_times import (
     healed_ns,
     start_ns,
 )
+from staticfire.checkers.model.columns import LogKey
 from staticfire.checkers.model.intervals import Span, joined
 
 _HOLDS_UP = frozenset({CUTS, NETWORK, STALLS})
@@ -45,6 +46,18 @@ class Window(NamedTuple):
     end_ns: int
     fault: FaultFacts
     excuse: Excuse
+
+    def sends_back_to(self, group: str, queue: LogKey, offset: int | None) -> bool:
+        """Whether the fault may send a group back to an offset of a queue, to any if it is None.
+
+        A leader that answered a reset of offsets says how far; one that did not may have carried it out all the same.
+        """
+        resets = [reset for reset in self.fault.resets if reset.topic == queue.topic]
+        answers = [of for of in resets if (of.group, of.stream) == (group, queue.stream)]
+        if not answers or offset is None:
+            return bool(resets) or not self.fault.resets
+        places = (of.offset(queue.partition) for of in answers)
+        return any(place is None or place <= offset for place in places)
 
     @property
     def words(self) -> str:

@@ -10,8 +10,16 @@ import pytest
 from staticfire.checkers.guarantees.excuses.excuse import Role
 from staticfire.checkers.guarantees.excuses.excuse_table import EXCUSES
 from staticfire.checkers.guarantees.excuses.excuses import Excuses
-from staticfire.checkers.guarantees.facts import FaultFacts, NodeExit, RunFacts, Struck, Timings
+from staticfire.checkers.guarantees.facts import (
+    FaultFacts,
+    NodeExit,
+    OffsetsReset,
+    RunFacts,
+    Struck,
+    Timings,
+)
 from staticfire.checkers.guarantees.fault_effects import ALL_EFFECTS
+from staticfire.checkers.model.columns import LogKey
 from tests.support.history_language import facts, fault
 
 S = 10**9
@@ -189,3 +197,41 @@ def test_facts_keep_effects_links_and_timings() -> None:
         del fields["faults"][0][name]
     [older] = RunFacts.from_json(fields).faults
     assert (older.effects, older.links) == (("cuts",), ())
+
+
+@pytest.mark.parametrize(
+    ("resets", "group", "topic", "stream", "offset", "may"),
+    [
+        ((), "g", "t", "b", 5, True),  # no leader answered: any group may have gone back
+        (("g t b 7",), "g", "t", "b", 7, True),
+        (("g t b 7",), "g", "t", "b", 6, False),  # farther than the leader answered
+        (("g t b 7",), "g", "t", "b", None, True),
+        (("g t b 7", "g t b 4"), "g", "t", "b", 6, True),
+        (("g t b 7",), "g", "other", "b", 9, False),
+        (("g t b 7",), "g", "t", "other", 0, True),  # whose leader did not answer
+        (("g t b 7",), "h", "t", "b", 0, True),  # nor for this group
+        (("g t b -",), "g", "t", "b", 0, True),  # to the beginning
+    ],
+)
+def test_a_reset_sends_groups_back_as_far_as_leaders_answered(
+    resets: tuple[str, ...], group: str, topic: str, stream: str, offset: int | None, may: bool
+) -> None:
+    reset = replace(
+        fault("offsets_reset", at_s=10, healed_s=11), resets=tuple(map(offsets_reset, resets))
+    )
+    window = excuses(reset).find("sent_back", 10 * S, 11 * S)
+    assert window is not None
+    queue = LogKey(topic=topic, home=stream, partition=0)
+    assert window.sends_back_to(group, queue, offset) is may
+
+
+def offsets_reset(text: str) -> OffsetsReset:
+    group, topic, stream, offset = text.split()
+    return OffsetsReset(
+        group=group,
+        topic=topic,
+        stream=stream,
+        asked_ns=10 * S,
+        answered_ns=10 * S,
+        offsets=() if offset == "-" else ((0, int(offset)),),
+    )
