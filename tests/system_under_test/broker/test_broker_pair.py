@@ -206,6 +206,7 @@ async def test_failed_fsync_ends_the_process_and_promises_nothing(
     await client.send_until(OK, within_s=5)
 
 
+@pytest.mark.needs_sources
 def test_a_failed_write_of_the_index_ends_a_broker_that_stores_nothing_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
