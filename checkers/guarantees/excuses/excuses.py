@@ -56,8 +56,8 @@ class Window(NamedTuple):
         answers = [of for of in resets if (of.group, of.stream) == (group, queue.stream)]
         if not answers or offset is None:
             return bool(resets) or not self.fault.resets
-        places = (of.offset(queue.partition) for of in answers)
-        return any(place is None or place <= offset for place in places)
+        begins = (of.offset(queue.partition) for of in answers)
+        return any(begin is None or begin <= offset for begin in begins)
 
     @property
     def words(self) -> str:
