@@ -142,17 +142,13 @@ class RequestTable:
         body: RegisterBrokerBody,
         caller: Caller,
     ) -> RemotingCommand | None:
-        address, key = header.broker_addr, caller.connection.key
-        if self._routes.is_old_news(address, key, now_ns=caller.now_ns):
-            caller.connection.close()  # one that its broker still uses is replaced by a newer one
-            return None
         master = self._routes.register(
             Registration(
                 identity=BrokerIdentity(
                     cluster=header.cluster_name,
                     broker_name=header.broker_name,
                     broker_id=header.broker_id,
-                    address=address,
+                    address=header.broker_addr,
                 ),
                 ha_address=header.ha_server_addr,
                 topics=body.topic_config_table.topics,
@@ -160,8 +156,11 @@ class RequestTable:
                 filter_servers=tuple(body.filter_servers),
             ),
             now_ns=caller.now_ns,
-            connection_key=key,
+            connection_key=caller.connection.key,
         )
+        if master is None:
+            caller.connection.close()  # a broker that still uses it comes again on a new one
+            return None
         ext = {"masterAddr": master.address, "haServerAddr": master.ha_address}
         order_topics = self._kv_config.pairs(ORDER_TOPIC_NAMESPACE)
         return success(

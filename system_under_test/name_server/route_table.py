@@ -129,15 +129,15 @@ class RouteTable:
 
     def register(
         self, registration: Registration, *, now_ns: int, connection_key: int
-    ) -> MasterAddresses:
-        """Take in a registration; the answer is for slaves.
+    ) -> MasterAddresses | None:
+        """Take in a registration; the answer is for slaves, and None if the broker has used a newer connection since.
 
         Raises ValueError: the tables would be too large; nothing has changed.
         """
         self._check(registration)
         identity = registration.identity
-        if self.is_old_news(identity.address, connection_key, now_ns=now_ns):
-            return self._master_of(identity)
+        if self._is_old_news(identity.address, connection_key, now_ns):
+            return None
         known = self._live.get(identity.address)
         is_new = known is None or known.connection_key != connection_key
         is_first = self._add_broker(identity)
@@ -172,8 +172,7 @@ class RouteTable:
         keys = {**known.older_keys, known.connection_key: None}
         return {key: None for key in keys if self._is_outdated(connection_key, key)}
 
-    def is_old_news(self, address: str, connection_key: int, *, now_ns: int) -> bool:
-        """Whether a broker has registered, or said goodbye, on a connection that is newer than this one."""
+    def _is_old_news(self, address: str, connection_key: int, now_ns: int) -> bool:
         live, departed = self._live.get(address), self._departed.get(address)
         if live is not None:
             last_key, since_ns = live.connection_key, live.connected_ns
@@ -262,7 +261,7 @@ class RouteTable:
 
     def unregister(self, identity: BrokerIdentity, *, now_ns: int, connection_key: int) -> None:
         """Forget a broker that says goodbye."""
-        if self.is_old_news(identity.address, connection_key, now_ns=now_ns):
+        if self._is_old_news(identity.address, connection_key, now_ns):
             return
         live = self._live.get(identity.address)
         if live is not None and live.connection_key is not None:

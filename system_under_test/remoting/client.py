@@ -27,7 +27,7 @@ class RemotingClient:
     """Calls other nodes by address (`host:port`). Connects at the first call, and again after a connection ended.
 
     `on_request` answers what the other side asks on the same connection; `sign` adds a signature to each request.
-    `on_end` is called with the address after a connection ended by itself.
+    `on_end` is called with the address after a connection ended that `close_connection` did not end.
     """
 
     def __init__(

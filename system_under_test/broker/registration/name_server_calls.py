@@ -83,7 +83,7 @@ class KeepsRegistered(Protocol):
         ...
 
     def connection_ended(self, name_server: str) -> None:
-        """The connection to this address ended by itself."""
+        """A connection to this address ended."""
         ...
 
     def topics_changed(self, change: TopicChange) -> None:

@@ -73,7 +73,7 @@ class Model:
     ) -> str | None:
         place = (who.broker_name, who.broker_id)
         if self.is_outdated(who, key, now_ns):
-            return self.master_of(who)
+            return None
         self.members.add((who.cluster, who.broker_name))
         self.cluster_of.setdefault(who.broker_name, who.cluster)
         for other in [p for p in self.ids if p[0] == who.broker_name and p != place]:
@@ -181,7 +181,10 @@ class RouteTableMachine(RuleBasedStateMachine):
             data_version=DataVersion(timestamp=1, counter=version),
         )
         reported = self.table.register(registration, now_ns=self.now_ns, connection_key=key)
-        assert reported.address == self.model.register(who, topics, version, key, self.now_ns)
+        is_outdated = self.model.is_outdated(who, key, self.now_ns)
+        master = self.model.register(who, topics, version, key, self.now_ns)
+        assert (reported is None) is is_outdated
+        assert reported is None or reported.address == master
 
     @rule(who=identities, key=st.sampled_from(KEYS))
     def unregister(self, who: BrokerIdentity, key: int) -> None:
