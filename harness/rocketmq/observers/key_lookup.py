@@ -62,9 +62,14 @@ def _some_positions(acknowledged: list[list[Any]]) -> list[list[Any]]:
 
 
 def _is_cleaned_meanwhile(value: dict[str, Any]) -> bool:
-    """Whether a broker had messages at the look-up, and may have deleted all of them before the search by time."""
-    nothing = value.get("searched") == [] and not value.get("refused")
-    return nothing and any(row[5] for row in value["messages"])
+    """Whether a broker may have deleted messages between the look-up and the end of the search by time.
+
+    It had messages at the look-up and none at the search, or a search ended at the first message that is left.
+    """
+    searched = value.get("searched")
+    nothing = searched == [] and not value.get("refused")
+    is_cut = any(row[4] > row[2] and row[6] is None for row in searched or ())
+    return is_cut or (nothing and any(row[5] for row in value["messages"]))
 
 
 class LookUps:

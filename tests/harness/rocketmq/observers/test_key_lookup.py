@@ -31,6 +31,7 @@ class Cluster:
         self.searched: list[Any] = []
         self.searches = True  # whether it answers searches by time
         self.cleans = False  # whether it deletes everything before the first search by time
+        self.answers: list[list[Any]] = []  # of searches by time; then the usual one
         for offset, key in enumerate(KEYS):
             place = {
                 "broker": "broker-a",
@@ -58,6 +59,8 @@ class Cluster:
             if self.cleans:
                 self.holds[request["address"]] = set()
                 return Outcome("ok", {"searched": []})
+            if self.answers:
+                return Outcome("ok", {"searched": [self.answers.pop(0)]})
             return Outcome("ok", {"searched": [["b", 0, 1, 700, 1, 700, 699]]})
         held = self.holds[request["address"]]
         rows = [[*message[:3], *[message[0] in held] * 3] for message in request["messages"]]
@@ -142,3 +145,24 @@ def test_after_a_cleaning_between_look_up_and_search_both_are_repeated() -> None
     assert [row[5] for row in value["messages"]] == [False, False]
     assert value["searched"] == []
     assert len(cluster.searched) == 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "again", "asked"),
+    [
+        (["b", 0, 1, 700, 4, 900, None], 1, 2),  # the queue begins there now
+        (["b", 0, 1, 700, 4, 900, None], 9, 5),  # and always did
+        (["b", 0, 1, 700, 4, 900, 800], 1, 1),  # what lies before it is there
+        (["b", 0, 1, 700, 1, 700, None], 1, 1),  # it was the first
+    ],
+)
+def test_a_search_that_ends_at_the_first_message_left_is_repeated(
+    answer: list[Any], again: int, asked: int
+) -> None:
+    cluster = Cluster({"broker-a-0": {"a", "b"}})
+    cluster.answers = [answer] * again
+    asyncio.run(LookUps(cast(Environment, cluster)).run())
+
+    assert len(cluster.searched) == asked
+    [value] = [op.value for op in cluster.recorder.ops if op.f == "look_up"]
+    assert (value["searched"] == [answer]) is (asked != 2)
