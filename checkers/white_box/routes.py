@@ -8,7 +8,8 @@ for longer than brokers take to register again (every 30 s). Time in which the t
 If a broker creates a topic with its first message, the time begins when a coordinator first named the broker.
 **departed_route**: it names a server that has ended
 (`route_changes.py`). **slow_failover**: a client took too long to its first queue or acknowledgement. It had started
-while some coordinators were broken, at least one worked, and nothing else was broken.
+while some coordinators were broken, at least one worked, and nothing else was broken, nor broke in the time that a
+client has.
 
 The harness asks every coordinator every few seconds, and records answers that changed, with the brokers that ran at
 that moment.
@@ -193,6 +194,9 @@ def check_switches(columns: Columns, context: Context) -> Verdict:
         (opened, first[opened.process] - opened.time_ns)
         for opened in context.timeline.opens
         if opened.process in first and _needs_switch(context.facts, servers, opened.time_ns)
+        if not _breaks_meanwhile(
+            context.facts, servers, Span(opened.time_ns, first[opened.process])
+        )
     ]
     findings = [
         _slow(context, opened, took_ns) for opened, took_ns in switches if took_ns > SWITCHED_NS
@@ -244,6 +248,18 @@ def _needs_switch(facts: RunFacts, servers: set[str], at_ns: int) -> bool:
                 return False
             broken |= targets
     return bool(broken) and bool(servers - broken)
+
+
+def _breaks_meanwhile(facts: RunFacts, servers: set[str], waited: Span) -> bool:
+    """Whether a fault of another server began while a client waited, before it had had its time."""
+    until_ns = min(waited.end_ns, waited.start_ns + SWITCHED_NS)
+    involved = servers | {node for nodes in facts.replica_sets.values() for node in nodes}
+    return any(
+        fault.bitten_ns is not None
+        and waited.start_ns < began_ns(fault) < until_ns
+        and not involved.isdisjoint(fault.targets)
+        for fault in chain.from_iterable(map(by_target, facts.faults))
+    )
 
 
 def _slow(context: Context, opened: Opened, took_ns: int) -> Finding:

@@ -177,6 +177,10 @@ def switches(
                     broken |= set(fault.targets)
                 else:
                     others = True
+            began_ns = fault.bitten_ns if fault.fired_ns is None else fault.fired_ns
+            until_ns = min([op.time_ns + 10 * NS_PER_S, *(op.time_ns + wait for wait in got)])
+            if known and began_ns is not None:
+                others |= op.time_ns < began_ns < until_ns
         if op.f == "open" and got and broken and not others and broken < servers:
             waits.append(min(got) // NS_PER_S)
     return waits

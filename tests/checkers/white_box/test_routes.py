@@ -172,6 +172,10 @@ TWO = (answer(0), answer(0, node="ns-2"))
         ((FROZEN,), "5 ok assign 0 t=23", 1, []),
         ((FROZEN,), "5 ok assign 0 t=31", 1, ["slow_failover"]),
         ((FROZEN,), "5 ok send a t=31", 1, ["slow_failover"]),
+        # its broker is killed before it had had its time, or later
+        ((FROZEN, fault("kill", "n0", at_s=29, healed_s=40)), "5 ok assign 0 t=31", 0, []),
+        ((FROZEN, fault("kill", "n0", at_s=30.5, healed_s=40)), "5 ok assign 0 t=31", 1, ["slow_failover"]),
+        ((FROZEN, fault("kill", "n0", at_s=29, healed_s=40)), "5 ok assign 0 t=28", 1, []),
         ((), "5 ok assign 0 t=31", 0, []),
         ((FROZEN, fault("kill", "n0", at_s=19, healed_s=40)), "5 ok assign 0 t=31", 0, []),
         ((FROZEN, fault("client_crash", "c", at_s=18, healed_s=20)), "5 ok assign 0 t=31", 1, ["slow_failover"]),
