@@ -72,23 +72,17 @@ def settled_positions(columns: Columns, context: Context) -> SettledPositions:
     return known
 
 
-def set_back(
-    columns: Columns,
-    context: Context,
-    group: str,
-    position: tuple[int, int],
-    given_ns: int,
-    anomaly: str,
-) -> str:
-    """Return the anomaly whose excuses count for a message that was given to an owner, and then once more.
+def comes_by_order_only(
+    columns: Columns, context: Context, group: str, position: tuple[int, int], given_ns: int
+) -> bool:
+    """Whether a message that was given to an owner is settled, so that it comes again only by a reset of offsets.
 
-    `position`: the number of its queue, and its offset there. A settled message comes again only where an operator sent
-    the group back. Where members do not say what they own, the one that has a queue may have lost it in between.
+    `position`: the number of its queue, and its offset there. Where members do not say what they own, the one that has
+    a queue may have lost it in between.
     """
     if (group, columns.names.logs[position[0]]) not in context.timeline.ownership:
-        return anomaly
-    is_settled = settled_positions(columns, context).has(*position, given_ns + SET_BACK_AFTER_NS)
-    return "sent_back" if is_settled else anomaly
+        return False
+    return settled_positions(columns, context).has(*position, given_ns + SET_BACK_AFTER_NS)
 
 
 def settled_spans(context: Context, broker: str) -> list[Span]:

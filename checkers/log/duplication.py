@@ -30,7 +30,8 @@ from staticfire.checkers.derived.rebalances import (
     least_bound_ns,
     rebalanced_ns,
 )
-from staticfire.checkers.derived.settled import set_back, set_back_by
+from staticfire.checkers.derived.reset_returns import ResetReturns
+from staticfire.checkers.derived.settled import comes_by_order_only, set_back_by
 from staticfire.checkers.engine.kernel import Context, Kernel, finding_at
 from staticfire.checkers.engine.position_index import number_runs
 from staticfire.checkers.guarantees.promises import NS_PER_S, Judgement, judge
@@ -241,48 +242,66 @@ def _redeliveries(
 ) -> Iterator[tuple[str, bool]]:
     """Compare each delivery of a position with the one before it."""
     last: dict[tuple[int, int], Given] = {}
-    chooses = columns.names.groups[repeats[0].group] in context.facts.assigned
+    resets: dict[tuple[int, int], ResetReturns] = {}
+    group = columns.names.groups[repeats[0].group]
+    if group in context.facts.assigned:  # whether a member went back is for `polls`
+        return
     for of in repeats:
-        if of.position in last and not chooses:  # whether a member went back is for `polls`
-            yield _judge_redelivery(columns, context, last[of.position], of)
+        if of.position in last:
+            queue = columns.names.logs[of.log]
+            left = resets.setdefault(of.position, ResetReturns(context, group, queue))
+            yield _judge_redelivery(columns, context, last[of.position], of, left)
         last[of.position] = of
 
 
 def _judge_redelivery(
-    columns: Columns, context: Context, before: Given, again: Given
+    columns: Columns, context: Context, before: Given, again: Given, resets: ResetReturns
 ) -> tuple[str, bool]:
+    """Say why a message came again, and whether that is legal. A reset of offsets counts where nothing else does."""
     if before.outcome != FINISHED:
         return "the listener did not finish", True
     if again.tries > before.tries:
         return "retried by the consumer", True
     group, queue = columns.names.groups[again.group], columns.names.logs[again.log]
-    timeline = context.timeline
-    if (group, queue) not in timeline.ownership:
-        if again.process != before.process:
-            return "the group does not say who owns the queue", True
-        if _may_have_rebalanced(context, group, before, again):
-            return "the group does not say who owns the queue, and a member came or went", True
-        return _judge_same_owner(columns, context, queue, before, again)
-    gain = timeline.gained_before(group, queue, again.process, again.invoke_index)
-    if gain is None:
-        return f"process {again.process} never had the queue", False
-    since_ns = max(before.invoke_ns, gain.time_ns)
-    reset = context.excuses.find(
-        "sent_back",
-        since_ns,
-        again.invoke_ns,
-        counts=lambda window: window.sends_back_to(group, queue, again.queue_offset),
-    )
-    if reset is not None:
-        return reset.words, True
+    since_ns = before.invoke_ns
+    if (group, queue) not in context.timeline.ownership:
+        why, explained = _judge_unreported(columns, context, before, again)
+    else:
+        gain = context.timeline.gained_before(group, queue, again.process, again.invoke_index)
+        if gain is None:
+            return f"process {again.process} never had the queue", False
+        since_ns = max(since_ns, gain.time_ns)
+        why, explained = _judge_owners(columns, context, gain, before, again)
+    if explained:
+        return why, True
+    reset = resets.take(again.process, since_ns, again.invoke_ns, again.queue_offset)
+    return (why, False) if reset is None else (reset.words, True)
+
+
+def _judge_unreported(
+    columns: Columns, context: Context, before: Given, again: Given
+) -> tuple[str, bool]:
+    """Judge a repeated delivery of a queue whose owners are not reported."""
+    if again.process != before.process:
+        return "the group does not say who owns the queue", True
+    if _may_have_rebalanced(context, columns.names.groups[again.group], before, again):
+        return "the group does not say who owns the queue, and a member came or went", True
+    return _judge_same_owner(columns, context, before, again)
+
+
+def _judge_owners(
+    columns: Columns, context: Context, gain: Ownership, before: Given, again: Given
+) -> tuple[str, bool]:
+    """Judge a repeated delivery to a process that had gained the queue."""
     committed = surely_committed(columns, context, (again.log, again.group), gain)
     if committed > again.queue_offset:
         return f"owner began below offset {committed}, which was committed before", False
     if gain.op_index > before.invoke_index:
         return "the queue changed its owner, or was assigned anew", True
     if again.process == before.process:
-        return _judge_same_owner(columns, context, queue, before, again)
-    return _judge_overlap(context, (group, queue), gain, before, again)
+        return _judge_same_owner(columns, context, before, again)
+    pair = columns.names.groups[again.group], columns.names.logs[again.log]
+    return _judge_overlap(context, pair, gain, before, again)
 
 
 def _may_have_rebalanced(context: Context, group: str, before: Given, again: Given) -> bool:
@@ -301,15 +320,14 @@ def _may_have_rebalanced(context: Context, group: str, before: Given, again: Giv
 
 
 def _judge_same_owner(
-    columns: Columns, context: Context, queue: LogKey, before: Given, again: Given
+    columns: Columns, context: Context, before: Given, again: Given
 ) -> tuple[str, bool]:
     """Judge a repeated delivery to one owner: it is wrong unless the owner's position in the queue was set back."""
-    nodes, group = (context.timeline.nodes.get(again.process),), columns.names.groups[again.group]
-    anomaly = set_back(
-        columns, context, group, again.position, before.invoke_ns, "duplicate_unexplained"
-    )
-    times = before.invoke_ns, again.invoke_ns
-    window = set_back_by(context, (group, queue), anomaly, times, nodes, offset=again.queue_offset)
+    pair = columns.names.groups[again.group], columns.names.logs[again.log]
+    times, nodes = (before.invoke_ns, again.invoke_ns), (context.timeline.nodes.get(again.process),)
+    window = None
+    if not comes_by_order_only(columns, context, pair[0], again.position, before.invoke_ns):
+        window = set_back_by(context, pair, "duplicate_unexplained", times, nodes)
     if window is not None:
         return window.words, True
     return "the same owner got it again, with no rebalance", False

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from staticfire.checkers.derived.committed import least_offset, reader_of
+from staticfire.checkers.derived.reset_returns import ResetReturns
 from staticfire.checkers.derived.settled import NOWHERE, set_back_by, settled_positions
 from staticfire.checkers.engine.kernel import Context
-from staticfire.checkers.guarantees.excuses.excuses import Window
 from staticfire.checkers.model.columns import Columns, Commits, Ints, LogKey
 from staticfire.checkers.model.timeline import Ownership
 
@@ -54,12 +54,14 @@ def rewinds(
     pair = columns.names.groups[int(commits.group[0])], columns.names.logs[int(commits.log[0])]
     is_owned = pair in context.timeline.ownership
     for rows in _by_reader(context, commits, pair[0], is_owned):
+        resets = ResetReturns(context, *pair)
         own = commits.where(rows)
         for row in (1 + np.flatnonzero(np.diff(own.offset) < 0)).tolist():
             what = f"committed {own.offset[row]} after {own.offset[row - 1]}"
-            is_settled = is_owned and bool(settled[rows[row]] >= own.offset[row])
-            anomaly = "sent_back" if is_settled else SET_BACK
-            why, is_excused = _judge(context, own, row, pair, is_owned, anomaly)
+            by_order = is_owned and bool(settled[rows[row]] >= own.offset[row])
+            why, is_excused = _judge(
+                context, own, row, pair, resets, is_owned=is_owned, by_order=by_order
+            )
             # No queue begins below 0, so nothing sets an offset back to there.
             yield int(rows[row]), f"{what}: {why}", is_excused and bool(own.offset[row] >= 0)
 
@@ -81,44 +83,38 @@ def _judge(
     own: Commits,
     row: int,
     pair: tuple[str, LogKey],
+    resets: ResetReturns,
+    *,
     is_owned: bool,
-    anomaly: str,
+    by_order: bool,
 ) -> tuple[str, bool]:
-    """Say why a commit is lower than the previous one, and whether the excuses of `anomaly` make that legal."""
-    process = int(own.process[row])
+    """Say why a commit is lower than the previous one, and whether that is legal.
+
+    `by_order`: only by a reset of offsets. That counts where nothing else does.
+    """
+    process, time_ns, offset = int(own.process[row]), int(own.time_ns[row]), int(own.offset[row])
     if not is_owned:
-        window = _reset(context, own, row - 1, row, pair, anomaly)
-        return ("by the same process", False) if window is None else (window.words, True)
-    gain = context.timeline.gained_before(*pair, process, int(own.op_index[row]))
-    if gain is None:
-        return "by a member that never had the queue", False
-    if (lost := _lost(context, pair, gain, int(own.op_index[row]))) is not None:
-        later = (own.op_index[:row] > lost) & (own.offset[:row] > own.offset[row])
-        if np.any(later & (own.process[:row] != process)):
-            return "by a member that had lost the queue before", False
-    mine = (own.process[:row] == process) & (own.op_index[:row] > gain.op_index)
-    higher = np.flatnonzero(mine & (own.offset[:row] > own.offset[row]))
-    if len(higher):
-        window = _reset(context, own, int(higher[-1]), row, pair, anomaly)
-        return ("by the same owner", False) if window is None else (window.words, True)
-    least = least_offset(context, own.where(np.arange(row)), pair, gain)
-    window = context.excuses.find(
-        "sent_back",
-        gain.time_ns,
-        int(own.time_ns[row]),
-        counts=lambda window: window.sends_back_to(*pair, int(own.offset[row])),
-    )
-    if own.offset[row] < least and window is None:
-        return f"{least} was surely committed when the member took the queue", False
-    return "by a member that took the queue over", True
-
-
-def _reset(
-    context: Context, own: Commits, before: int, row: int, pair: tuple[str, LogKey], anomaly: str
-) -> Window | None:
-    times = int(own.time_ns[before]), int(own.time_ns[row])
-    node = context.timeline.nodes.get(int(own.process[row]))
-    return set_back_by(context, pair, anomaly, times, (node,), offset=int(own.offset[row]))
+        higher, why = row - 1, "by the same process"
+    else:
+        gain = context.timeline.gained_before(*pair, process, int(own.op_index[row]))
+        if gain is None:
+            return "by a member that never had the queue", False
+        if (lost := _lost(context, pair, gain, int(own.op_index[row]))) is not None:
+            later = (own.op_index[:row] > lost) & (own.offset[:row] > offset)
+            if np.any(later & (own.process[:row] != process)):
+                return "by a member that had lost the queue before", False
+        mine = (own.process[:row] == process) & (own.op_index[:row] > gain.op_index)
+        above = np.flatnonzero(mine & (own.offset[:row] > offset))
+        if not len(above):
+            least = least_offset(context, own.where(np.arange(row)), pair, gain)
+            if offset >= least or resets.take(process, gain.time_ns, time_ns, offset):
+                return "by a member that took the queue over", True
+            return f"{least} was surely committed when the member took the queue", False
+        higher, why = int(above[-1]), "by the same owner"
+    times, nodes = (int(own.time_ns[higher]), time_ns), (context.timeline.nodes.get(process),)
+    window = None if by_order else set_back_by(context, pair, SET_BACK, times, nodes)
+    window = window or resets.take(process, *times, offset)
+    return (why, False) if window is None else (window.words, True)
 
 
 def _lost(context: Context, pair: tuple[str, LogKey], gain: Ownership, before: int) -> int | None:

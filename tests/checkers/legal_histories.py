@@ -63,10 +63,17 @@ def cut(one: str, other: str, *, at_s: float, healed_s: float) -> FaultFacts:
 def goes_back(anomaly: str, *ops: str) -> Iterator[Legal]:
     """A member goes back over messages that are not settled, after a fault or an operator."""
     not_settled = {"replication": "sync", "replica_sets": {"b": ("n0", "n1", "n2")}}
-    for mechanism, of, owned in (
-        ("an operator reset the offsets", fault("offsets_reset", at_s=5, healed_s=6), ()),
+    row_of_order = anomaly if anomaly == "nonmonotonic_poll" else "sent_back"
+    for mechanism, row_of, of, owned in (
+        (
+            "an operator reset the offsets",
+            row_of_order,
+            fault("offsets_reset", at_s=5, healed_s=6),
+            (),
+        ),
         (
             "a follower served messages that the leader does not serve until replication continues",
+            anomaly,
             fault("pause", "n0", at_s=5, healed_s=6),
             ("1 ok assign 0 t=0.5",),
         ),
@@ -74,6 +81,7 @@ def goes_back(anomaly: str, *ops: str) -> Iterator[Legal]:
         yield Legal(
             mechanism=mechanism,
             anomaly=anomaly,
+            row_of=row_of,
             ops=(*owned, "0 ok send a t=1", "0 ok send b", *ops),
             faults=(of,),
             known=not_settled,

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from staticfire.checkers.guarantees.excuses.excuse import VISIBLE_END, Excuse, Role
 from staticfire.checkers.guarantees.excuses.excuse_table import EXCUSES
-from staticfire.checkers.guarantees.facts import FaultFacts, RunFacts
+from staticfire.checkers.guarantees.facts import FaultFacts, OffsetsReset, RunFacts
 from staticfire.checkers.guarantees.fault_effects import (
     CUTS,
     FORGETS,
@@ -52,12 +52,17 @@ class Window(NamedTuple):
 
         A leader that answered a reset of offsets says how far; one that did not may have carried it out all the same.
         """
-        resets = [reset for reset in self.fault.resets if reset.topic == queue.topic]
-        answers = [of for of in resets if (of.group, of.stream) == (group, queue.stream)]
-        if not answers or offset is None:
-            return bool(resets) or not self.fault.resets
-        begins = (of.offset(queue.partition) for of in answers)
+        orders = self.orders(group, queue)
+        if not orders or offset is None:
+            resets = self.fault.resets
+            return not resets or any(reset.topic == queue.topic for reset in resets)
+        begins = (of.offset(queue.partition) for of in orders)
         return any(begin is None or begin <= offset for begin in begins)
+
+    def orders(self, group: str, queue: LogKey) -> tuple[OffsetsReset, ...]:
+        """The resets of a group that the leader of a queue has answered."""
+        wanted = group, queue.topic, queue.stream
+        return tuple(of for of in self.fault.resets if (of.group, of.topic, of.stream) == wanted)
 
     @property
     def words(self) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from staticfire.checkers.guarantees.facts import FaultFacts, Timings
+from staticfire.checkers.guarantees.facts import FaultFacts, OffsetsReset, Timings
 from staticfire.checkers.guarantees.verdict import Verdict
 from staticfire.checkers.log import duplication
 from staticfire.checkers.model.history import Op, OpType
@@ -506,6 +506,62 @@ def test_an_operator_who_sends_the_group_back_explains_a_rewind(at_s: float, val
     reset = fault("offsets_reset", at_s=at_s, healed_s=at_s + 1, bitten=False)  # no broker answered
 
     assert check_duplication(*REWIND, faults=(reset,)).valid is valid
+
+
+GIVEN = ("1 ok assign 0 t=0.5", "0 ok send a t=1", "1 ok consume a t=2")
+
+
+def sends_back(at_s: float, *answers: OffsetsReset, fault_id: str = "f") -> FaultFacts:
+    reset = fault("offsets_reset", at_s=at_s, healed_s=at_s + 1)
+    return replace(reset, fault_id=fault_id, resets=answers)
+
+
+def answer(group: str = "g", offset: int = 0) -> OffsetsReset:
+    at_ns = 5 * 10**9
+    return OffsetsReset(
+        group=group,
+        topic="t",
+        stream="b",
+        asked_ns=at_ns,
+        answered_ns=at_ns,
+        offsets=((0, offset),),
+    )
+
+
+@pytest.mark.parametrize(
+    ("faults", "valid"),
+    [
+        ((sends_back(5, answer()),), False),
+        ((sends_back(5),), False),  # no answer of a leader is known
+        ((sends_back(5, answer(), fault_id="f1"), sends_back(5.5, answer(), fault_id="f2")), True),
+        ((sends_back(5, answer(), fault_id="f1"), sends_back(20, answer(), fault_id="f2")), False),
+        ((sends_back(5, answer(), answer()),), True),
+    ],
+)
+def test_a_reset_sends_an_owner_back_once(faults: tuple[FaultFacts, ...], valid: bool) -> None:
+    once, twice = (*GIVEN, "1 ok consume a t=6"), ("1 ok consume a t=7",)
+    assert check_duplication(*once, faults=faults).valid is True
+    assert check_duplication(*once, *twice, faults=faults).valid is valid
+
+
+def test_a_reset_is_left_for_what_nothing_else_explains() -> None:
+    """A member that takes the queue over is given it once more: before or after the reset is carried out."""
+    moved = ("1 ok assign t=6", "2 ok assign 0 t=6.1", "2 ok consume a t=6.2")
+    known = {"faults": (sends_back(5, answer()),)}
+    assert check_duplication(*GIVEN, *moved, "2 ok consume a t=7", **known).valid is True
+    assert check_duplication(*GIVEN, "1 ok consume a t=5.5", *moved, **known).valid is True
+
+
+@pytest.mark.parametrize("of", [answer(group="h"), answer(offset=1)])
+def test_a_reset_of_another_group_or_to_a_later_offset_sends_none_back(of: OffsetsReset) -> None:
+    again = (*GIVEN, "1 ok consume a t=6")
+    mine = replace(answer(), offsets=((0, 1),))
+    assert check_duplication(*again, faults=(sends_back(5, of, mine),)).valid is False
+
+
+def test_who_never_had_the_queue_was_not_sent_back() -> None:
+    lines = (*GIVEN, "2 ok consume a t=6")
+    assert check_duplication(*lines, faults=(sends_back(5, answer()),)).valid is False
 
 
 def test_bodies_without_a_key_are_not_one_message() -> None:

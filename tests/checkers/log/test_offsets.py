@@ -170,6 +170,25 @@ def test_a_broker_may_have_forgotten_what_was_committed(of: FaultFacts, valid: b
 
 
 @pytest.mark.parametrize(
+    ("commits", "valid"),
+    [
+        ("0:2 0:0", True),
+        ("0:2 0:0 0:1 0:2", True),
+        ("0:2 0:1 0:0", False),
+        ("0:2 0:0 0:2 0:1", False),
+    ],
+)
+@pytest.mark.parametrize("owned", [OWNED, THREE])
+def test_a_reset_sets_an_owner_back_once(owned: tuple[str, ...], commits: str, valid: bool) -> None:
+    ops = [f"1 ok commit {offset} t={5 + at / 10}" for at, offset in enumerate(commits.split())]
+    reset = fault("offsets_reset", at_s=5.05, healed_s=6)
+
+    assert check("offsets", *owned, *ops, faults=(reset,)).valid is valid
+    again = replace(reset, fault_id="again")
+    assert check("offsets", *owned, *ops, faults=(reset, again)).valid is True
+
+
+@pytest.mark.parametrize(
     ("drain", "anomaly"),
     [
         ("9 ok drain 0:3:3", None),
