@@ -250,13 +250,13 @@ LOG: Final = (
         name="reset_ignored",
         title="ignored reset of offsets",
         meaning=(
-            "a leader sent a group back to the beginning of a queue, or to the time of a message, and the first "
-            "message that the group had consumed from there on did not come again"
+            "a leader sent a group back to the beginning of a queue, or to the time of a message, and a message that "
+            "the group had consumed from there on did not come again"
         ),
         promise=OFFSETS,
         example=(
-            "of a queue with one owner all the time, offset 0 is consumed, the offsets are reset, and after it "
-            "offsets from 7 on come"
+            "of a queue with one owner all the time, offsets 0 to 9 are consumed, the offsets are reset, and after "
+            "it offsets 0 to 2 and from 7 on come"
         ),
         excuse="the order may not have reached the owner of the queue",
     ),

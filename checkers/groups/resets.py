@@ -3,9 +3,11 @@
 **reset_ignored**: a leader answered that it has notified the members of a group of a reset to the beginning of a topic,
 or to the time of a message. One member owned a queue of that leader from the request until it must have carried the
 reset out. The group had consumed messages of the queue from the new offset on, and after the request no member was
-given the first of them again. The drain of the group was complete, so all messages behind the new offset were consumed.
-Allowed where the order may not have reached the owner, because it goes one way. The checker has no question where no
-queue had such an owner.
+given one of them again. The drain of the group was complete, so all messages behind the new offset were consumed. If
+the owner gives the queue up after that, or gets another order, only what lies below the highest message that it was
+given again counts: the next owner may begin further on. If the owner ends, only the first message counts. Allowed where
+the order may not have reached the owner, because it goes one way, or where the log may have lost a suffix. The checker
+has no question where no queue had such an owner.
 
 The new offset is 0, or what the leader answered; in the queue of the message that the operator chose it is at most the
 message's own.
@@ -28,9 +30,10 @@ import numpy as np
 from staticfire.checkers.derived.process_ends import ended_ns
 from staticfire.checkers.engine.kernel import Checker, Context, finding_at, some_rows
 from staticfire.checkers.guarantees.facts import OffsetsReset
-from staticfire.checkers.guarantees.promises import NS_PER_S, Judgement, judge
+from staticfire.checkers.guarantees.promises import FOREVER_NS, NS_PER_S, Judgement, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally, Verdict
-from staticfire.checkers.model.columns import Columns, Ints, LogKey, Outcome
+from staticfire.checkers.model.columns import Columns, Ints, LogKey, MessageEvents, Outcome
+from staticfire.checkers.model.timeline import QueueEnd
 
 ANOMALY = "reset_ignored"
 NO_ROWS: Final = np.zeros(0, np.int64)
@@ -43,13 +46,28 @@ class Owed(NamedTuple):
     log: LogKey
     owner: int  # process
     offset: int  # where the owner must go on at the latest
-    min_offset: int  # what lies below was deleted by the end
+    end: QueueEnd
+    until_ns: int  # the owner had the queue, and no other order, until then
+    has_ended: bool  # what it was doing then may be lost
+
+
+class Returned(NamedTuple):
+    """What of a queue came again: rows of deliveries, none or one each."""
+
+    first: Ints  # the first message that is owed
+    missing: Ints  # the first one of them that did not come again
+    again: Ints  # the first one when it came again
+    highest: Ints  # what the owner was given again
+
+    @property
+    def rows(self) -> Ints:
+        return np.concatenate(self)
 
 
 def owed(context: Context) -> Iterator[Owed]:
     """Yield every queue of which a reset can be judged."""
     timeline = context.timeline
-    for reset in chain.from_iterable(fault.resets for fault in context.facts.faults):
+    for reset in _resets(context):
         drain = timeline.drains_of(reset.group, reset.topic)
         if drain is None or not drain.complete or reset.group in context.facts.filters_changed_ns:
             continue
@@ -57,12 +75,14 @@ def owed(context: Context) -> Iterator[Owed]:
             owner = _owner(context, reset, log) if log.stream == reset.stream else None
             offset = reset.offset(log.partition)
             if owner is not None and offset is not None:
-                yield Owed(reset, log, owner, offset, end.min_offset)
+                ended = ended_ns(context, owner)
+                until_ns = min(_goes_on_until_ns(context, reset, log), ended)
+                yield Owed(reset, log, owner, offset, end, until_ns, ended == until_ns < FOREVER_NS)
 
 
 def rows_around_resets(columns: Columns, context: Context) -> Columns:
-    """Select, for each queue that is owed, the first message before the reset and the first that came after it."""
-    kept = [_first(columns, rows) for one in owed(context) for rows in _around(columns, one)]
+    """Select, for each queue that is owed, what `check_resets` compares."""
+    kept = [_returned(columns, one).rows for one in owed(context)]
     return some_rows(columns, deliveries=np.unique(np.concatenate([NO_ROWS, *kept])))
 
 
@@ -70,14 +90,12 @@ def check_resets(columns: Columns, context: Context) -> Verdict:
     """Compare what came after each reset with what was consumed before it."""
     findings: list[Finding] = []
     judged = 0
-    offsets = columns.deliveries.queue_offset
     for one in owed(context):
-        before, after = (_first(columns, rows) for rows in _around(columns, one))
-        if not len(before) or offsets[before[0]] < one.min_offset:
-            continue
-        judged += 1
-        if not len(after) or offsets[after[0]] > offsets[before[0]]:
-            findings.append(_finding(columns, context, one, int(before[0])))
+        returned = _returned(columns, one)
+        judged += len(returned.first)
+        for row in returned.missing.tolist():
+            later = row not in returned.first
+            findings.append(_finding(columns, context, one, row, later=later))
     tally = Tally.of(findings, resets_judged=judged)
     return Verdict(
         checker="resets",
@@ -87,22 +105,55 @@ def check_resets(columns: Columns, context: Context) -> Verdict:
     )
 
 
-def _around(columns: Columns, one: Owed) -> tuple[Ints, Ints]:
-    """Return the rows of what the group had consumed from the new offset on, and of what it was given afterwards."""
+def _returned(columns: Columns, one: Owed) -> Returned:
+    """Compare what the group had consumed from the new offset on, and still is there, with what it was given again."""
     deliveries, reset, names = columns.deliveries, one.reset, columns.names
     if one.log not in names.logs or reset.group not in names.groups:
-        return NO_ROWS, NO_ROWS
+        return Returned(NO_ROWS, NO_ROWS, NO_ROWS, NO_ROWS)
     log, group = names.logs.index(one.log), names.groups.index(reset.group)
     rows = np.flatnonzero((deliveries.log == log) & (deliveries.group == group))
-    is_consumed = deliveries.outcome[rows] == Outcome.OK
-    is_owed = is_consumed & (deliveries.queue_offset[rows] >= one.offset)
-    before = rows[is_owed & (deliveries.time_ns[rows] < reset.asked_ns)]
-    return before, rows[deliveries.invoke_ns[rows] > reset.asked_ns]
+    offset = deliveries.queue_offset[rows]
+    there = (offset >= max(one.offset, one.end.min_offset)) & (offset < one.end.max_offset)
+    consumed = (deliveries.outcome[rows] == Outcome.OK) & (
+        deliveries.time_ns[rows] < reset.asked_ns
+    )
+    before = _by_offset(deliveries, rows[there & consumed])
+    after = _by_offset(deliveries, rows[deliveries.invoke_ns[rows] > reset.asked_ns])
+    mine = (deliveries.process[after] == one.owner) & (deliveries.invoke_ns[after] < one.until_ns)
+    highest = after[mine][-1:]
+    first, given = before[:1], deliveries.queue_offset[after]
+    is_owed = np.arange(len(before)) == 0
+    if one.until_ns == FOREVER_NS:
+        is_owed[:] = True
+    elif len(highest) and not one.has_ended:
+        is_owed |= deliveries.queue_offset[before] < deliveries.queue_offset[highest]
+    is_missing = is_owed & ~np.isin(deliveries.queue_offset[before], given)
+    again = after[np.isin(given, deliveries.queue_offset[first])]
+    return Returned(first, before[is_missing][:1], again[:1], highest)
 
 
-def _first(columns: Columns, rows: Ints) -> Ints:
-    """Return the row with the lowest offset, the earliest of several; none if there are no rows."""
-    return rows[np.argsort(columns.deliveries.queue_offset[rows], kind="stable")[:1]]
+def _by_offset(deliveries: MessageEvents, rows: Ints) -> Ints:
+    return rows[np.argsort(deliveries.queue_offset[rows], kind="stable")]
+
+
+def _resets(context: Context) -> Iterator[OffsetsReset]:
+    return chain.from_iterable(fault.resets for fault in context.facts.faults)
+
+
+def _goes_on_until_ns(context: Context, reset: OffsetsReset, log: LogKey) -> int:
+    """Return when the owner of a queue next changed after it had carried a reset out, or was next sent elsewhere."""
+    carried_out_ns = _carried_out_ns(context, reset)
+    changes = context.timeline.ownership.get((reset.group, log), ())
+    ordered = (
+        (other.asked_ns, reset.asked_ns)
+        for other in _resets(context)
+        if (other.group, other.topic, other.stream) == (reset.group, reset.topic, reset.stream)
+    )
+    changed = ((change.time_ns, carried_out_ns) for change in changes)
+    return min(
+        (at_ns for at_ns, since_ns in chain(ordered, changed) if at_ns > since_ns),
+        default=FOREVER_NS,
+    )
 
 
 def _owner(context: Context, reset: OffsetsReset, log: LogKey) -> int | None:
@@ -122,18 +173,22 @@ def _carried_out_ns(context: Context, reset: OffsetsReset) -> int:
     return reset.answered_ns + int(context.facts.timings.reset_s * NS_PER_S)
 
 
-def _finding(columns: Columns, context: Context, one: Owed, row: int) -> Finding:
+def _finding(columns: Columns, context: Context, one: Owed, row: int, *, later: bool) -> Finding:
+    """`later`: the owner had begun again, so that it lacks the message because of something that came after that."""
     reset = one.reset
-    times = reset.asked_ns, _carried_out_ns(context, reset)
+    carried_out_ns = _carried_out_ns(context, reset)
+    went_on_ns = one.until_ns if later and one.until_ns < FOREVER_NS else carried_out_ns
     nodes = (context.timeline.nodes.get(one.owner),)
     back_to = f"offset {one.offset}" if one.offset else "the beginning"
-    window = context.excuses.find(ANOMALY, *times, reset.stream, nodes)
+    window = context.excuses.find(ANOMALY, reset.asked_ns, went_on_ns, reset.stream, nodes)
+    kept = context.promises.rule(reset.stream, int(columns.deliveries.invoke_ns[row])).judgement
+    allowed = window is not None or kept is Judgement.ALLOWED
     return finding_at(
         columns,
         columns.deliveries,
         row,
         anomaly=ANOMALY,
-        judgement=Judgement.ALLOWED if window else judge(context.facts.mode, ANOMALY),
+        judgement=Judgement.ALLOWED if allowed else judge(context.facts.mode, ANOMALY),
         detail=(
             f"the group was sent back to {back_to} of the queue at {reset.answered_ns / NS_PER_S:.3f} s, "
             f"and this message did not come again to its owner, process {one.owner}"

@@ -15,37 +15,52 @@ Found = Counter[tuple[Any, ...]]
 
 
 def ignored(ops: Sequence[Op], resets: Sequence[OffsetsReset]) -> Found:
-    """Queues of drained groups that one member had all the time, whose first message from the new offset is missing."""
+    """Queues of drained groups that one member had all the time, of which a message that must come again is missing."""
     found: Found = Counter()
     for reset in resets:
         ends = _drained(ops, reset)
-        for queue, lowest in ends.items():
+        for queue, (lowest, end) in ends.items():
             until_ns = reset.answered_ns + CARRIED_OUT_NS
             owners = [_owners(ops, reset, queue, at_ns) for at_ns in (reset.asked_ns - 1, until_ns)]
-            moved = any(reset.asked_ns <= at <= until_ns for at in _changes(ops, reset, queue))
+            changes = list(_changes(ops, reset, queue))
+            moved = any(reset.asked_ns <= at <= until_ns for at in changes)
             if moved or len(owners[0]) != 1 or owners[0] != owners[1]:
                 continue
             new_offsets = [offset for number, offset in reset.offsets if number == queue]
             if reset.offsets and not new_offsets:
                 continue
-            consumed = [
+            given = list(_given(ops, reset, queue))
+            consumed = {
                 offset
-                for at_ns, type_, offset in _given(ops, reset, queue)
-                if type_ == "ok" and at_ns < reset.asked_ns and offset >= sum(new_offsets)
-            ]
-            again = [
-                offset
-                for at_ns, type_, offset in _given(ops, reset, queue)
-                if type_ == "invoke" and at_ns > reset.asked_ns
-            ]
-            if consumed and lowest <= min(consumed) < min(again, default=1 << 60):
+                for at_ns, type_, offset, _ in given
+                if type_ == "ok" and at_ns < reset.asked_ns
+            }
+            owed = [of for of in sorted(consumed) if max(sum(new_offsets), lowest) <= of < end]
+            stops = [at for at in changes if at > until_ns]
+            stops += [other.asked_ns for other in resets if other.asked_ns > reset.asked_ns]
+            if stops:
+                by_owner = [
+                    offset
+                    for at_ns, type_, offset, process in given
+                    if type_ == "invoke"
+                    and reset.asked_ns < at_ns < min(stops)
+                    and process in owners[0]
+                ]
+                highest = max(by_owner, default=-1)
+                owed = [*owed[:1], *(of for of in owed[1:] if of < highest)]
+            again = {
+                of
+                for at_ns, type_, of, _ in given
+                if (type_, at_ns > reset.asked_ns) == ("invoke", True)
+            }
+            if set(owed) - again:
                 found["reset_ignored", reset.group, queue] += 1
     return found
 
 
-def _drained(ops: Sequence[Op], reset: OffsetsReset) -> dict[int, int]:
-    """The lowest offset that each queue still has at the end; nothing if the group did not come to the ends."""
-    ends: dict[int, int] = {}
+def _drained(ops: Sequence[Op], reset: OffsetsReset) -> dict[int, tuple[int, int]]:
+    """The bounds of each queue at the end; nothing if the group did not come to the ends."""
+    ends: dict[int, tuple[int, int]] = {}
     for op in ops:
         if (
             op.f == "drain"
@@ -53,7 +68,7 @@ def _drained(ops: Sequence[Op], reset: OffsetsReset) -> dict[int, int]:
             and op.value["topic"] == reset.topic
         ):
             rows = op.value["queues"] if op.type == "ok" else []
-            ends = {queue: low for home, queue, low, *_ in rows if home == reset.stream}
+            ends = {queue: (low, end) for home, queue, low, end, _ in rows if home == reset.stream}
     return ends
 
 
@@ -84,10 +99,12 @@ def _changes(ops: Sequence[Op], reset: OffsetsReset, queue: int) -> Iterator[int
         had[process] = has
 
 
-def _given(ops: Sequence[Op], reset: OffsetsReset, queue: int) -> Iterator[tuple[int, str, int]]:
-    """Time, type and offset of everything that listeners of the group were called with."""
+def _given(
+    ops: Sequence[Op], reset: OffsetsReset, queue: int
+) -> Iterator[tuple[int, str, int, int]]:
+    """Time, type, offset and process of everything that listeners of the group were called with."""
     place = reset.group, reset.topic, reset.stream, queue
     for op in ops:
         if op.f == "consume" and place == tuple(map(op.value.get, PLACE)):
             for message in op.value["messages"]:
-                yield op.time_ns, op.type, message[1]
+                yield op.time_ns, op.type, message[1], op.process

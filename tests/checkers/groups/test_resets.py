@@ -153,7 +153,52 @@ def test_a_group_that_is_not_drained_may_still_come_to_it() -> None:
 
 
 def test_what_retention_has_deleted_cannot_come() -> None:
-    assert counts(drained(consumed(), low=1)) == set()
+    assert counts(drained(consumed(), low=3)) == set()
+    assert counts(drained(come_again(consumed(), 1, 2), low=1)) == set()
+    assert counts(drained(come_again(consumed(), 2), low=1)) == {"reset_ignored"}
+
+
+@pytest.mark.parametrize("again", [(0,), (0, 1), (0, 2)])
+def test_a_group_that_leaves_out_what_comes_later_has_not_begun_again(
+    again: tuple[int, ...],
+) -> None:
+    assert counts(drained(come_again(consumed(), *again))) == {"reset_ignored"}
+
+
+def taken_over(*again: int) -> Story:
+    """After the owner was given some messages again, another member took the queue over and was given offset 3."""
+    story = come_again(consumed(), *again)
+    return drained(assign(assign(story, 50.0), 51.0, 0, process=OTHER))
+
+
+def test_the_next_owner_may_begin_further_on() -> None:
+    assert counts(taken_over(0)) == set()
+    assert counts(taken_over(0, 1)) == set()
+
+
+def test_what_an_owner_left_out_before_it_gave_the_queue_up_is_missing() -> None:
+    assert counts(taken_over(0, 2)) == {"reset_ignored"}
+    silent = fault("pause", f"c{OWNER}", at_s=45, healed_s=49)
+    assert counts(taken_over(0, 2), silent) == {"reset_ignored_allowed"}
+    assert counts(taken_over(1, 2), silent) == {"reset_ignored"}
+    elsewhere = fault("pause", "c7", at_s=45, healed_s=49)
+    assert counts(taken_over(0, 2), elsewhere) == {"reset_ignored"}
+
+
+def test_an_owner_that_ended_may_have_had_more_in_its_hands() -> None:
+    killed = fault("client_crash", f"c{OWNER}", at_s=45, healed_s=46)
+    assert counts(drained(come_again(consumed(), 0, 2)), killed) == set()
+    assert counts(drained(come_again(consumed(), 1, 2)), killed) == {"reset_ignored"}
+
+
+@pytest.mark.parametrize(("again_s", "expected"), [(39.0, set()), (60.0, {"reset_ignored"})])
+def test_another_reset_sends_the_group_elsewhere(again_s: float, expected: set[str]) -> None:
+    """The first one is open from the second one on, which itself is carried out."""
+    at_ns = int(again_s * S)
+    second = replace(RESET, asked_ns=at_ns, answered_ns=at_ns, offsets=((0, 2), (1, 0)))
+    story = drained(come_again(consumed(), 0, 2).consume(61.0, "k2", 2))
+    known = operator(RESET, second)
+    assert set(story.counts("resets", faults=(known,))) - {"resets_judged"} == expected
 
 
 def test_what_was_not_consumed_before_says_nothing() -> None:
