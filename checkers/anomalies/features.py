@@ -245,7 +245,7 @@ FEATURES: Final = (
         ),
         promise=KEYED,
         example="the listener failed for message 5, and the group begins 6",
-        test="tests/checkers/test_semantics.py",
+        test="tests/checkers/features/test_ordered_keys.py",
         by_damage=True,
     ),
     Anomaly(
@@ -254,7 +254,7 @@ FEATURES: Final = (
         meaning="different queues acknowledged messages of one sharding key",
         promise=KEYED,
         example="order 7 is in queue 0 and in queue 3",
-        test="tests/checkers/test_semantics.py",
+        test="tests/checkers/features/test_ordered_keys.py",
         excuse="a fault may have changed the routes that producers saw",
     ),
     Anomaly(
@@ -266,7 +266,7 @@ FEATURES: Final = (
         ),
         promise=KEYED,
         example="9 of 10 messages are of one order",
-        test="tests/checkers/test_semantics.py",
+        test="tests/checkers/features/test_ordered_keys.py",
         hardened="informational",
         faithful="informational",
     ),

@@ -2,8 +2,11 @@
 
 **order_violated**: an orderly group began to consume a message, successfully and for the first time, before it had
 finished an earlier one of the queue. A listener that fails blocks its queue, and a member that takes the queue over
-continues where the previous one stopped. Allowed where the log may have lost a suffix, whose offsets the broker uses
-again. **key_moved**: different queues acknowledged messages of one sharding key, so nothing orders them any more.
+continues where the previous one stopped. The same holds for what one owner is given from when it gains the queue until
+it gains it once more: a reset of offsets sends the group back, and changes no order. Allowed where the log may have
+lost a suffix, whose offsets the broker uses again.
+
+**key_moved**: different queues acknowledged messages of one sharding key, so nothing orders them any more.
 Allowed while a fault may have changed the routes that the producers saw (excuse_table.py): a producer that starts, or
 refreshes its route, while a broker is away sees other queues. A move across a permanent change of the queues is
 allowed, too. **hot_key** (informational): one sharding key has most of the messages, and its queue lags behind the
@@ -57,21 +60,42 @@ def tally_orderly(columns: Columns, context: Context) -> Tally:
     findings: list[Finding] = []
     stream = deliveries.log[rows] * len(groups) + deliveries.group[rows]
     for _, of_stream in rows_by_id(stream):
-        findings.extend(_order_violated(columns, context, rows[of_stream]))
+        held_up = _held_up(deliveries, rows[of_stream])
+        for of_term in _terms(columns, context, rows[of_stream]):
+            held_up = _held_up(deliveries, of_term) | held_up
+        findings.extend(_overtaking(columns, context, *pair) for pair in held_up.items())
     return Tally.of(findings, consumed_in_order=len(rows))
 
 
-def _order_violated(columns: Columns, context: Context, rows: Ints) -> Iterator[Finding]:
-    """Judge a group's consumption of one queue: when it first finished each position, in the order of positions."""
+def _terms(columns: Columns, context: Context, rows: Ints) -> Iterator[Ints]:
+    """Yield the rows of each owner of one queue, from when it gained the queue until it gained it again."""
     deliveries = columns.deliveries
+    group = columns.names.groups[int(deliveries.group[rows[0]])]
+    queue = columns.names.logs[int(deliveries.log[rows[0]])]
+    if (group, queue) not in context.timeline.ownership:
+        return
+    for processes, of_process in rows_by_id(deliveries.process[rows]):
+        gains = context.timeline.gains(group, queue, int(processes[0]))
+        gained = [gain.op_index for gain in gains]
+        mine = rows[of_process]
+        for _, of_term in rows_by_id(np.searchsorted(gained, deliveries.invoke_index[mine])):
+            yield mine[of_term]
+
+
+def _held_up(deliveries: MessageEvents, rows: Ints) -> dict[int, int]:
+    """Return which calls began before one for an earlier position had ended, each with the last such call.
+
+    Of each position of the queue the first call that finished counts.
+    """
     order = np.lexsort((deliveries.op_index[rows], deliveries.queue_offset[rows]))
     rows = rows[order]
     rows = rows[np.diff(deliveries.queue_offset[rows], prepend=-1) != 0]
     ended = deliveries.op_index[rows]
     before = _latest_of_others(ended)
-    for at in np.flatnonzero(deliveries.invoke_index[rows] < before).tolist():
-        held_up = int(rows[np.flatnonzero(ended[:at] == before[at])[-1]])
-        yield _overtaking(columns, context, int(rows[at]), held_up)
+    return {
+        int(rows[at]): int(rows[np.flatnonzero(ended[:at] == before[at])[-1]])
+        for at in np.flatnonzero(deliveries.invoke_index[rows] < before).tolist()
+    }
 
 
 def _latest_of_others(ended: Ints) -> Ints:

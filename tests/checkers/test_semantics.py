@@ -1,4 +1,4 @@
-"""Delays, retries, filters, order, broadcasting, requests: each anomaly, and its near miss."""
+"""Delays, retries, filters, broadcasting, requests: each anomaly, and its near miss."""
 
 from __future__ import annotations
 
@@ -534,59 +534,6 @@ def test_a_group_may_pass_over_what_came_in_the_place_of_what_it_wanted() -> Non
     story.send(3.0, "c", tag="blue").consume(4.0, "a", 0)
     commit = {"group": GROUP, "topic": "t", "offsets": [["b", 0, 2]]}
     assert story.op(5.0, "ok", "commit", commit).counts("offsets", **wants_red) == set()
-
-
-# Order
-
-
-def test_an_orderly_group_finishes_one_before_it_begins_the_next() -> None:
-    orderly = {"orderly": (GROUP,)}
-
-    def sent() -> Story:
-        return Story().send(0.0, "a").send(0.1, "b")
-
-    held_up = sent().consume(1.0, "a", 0, "info").consume(2.0, "a", 0).consume(3.0, "b", 1)
-    assert held_up.counts("orderly", **orderly) == set()
-    handed_over = (
-        sent()
-        .consume(1.0, "a", 0)
-        .consume(2.0, "a", 0, process=101)
-        .consume(3.0, "b", 1, process=101)
-    )
-    assert handed_over.counts("orderly", **orderly) == set()
-    order_violated = sent().consume(1.0, "a", 0, "info").consume(2.0, "b", 1).consume(3.0, "a", 0)
-    assert order_violated.counts("orderly", **orderly) == {"order_violated"}
-    assert order_violated.counts("orderly") == set()  # concurrent groups may
-
-
-def test_a_sharding_key_keeps_its_queue() -> None:
-    orderly = {"orderly": (GROUP,)}
-    stays = Story().send(0.0, "a", sharding_key="k").send(1.0, "b", queue=1, sharding_key="l")
-    assert stays.counts("sharding_keys", **orderly) == set()
-    moves = Story().send(0.0, "a", sharding_key="k").send(1.0, "b", queue=1, sharding_key="k")
-    assert moves.counts("sharding_keys", **orderly) == {"key_moved"}
-    grown = fault("topic_change", at_s=0.5, healed_s=0.6)
-    assert moves.counts("sharding_keys", **orderly, faults=(grown,)) == {"key_moved_allowed"}
-
-
-def hot(share: int, wait_s: float) -> Story:
-    story = Story()
-    for number in range(10):
-        key, queue = ("hot", 0) if number < share else ("cold", 1)
-        story.send(number / 10, f"m{number}", queue=queue, sharding_key=key)
-    for number in range(10):
-        queue, offset = (0, number) if number < share else (1, number - share)
-        story.consume(2.0 + (wait_s if not queue else 0.0), f"m{number}", offset, queue=queue)
-    return story
-
-
-def test_a_hot_key_that_makes_its_queue_wait_is_reported_in_words() -> None:
-    orderly = {"orderly": (GROUP,)}
-    [finding] = hot(8, 60.0).verdict("sharding_keys", **orderly).findings
-    assert finding.anomaly == "hot_key"
-    assert "sharding key hot has 8 of 10 messages" in finding.detail
-    assert hot(8, 0.0).counts("sharding_keys", **orderly) == set()
-    assert hot(5, 60.0).counts("sharding_keys", **orderly) == set()
 
 
 # Broadcasting

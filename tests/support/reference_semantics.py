@@ -253,22 +253,48 @@ def _had_all_the_time(ops: Sequence[Op], before: Delivery, after: Delivery) -> b
 
 
 def order_violated(ops: Sequence[Op], orderly: Sequence[str]) -> Found:
-    """Places consumed before something that lies below them was, by a call that had begun before that."""
-    first: dict[tuple[str, Queue, int], Delivery] = {}
+    """Places consumed before something that lies below them was, by a call that had begun before that.
+
+    Of the group as a whole, and of one owner from when it gained the queue until it gained it once more.
+    """
+    of_group: dict[tuple[Any, ...], Delivery] = {}
+    of_term: dict[tuple[Any, ...], Delivery] = {}
     for given in sorted(deliveries_of(ops), key=lambda given: given.ended):
-        if given.group in orderly and given.consumed and not given.queue[0].startswith("%"):
-            first.setdefault((given.group, given.queue, given.offset), given)
-    return Counter(
-        ("order_violated", later.key, later.group)
-        for later in first.values()
+        if given.group not in orderly or not given.consumed or given.queue[0].startswith("%"):
+            continue
+        of_group.setdefault((given.group, given.queue, given.offset), given)
+        gained = _gained(ops, given)
+        if gained:
+            mine = [at for process, at in gained if process == given.process and at < given.began]
+            term = given.process, len(mine)
+            of_term.setdefault((given.group, given.queue, *term, given.offset), given)
+    late = {
+        (later.began, later.process, later.queue, later.offset): later
+        for first in (of_group, of_term)
+        for (*stream, offset), later in first.items()
         if any(
-            (earlier.group, earlier.queue) == (later.group, later.queue)
-            and earlier.offset < later.offset
+            stream == other
+            and lower < offset
             and later.began < earlier.ended
             and earlier.ended != later.ended
-            for earlier in first.values()
+            for (*other, lower), earlier in first.items()
         )
-    )
+    }
+    return Counter(("order_violated", later.key, later.group) for later in late.values())
+
+
+def _gained(ops: Sequence[Op], given: Delivery) -> list[tuple[int, int]]:
+    """Who of the group gained the queue of a delivery, and by which op."""
+    topic, broker, number = given.queue
+    had: dict[int, bool] = {}
+    found = []
+    for op in ops:
+        if op.f == "assign" and (op.value["group"], op.value["topic"]) == (given.group, topic):
+            has = [broker, number] in op.value["queues"]
+            if has and not had.get(op.process, False):
+                found.append((op.process, op.index))
+            had[op.process] = has
+    return found
 
 
 def moved_keys(ops: Sequence[Op]) -> Found:
