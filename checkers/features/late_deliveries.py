@@ -4,12 +4,13 @@
 it was due. Time in which a fault hindered it, or no member owned the queue, does not count (`queue_unowned` bounds the
 latter). If no member of the group reports its queues, the time of a rebalance does not count either. The same holds for
 a retry. It is due when its delay level is over, counted from the member's report that the broker had taken the message
-back (`send_back`). Allowed where the clock of the message's broker was stepped, since brokers use their wall clock. The
-lateness of messages that were sent up to a delay later is then allowed, too, because they may wait behind a message of
-that time: a broker delivers a level in order. After a clock was set back, a log may be ahead of it for long, since log
-times never go back. If its broker then starts anew, a message waits its whole delay again, and no longer: the broker
-does not know for how long the message has been there. A broker flushes a message twice, when it stores it and when it
-is due, and slow disks take their time for both (`Timings.flush_wait_s`). `loss` judges a message that never comes.
+back (`send_back`). A broker that starts anew goes by the times in its log. If its clock was stepped, a message may wait
+its whole delay again then, and no longer: the broker does not know for how long the message has been there. So may a
+message that was sent up to a delay later, because it may wait behind one of that time: a broker delivers a level in
+order. After a clock was set back, a log may be ahead of it for long, since log times never go back. A broker that runs
+notices a step; as RocketMQ does it, a broker does not, and near a step any lateness is allowed. A broker flushes a
+message twice, when it stores it and when it is due, and slow disks take their time for both (`Timings.flush_wait_s`).
+`loss` judges a message that never comes.
 
 A message is also late if its broker moved it to its queue (its store time) more than half a second after it was due (2
 s on real machines), and no fault hindered the broker since 10 s before it stored the message: a delay level may be only
@@ -48,9 +49,10 @@ from staticfire.checkers.engine.kernel import Checker, Context, finding_at, queu
 from staticfire.checkers.engine.observed import observed_verdict
 from staticfire.checkers.engine.position_index import index_of
 from staticfire.checkers.engine.screening import is_among
-from staticfire.checkers.features.delays import CLOCK_ROUGHNESS_NS, clock_stepped
+from staticfire.checkers.features.delays import CLOCK_ROUGHNESS_NS, REMAINING_TIME, clock_stepped
 from staticfire.checkers.features.retries import FIRST_LEVEL, NS_PER_MS, RETRY
 from staticfire.checkers.groups.groups import owned_spans
+from staticfire.checkers.guarantees.excuses.excuses import RESTARTED_NS
 from staticfire.checkers.guarantees.fault_effects import STOPS
 from staticfire.checkers.guarantees.fault_times import by_target, healed_ns
 from staticfire.checkers.guarantees.promises import FOREVER_NS, NS_PER_S, Judgement, judge
@@ -380,10 +382,18 @@ def _judge(
     free = without(waited, hindered.spans(group, queue))
     free_ns = sum(span.length_ns for span in free)
     stored_ns = int(2 * context.facts.timings.flush_wait_s * NS_PER_S)
-    if free_ns <= LATE_AFTER_NS + stored_ns + _unreported_ns(context, group):
+    late_ns = LATE_AFTER_NS + stored_ns + _unreported_ns(context, group)
+    if free_ns <= late_ns:
         return None
-    stepped = clock_stepped(context, queue, since_ns - (due_ns - since_ns), given_ns)
-    stepped = stepped or _waited_again(columns, context, row, Span(since_ns, due_ns))
+    delay_ns = due_ns - since_ns
+    stepped = clock_stepped(context, queue, since_ns - delay_ns, given_ns)
+    if stepped is None or not context.facts.behaves(REMAINING_TIME):
+        started = _starts_ns(context, queue.stream, Span(since_ns - delay_ns, given_ns))
+        again = (
+            without([Span(at_ns, given_ns)], hindered.spans(group, queue)) for at_ns in started
+        )
+        is_again = any(sum(of.length_ns for of in spans) <= delay_ns + late_ns for spans in again)
+        stepped = (stepped or _log_is_ahead(columns, context, row)) if is_again else None
     by_ns = int(began_earliest(deliveries, row)) - known_ns
     detail = f"{by_ns / NS_PER_S:.3f} s too late, and in {seconds(free_ns)} of that nothing was in its way"
     return finding_at(
@@ -398,24 +408,28 @@ def _judge(
     )
 
 
-def _waited_again(columns: Columns, context: Context, row: int, delay: Span) -> str | None:
-    """Say that the delay began again when the broker of a delivery started anew: its log was ahead of its clock."""
+def _log_is_ahead(columns: Columns, context: Context, row: int) -> str | None:
+    """Say that the log of the broker that served a delivery has times that had not come yet."""
     deliveries, facts = columns.deliveries, context.facts
     given_ns, stored_ms = int(deliveries.invoke_ns[row]), int(deliveries.stored_ms[row])
     if facts.wall_epoch_ms is None or stored_ms == UNKNOWN:
         return None
-    if (stored_ms - facts.wall_epoch_ms) * NS_PER_MS < given_ns + CLOCK_ROUGHNESS_NS:
-        return None
-    queue = queue_of(columns, deliveries, row)
-    assert queue is not None  # it was delivered from it
-    leader = facts.replica_sets.get(queue.stream, ())[:1]
-    for fault in chain.from_iterable(map(by_target, facts.faults)):
-        started_ns = healed_ns(fault)
-        if STOPS in fault.effects and not set(leader).isdisjoint(fault.targets):
-            latest_ns = started_ns + delay.length_ns + LATE_AFTER_NS
-            if delay.start_ns < started_ns < given_ns <= latest_ns:
-                return f"its log was ahead of its clock when {leader[0]} started anew"
-    return None
+    ahead_ns = (stored_ms - facts.wall_epoch_ms) * NS_PER_MS - given_ns
+    return (
+        "the log of its broker was ahead of its clock" if ahead_ns >= CLOCK_ROUGHNESS_NS else None
+    )
+
+
+def _starts_ns(context: Context, broker: str, within: Span) -> Iterator[int]:
+    """Yield when the leader of a replica set started anew in that time, at the latest."""
+    leader = frozenset(context.facts.replica_sets.get(broker, ())[:1])
+    ends = (
+        healed_ns(fault)
+        for fault in chain.from_iterable(map(by_target, context.facts.faults))
+        if STOPS in fault.effects and not leader.isdisjoint(fault.targets)
+    )
+    exits = (of.time_ns + RESTARTED_NS for of in context.facts.exits if of.node in leader)
+    yield from (at_ns for at_ns in chain(ends, exits) if within.start_ns < at_ns < within.end_ns)
 
 
 LATE_DELIVERIES = Checker(

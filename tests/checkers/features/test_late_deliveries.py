@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from staticfire.checkers.engine.kernel import Context
 from staticfire.checkers.features.late_deliveries import check_late_deliveries, late_rows
-from staticfire.checkers.guarantees.facts import FaultFacts, Timings
+from staticfire.checkers.guarantees.facts import FaultFacts, NodeExit, Timings
 from staticfire.checkers.guarantees.promises import LossPromises
 from staticfire.checkers.model.building.column_builder import build_columns
 from staticfire.checkers.model.history import OpType
@@ -125,13 +125,50 @@ def test_the_time_in_which_no_member_has_the_queue_does_not_count(
     assert found(story.consume(at_s, "a", 0, process=100)) == expected
 
 
-def test_what_may_stand_behind_a_message_of_the_wrong_time_may_be_late() -> None:
-    def delayed(sent_s: float) -> Story:
-        story = Story().send(sent_s, "a", delay_level=5, delay_ms=60_000)
-        return story.consume(200.0, "a", 0)
+def waiting(sent_s: float, given_s: float = 200.0) -> Story:
+    """Sent with a delay of 60 s."""
+    story = reporting().send(sent_s, "a", delay_level=5, delay_ms=60_000)
+    return story.consume(given_s, "a", 0)
 
-    assert found(delayed(61.0), SKEW) == {"late_delivery_allowed"}
-    assert found(delayed(62.0), SKEW) == LATE
+
+STARTED_ANEW = fault("kill", NODE, at_s=149.0, healed_s=150.0)
+
+
+def test_what_may_stand_behind_a_message_of_the_wrong_time_waits_again_after_a_start() -> None:
+    assert found(waiting(61.0), SKEW, STARTED_ANEW) == {"late_delivery_allowed"}
+    assert found(waiting(62.0), SKEW, STARTED_ANEW) == LATE
+
+
+@pytest.mark.parametrize(
+    ("given_s", "expected"), [(219.9, {"late_delivery_allowed"}), (220.1, LATE)]
+)
+def test_it_waits_its_delay_again_and_no_longer(given_s: float, expected: set[str]) -> None:
+    assert found(waiting(61.0, given_s), SKEW, STARTED_ANEW) == expected
+
+
+@pytest.mark.parametrize(
+    "started",
+    [
+        (),
+        (fault("kill", NODE, at_s=0.2, healed_s=0.9),),  # before a message that it waits behind
+        (fault("kill", "n9", at_s=149.0, healed_s=150.0),),
+    ],
+)
+def test_a_broker_that_runs_notices_a_step(started: tuple[FaultFacts, ...]) -> None:
+    assert found(waiting(61.0), SKEW, *started) == LATE
+
+
+def test_as_rocketmq_does_it_a_broker_believes_its_clock() -> None:
+    story, known = waiting(61.0), {"faults": (SKEW,), "mode": "faithful"}
+    assert story.counts("late_deliveries", **known) == {"late_delivery_allowed"}
+    hardened = {**known, "policies": ("visible_end",)}
+    assert "late_delivery_allowed" not in story.counts("late_deliveries", **hardened)
+
+
+def test_a_leader_that_ended_by_itself_starts_anew() -> None:
+    ended = NodeExit(node=NODE, time_ns=140 * 10**9, error="")
+    counted = waiting(61.0).counts("late_deliveries", faults=(SKEW,), exits=(ended,))
+    assert counted == {"late_delivery_allowed"}
 
 
 @pytest.mark.parametrize(
