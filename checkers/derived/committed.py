@@ -3,8 +3,9 @@
 A committed offset is a register, and where a member begins is a read of it. A client may say what it read and which
 broker answered (`begin`), which broker it sends commits to, and whether earlier ones have arrived there (`commit_to`).
 The leader knows every commit that reached it, so a commit before its answer counts unless the leader ended before it
-had written the commit down (`offset_lost` in the table of excuses). One that is not known to have arrived may be lost
-on its way (`offset_on_its_way`), one that is not known to have been sent to the leader may be with a follower
+had written the commit down (`offset_lost` in the table of excuses). It wrote down a commit that a fault held up once
+the commit had arrived, which it had by the time at which the client says so. One that is not known to have arrived may
+be lost on its way (`offset_on_its_way`), one that is not known to have been sent to the leader may be with a follower
 (`offset_at_follower`), and one that is known to have been sent to a follower is there for as long as the member that
 sent it need not know the leader (`offset_sent_to_follower`). A follower copies offsets of the leader now and then, so
 what it may not have yet does not count either, nor what another follower was sent while the leader was away or after it
@@ -12,8 +13,8 @@ was gone for good. Neither does a commit that brokers may have forgotten, where 
 (`offset_forgotten`): a fault of any replica that may not have written or copied it yet, or between the replicas and the
 two members. Where a client does not say who answered, a follower is thought of near such faults alone. No commit counts
 across a disk that was emptied or a reset of offsets; a follower that is known to have answered keeps its offsets when
-the disk of another replica is gone for good. What was committed after the last one that counts may have taken
-its place. So may an earlier one that was on its way when a network or a broker failed, or that no broker has confirmed
+the disk of another replica is gone for good. What was committed after the last one that counts may have taken its
+place. So may an earlier one that was on its way when a network or a broker failed, or that no broker has confirmed
 (`commit`, info): what a closed connection had still to send arrives later, behind what its member commits on the next
 one. And so may what another member pulls with: each pull commits how far its member is, and one that gained the queue
 before the commit arrived began below it. One that began below it for a reason of its own, such as the answer of a
@@ -305,9 +306,14 @@ def _forgotten(
                 elsewhere = (known.follower != LEADER_ID) & (known.follower != asked)
                 forgotten[mine] |= elsewhere & _in_any(time_ns, away)
             continue
-        lost, on_its_way, at_follower, sent_to_follower = (
+        on_its_way, at_follower, sent_to_follower = (
             _in_any(time_ns, _lost_spans(context, broker, node, name, answer.time_ns))
-            for name in (LOST, ON_ITS_WAY, AT_FOLLOWER, SENT_TO_FOLLOWER)
+            for name in (ON_ITS_WAY, AT_FOLLOWER, SENT_TO_FOLLOWER)
+        )
+        held_up = on_its_way & known.arrived
+        arrived_ns = np.where(held_up, known.arrived_ns, time_ns)
+        lost = _in_any(
+            time_ns, _lost_spans(context, broker, node, LOST, answer.time_ns), arrived_ns
         )
         unknown = on_its_way & ~known.arrived
         late[mine] = unknown & (known.follower == LEADER_ID)  # a follower keeps what it was sent
@@ -339,6 +345,7 @@ class _Known(NamedTuple):
 
     at_leader: Mask  # sent to the leader
     arrived: Mask  # and there
+    arrived_ns: Ints  # by when, if it is there
     follower: Ints  # the id of the follower that it was sent to, or LEADER_ID
 
 
@@ -351,11 +358,13 @@ def _known_destinations(reported: Sequence[CommitTo], op_index: Ints, until_inde
     arrived = [
         one.broker_id == LEADER_ID and after.earlier_arrived for one, after in pairwise(reported)
     ]
+    arrived_ns = [after.time_ns for _, after in pairwise(reported)]
     sent = [one.broker_id == LEADER_ID for one in reported]
     last = np.searchsorted([one.op_index for one in reported], op_index)  # 0: nothing was reported
     return _Known(
         at_leader=np.array([False, *sent])[last],
         arrived=np.array([False, *arrived, False])[: len(reported) + 1][last],
+        arrived_ns=np.array([0, *arrived_ns, 0])[: len(reported) + 1][last],
         follower=np.array([LEADER_ID, *(one.broker_id for one in reported)])[last],
     )
 
@@ -402,8 +411,11 @@ def _while(commits: Commits, process: int, since_ns: int, until_ns: int) -> Mask
     return found
 
 
-def _in_any(time_ns: Ints, spans: Iterable[Span]) -> Mask:
+def _in_any(time_ns: Ints, spans: Iterable[Span], until_ns: Ints | None = None) -> Mask:
+    """Which times lie in one of some spans; with `until_ns`: which times from `time_ns` to there share a moment."""
     within = np.zeros(len(time_ns), np.bool_)
     for span in spans:
-        within |= (time_ns >= span.start_ns) & (time_ns <= span.end_ns)
+        within |= ((time_ns if until_ns is None else until_ns) >= span.start_ns) & (
+            time_ns <= span.end_ns
+        )
     return within

@@ -323,6 +323,27 @@ def test_a_commit_that_arrived_at_the_master_is_known_there(
     assert check_duplication(*lines, faults=(of,), **known).valid is valid
 
 
+@pytest.mark.parametrize(
+    ("faults", "valid"),
+    [
+        (
+            (CUT_OFF, LATER),
+            True,
+        ),  # the leader had it by 10 s, and may not have written it down by 12 s
+        ((LATER,), False),
+        ((replace(CUT_OFF, links=(("c9", "n0"),)), LATER), False),
+        ((CUT_OFF, replace(LATER, fired_ns=16 * 10**9, bitten_ns=16 * 10**9)), False),
+    ],
+)
+def test_a_commit_that_was_held_up_is_written_down_later(
+    faults: tuple[FaultFacts, ...], valid: bool
+) -> None:
+    opened = ("1 ok open node=c1 t=0.1", "2 ok open node=c2 t=0.1")
+    lines = (*opened, *sorted(sent(TO_MASTER, ARRIVED), key=_time_s))
+    verdict = check_duplication(*lines, replica_sets={"b": ("n0", "n1")}, faults=faults)
+    assert verdict.valid is valid
+
+
 def _time_s(line: str) -> float:
     """When an op of these histories happens; those without a time follow the one before."""
     untimed = {"1 ok consume a": 1.1, "2 ok begin 0 by=0": 60.1}
