@@ -312,8 +312,12 @@ def finding_at(
     detail: str,
     group: str | None = None,
     at_invocation: bool = False,
+    other: int = UNKNOWN,
 ) -> Finding:
-    """Make a finding from a row of events. Deliveries happen when the listener is called."""
+    """Make a finding from a row of events. Deliveries happen when the listener is called.
+
+    `other`: the number of another message that proves it together with this one.
+    """
     queue = queue_of(columns, events, row)
     time_ns = events.invoke_ns[row] if at_invocation else events.time_ns[row]
     return Finding(
@@ -329,6 +333,7 @@ def finding_at(
         queue_offset=_known(events.queue_offset[row]),
         physical_offset=_known(events.position[row]),
         group=group,
+        other_key=columns.names.key(other),
     )
 
 

@@ -127,6 +127,7 @@ def _overtaking(columns: Columns, context: Context, row: int, held_up: int) -> F
         ),
         group=columns.names.groups[deliveries.group[row]],
         at_invocation=True,
+        other=int(deliveries.message[held_up]),
     )
 
 

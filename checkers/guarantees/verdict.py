@@ -36,13 +36,14 @@ class Finding:
     queue_offset: int | None = None
     physical_offset: int | None = None
     group: str | None = None
+    other_key: str | None = None  # of another message that proves it together with this one
 
     def sort_key(self) -> tuple[object, ...]:
         """A total order that depends on nothing but the finding itself."""
         position = (self.topic, self.broker, self.queue, self.queue_offset, self.physical_offset)
         return (
             *_ordered(self.anomaly, self.judgement, self.op_index, self.time_ns, self.key),
-            *_ordered(*position, self.group, self.detail),
+            *_ordered(*position, self.group, self.detail, self.other_key),
         )
 
     def to_json(self) -> dict[str, object]:

@@ -130,6 +130,7 @@ def _acked_apart(columns: Columns, context: Context) -> Iterator[Finding]:
             anomaly=ANOMALY,
             judgement=judge(context.facts.mode, ANOMALY),
             detail=f"in its request it was {positions} behind key {key}, which got offset {offset}",
+            other=int(sends.message[one]),
         )
 
 
@@ -198,6 +199,7 @@ def _overlapping(columns: Columns, context: Context, row: int, earlier: int, lat
         ),
         group=columns.names.groups[deliveries.group[later]],
         at_invocation=True,
+        other=int(deliveries.message[earlier]),
     )
 
 

@@ -97,6 +97,7 @@ def _overtaking(
         ),
         group=columns.names.groups[deliveries.group[row]],
         at_invocation=True,
+        other=int(sends.message[earlier]),
     )
 
 

@@ -54,6 +54,7 @@ def _inconsistent_offsets(columns: Columns, context: Context) -> Iterator[Findin
             anomaly="inconsistent_offsets",
             judgement=_judge_reuse(columns, context, positions, (first, other)),
             detail=f"the same offset also held key {first_key}",
+            other=int(positions.message[first]),
         )
 
 
@@ -163,6 +164,7 @@ def _misordered_send(columns: Columns, context: Context, earlier: int, row: int)
             f"key {columns.names.key(int(sends.message[earlier]))} was acknowledged at offset "
             f"{sends.queue_offset[earlier]} before this send began"
         ),
+        other=int(sends.message[earlier]),
     )
 
 
@@ -217,7 +219,7 @@ def _judge_owner(
         ahead = start + np.searchsorted(highest, offset[of_term], side="right")
         for at, before in zip(of_term.tolist(), ahead.tolist(), strict=True):
             if before < at:
-                yield _out_of_order(columns, context, int(rows[at]), int(offset[before]))
+                yield _out_of_order(columns, context, int(rows[at]), int(rows[before]))
 
 
 def _out_of_order(columns: Columns, context: Context, row: int, before: int) -> Finding:
@@ -228,9 +230,10 @@ def _out_of_order(columns: Columns, context: Context, row: int, before: int) -> 
         row,
         anomaly="out_of_order",
         judgement=judge(context.facts.mode, "out_of_order"),
-        detail=f"process {deliveries.process[row]} had already been given offset {before}",
+        detail=f"process {deliveries.process[row]} had already been given offset {deliveries.queue_offset[before]}",
         group=columns.names.groups[deliveries.group[row]],
         at_invocation=True,
+        other=int(deliveries.message[before]),
     )
 
 

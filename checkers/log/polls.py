@@ -483,7 +483,8 @@ def skip_finding(
     judgement = context.promises.strictest(
         broker, skipped.invoke_ns, lambda row: names.key(int(skipped.message[row]))
     )
-    return _finding(columns, given, 0, "poll_skip", inside, judgement, detail)
+    found = _finding(columns, given, 0, "poll_skip", inside, judgement, detail)
+    return replace(found, other_key=names.key(int(skipped.message[0])))
 
 
 def hole_finding(columns: Columns, context: Context, hole: Hole) -> Finding:

@@ -50,6 +50,7 @@ def check_shared_ids(columns: Columns, context: Context) -> Verdict:
             anomaly=ANOMALY,
             judgement=judge(context.facts.mode, ANOMALY),
             detail=f"key {columns.names.key(int(messages[at - 1]))} has the same unique message id",
+            other=int(messages[at - 1]),
         )
         for at in later.tolist()
     )

@@ -270,6 +270,7 @@ def _misplaced(columns: Columns, context: Context, pair: Pair) -> Finding:
             f"{lower.events.queue_offset[0]}, lies at physical offset {lower.events.position[0]}"
         ),
         at_invocation=not upper.from_send,
+        other=int(lower.events.message[0]),
     )
 
 
@@ -285,6 +286,7 @@ def _shuffled(columns: Columns, context: Context, pair: Pair) -> Finding:
             f"in its request it was before key {columns.names.key(int(lower.message[0]))}, which got offset "
             f"{lower.queue_offset[0]}"
         ),
+        other=int(lower.message[0]),
     )
 
 

@@ -123,6 +123,7 @@ def _finding(
         ),
         group=columns.names.groups[upper.group[0]],
         at_invocation=True,
+        other=int(lower.message[0]),
     )
 
 

@@ -11,11 +11,11 @@ from staticfire.checkers.model.history import HistoryError, Op
 from staticfire.checkers.model.message_ranges import (
     messages_of,
     of_delivery,
-    sends_of,
 )
-from staticfire.checkers.op_kinds.values import SendValue
 from staticfire.harness.explain.event import Event
 from staticfire.harness.explain.fault_events import of_faults
+from staticfire.harness.explain.op_events import events_of, has_key
+from staticfire.harness.explain.other_message import of_other
 from staticfire.harness.explain.passing import (
     owners_between,
     ownership,
@@ -28,14 +28,6 @@ from staticfire.harness.recording.stored_logs import StoredLogs
 BEFORE_NS = 30_000_000_000  # faults this long before a finding without a message are shown
 LAST_EVENTS = 6  # of faults that ended before
 LONG_CALL_NS = 500_000_000  # the end of a call of a listener is shown from here on
-TRAITS = {  # fields of a send that make a message special
-    "transaction": "in a transaction that ends by",
-    "delay_level": "delay level",
-    "tag": "tag",
-    "sharding_key": "sharding key",
-    "one_way": "one way",
-    "account": "account",
-}
 Record = Mapping[str, Any]  # a line of observations.jsonl or faults.jsonl
 
 
@@ -62,7 +54,8 @@ def life_of(
 
     The life of a message that the group received ends with the last delivery, unless its listener failed each time.
     For a message that the group did not receive and no node lost, the events show how the group passed its offset. If
-    the run has no op of the message, its life begins at the time of the finding.
+    the run has no op of the message, its life begins at the time of the finding. Events of another message that proves
+    the finding begin with its key.
 
     Raises HistoryError for an op without the fields of its kind.
     """
@@ -71,7 +64,7 @@ def life_of(
         exits = _of_exits(witness, every) if witness.queue is None else ()
         return sorted([*_of_queue(witness, every, faults, stored_logs), *exits])
     home = next((op.value.get("topic") for op in every if _is_sent(op, witness)), None)
-    found = [(op, event) for op in every for event in _checked(op, witness, home)]
+    found = [(op, event) for op in every for event in events_of(op, witness, home)]
     events = [event for _, event in found]
     begin_ns = min((event.time_ns for event in events), default=witness.time_ns)
     observed = list(_observed(witness, observations, nodes, begin_ns))
@@ -100,6 +93,7 @@ def life_of(
         last_ns[event.where] = max(event.time_ns, last_ns.get(event.where, 0))
     last_ns.update(dict.fromkeys(nodes, until_ns))
     events += of_faults(faults, witness.topic, last_ns, begin_ns, until_ns, stored_logs)
+    events += of_other(witness, every, home)
     return sorted(dict.fromkeys(events))
 
 
@@ -136,45 +130,6 @@ def _of_exits(witness: Finding, ops: Iterable[Op]) -> Iterator[Event]:
             yield Event(time_ns=found[-1].time_ns, where=node, text=text)
 
 
-def _checked(op: Op, witness: Finding, home: str | None) -> list[Event]:
-    try:
-        return list(_of_op(op, witness, home))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise HistoryError(f"op {op.index} is no {op.f}: {op.value!r:.200}") from error
-
-
-def _of_op(op: Op, witness: Finding, home: str | None) -> Iterator[Event]:
-    """Yield the events of one op; `home` is the topic to which the message was sent."""
-    match op.f:
-        case "send":
-            yield from _of_send(op, op.value, witness)
-        case "send_many" if "stretches" in op.value:
-            for value in sends_of(op.value):
-                yield from _of_send(op, value, witness)
-        case "consume" if op.type == "invoke" or op.process == PROBE_PROCESS:
-            for message in op.value["messages"]:
-                yield from _of_delivery(op, message, witness, home)
-        case "consume" if op.type != "ok" and _has_key(op.value["messages"], witness):
-            yield Event(
-                time_ns=op.time_ns, where=op.node or "", text=op.error or "its listener fails"
-            )
-        case "consume_many" if op.type == "invoke":
-            for row in op.value["stretches"]:
-                for message in messages_of(of_delivery(row)):
-                    yield from _of_delivery(op, message, witness, home)
-        case "check_back" if op.value.get("key") == witness.key:
-            times, state = op.value.get("times"), op.value.get("state")
-            text = f"is asked how its transaction ended, time {times}: {state}"
-            yield Event(time_ns=op.time_ns, where=op.node or "", text=text)
-        case "send_back" if op.type != "invoke" and _has_key(op.value["messages"], witness):
-            came_of_it = "" if op.type == "ok" else f": {op.error or 'no certain answer'}"
-            yield Event(time_ns=op.time_ns, where=op.node or "", text=f"sends it back{came_of_it}")
-
-
-def _has_key(messages: Iterable[Sequence[object]], witness: Finding) -> bool:
-    return any(key == witness.key for key, *_ in messages)
-
-
 def _is_sent(op: Op, witness: Finding) -> bool:
     return op.f == "send" and op.value.get("key") == witness.key
 
@@ -184,10 +139,10 @@ def _is_given(op: Op, witness: Finding) -> bool:
     if op.type != "invoke" or witness.group not in (None, op.value.get("group")):
         return False
     if op.f == "consume":
-        return _has_key(op.value["messages"], witness)
+        return has_key(op.value["messages"], witness)
     if op.f == "consume_many":
         rows = map(of_delivery, op.value["stretches"])
-        return any(_has_key(messages_of(row), witness) for row in rows)
+        return any(has_key(messages_of(row), witness) for row in rows)
     return False
 
 
@@ -196,7 +151,7 @@ def _is_failed(op: Op, witness: Finding) -> bool:
     if op.f != "consume" or op.type in ("invoke", "ok") or op.process == PROBE_PROCESS:
         return False
     of_group = witness.group in (None, op.value.get("group"))
-    return of_group and _has_key(op.value["messages"], witness)
+    return of_group and has_key(op.value["messages"], witness)
 
 
 def _unconcerned(witness: Finding, ops: Iterable[Op], facts: RunFacts) -> set[str]:
@@ -232,7 +187,7 @@ def _of_long_calls(witness: Finding, ops: Iterable[Op]) -> Iterator[Event]:
     """Yield the end of each call of a listener with the message that took half a second or more."""
     begun_ns: dict[int, int] = {}  # by process
     for op in ops:
-        if op.f != "consume" or not _has_key(op.value["messages"], witness):
+        if op.f != "consume" or not has_key(op.value["messages"], witness):
             continue
         if op.type == "invoke":
             begun_ns[op.process] = op.time_ns
@@ -248,62 +203,6 @@ def _of_groups(events: Iterable[Event]) -> list[Event]:
         return list(events)
     except (KeyError, TypeError, ValueError) as error:
         raise HistoryError(f"the progress of a group is malformed: {error!r:.200}") from error
-
-
-def _of_send(op: Op, value: SendValue, witness: Finding) -> Iterator[Event]:
-    where, key = op.node or "", value.get("key")
-    if key is not None and key == witness.key:
-        yield Event(time_ns=op.time_ns, where=where, text=_send_text(op, value))
-    elif op.type == "ok" and _is_place(witness, value, value.get("queue_offset")):
-        text = f"{key} is acknowledged at the same offset"
-        yield Event(time_ns=op.time_ns, where=where, text=text)
-
-
-def _send_text(op: Op, value: SendValue) -> str:
-    match op.type:
-        case "invoke":
-            size = f", {value['size']} bytes" if "size" in value else ""
-            batch = f", in a batch of {value['batch']}" if "batch" in value else ""
-            return f"sends it{size}{batch}{''.join(_traits(value))}"
-        case "ok":
-            position = f"{value.get('broker')} queue {value.get('queue')} offset {value.get('queue_offset')}"
-            return f"is answered {value.get('status', 'ok')}: {position}"
-        case "fail":
-            return f"its send failed for certain: {op.error}"
-    return f"has no certain answer: {op.error or value.get('status')}"
-
-
-def _traits(value: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what distinguishes a message from a plain one."""
-    for name, words in TRAITS.items():
-        if value.get(name) not in (None, "", 0, False):
-            yield f", {words} {value[name]}" if value[name] is not True else f", {words}"
-    for name, text in (value.get("properties") or {}).items():
-        yield f", property {name}={text:.40}"
-
-
-def _of_delivery(
-    op: Op, message: Sequence[Any], witness: Finding, home: str | None
-) -> Iterator[Event]:
-    where, group, topic = op.node or "", op.value.get("group"), op.value.get("topic")
-    key, offset, *_ = message
-    if key is not None and key == witness.key:
-        tries = message[4] if len(message) > 4 else 0
-        text = "is found" if op.process == PROBE_PROCESS else f"{group} gets it"
-        text += f" as retry {tries}" if tries else ""
-        text += f", {op.value.get('broker')} queue {op.value.get('queue')} offset {offset}"
-        text += "" if home in (None, topic) else f" of {topic}"
-        yield Event(time_ns=op.time_ns, where=where, text=text)
-    elif _is_place(witness, op.value, offset):
-        text = f"{group} gets {key} at that offset"
-        yield Event(time_ns=op.time_ns, where=where, text=text)
-
-
-def _is_place(witness: Finding, value: Mapping[str, object], offset: int | None) -> bool:
-    if offset is None or witness.queue_offset is None:
-        return False
-    wanted = witness.topic, witness.broker, witness.queue, witness.queue_offset
-    return (value.get("topic"), value.get("broker"), value.get("queue"), offset) == wanted
 
 
 def _observed(
