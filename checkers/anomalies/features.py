@@ -66,8 +66,9 @@ FEATURES: Final = (
         title="unprovoked retry",
         meaning=(
             "a message came as a retry, or with a retry count, although no listener had failed for "
-            "it before, or no surviving member reported that it had sent it back; or, at rest, "
-            "more retries came than deliveries with the count below had failed"
+            "it before, or no surviving member reported that it had sent it back, or it was sent "
+            "back to another broker alone; or, at rest, more retries came than deliveries with the "
+            "count below had failed"
         ),
         promise=RETRIED,
         example="retry count 1 after a success",

@@ -7,6 +7,8 @@
 * none of the members that had received it before reported that it had sent it back (`send_back`), although they
   reported other ops half a minute later. This is also checked for dead letters, and only in groups that report
   send-backs: if a group reports none although the run intended to record them, the verdict is unknown;
+* it came from a broker to which no member had sent it back, and none of them had sent a copy of its own, which may go
+  to any broker, or ended before it could report one. This is also checked for dead letters;
 * it came from its own topic with a retry count, which a client sets that retries by itself, and the group had not
   received it before with a lower count and without success;
 * more retries with the same count came from different positions than deliveries with the count below had failed, in
@@ -37,6 +39,7 @@ clients that drop messages that they could not send back (client-cpp #208, clien
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -51,6 +54,7 @@ from staticfire.checkers.guarantees.promises import NS_PER_S, Judgement, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally
 from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Mask, MessageEvents, Outcome
 from staticfire.checkers.model.event_times import began_latest, ended_earliest
+from staticfire.checkers.model.timeline import SentBack
 
 RETRY, DEAD = "%RETRY%", "%DLQ%"
 # Attempts of a client to send a copy, where its broker did not answer (RocketMQ: 1 + retryTimesWhenSendFailed).
@@ -143,8 +147,8 @@ def _judge(columns: Columns, context: Context, group: str, story: _Story) -> Ite
             what = f"retry {tries} of what no listener had failed for"
             yield _finding(columns, context, row, "retry_unprovoked", what, group)
         else:
-            if tells and not _may_be_sent_back(columns, context, group, row, before):
-                what = f"retry {tries} of what no member has sent back"
+            if tells and (why := _not_sent_back(columns, context, group, row, before)):
+                what = f"retry {tries} of what {why}"
                 yield _finding(columns, context, row, "retry_unprovoked", what, group)
             yield from _judge_time(columns, context, group, row, before)
             if all(_is_overlong(context, deliveries, r) for r in before):
@@ -158,26 +162,47 @@ def _judge(columns: Columns, context: Context, group: str, story: _Story) -> Ite
             what = f"a dead letter of try {deliveries.tries[row]}, and the group allows {retries_max} retries"
             yield _finding(columns, context, row, "premature_dead_letter", what, group)
         before = [r for r in lived if _provokes(context, deliveries, r, row)]
-        if tells and before and not _may_be_sent_back(columns, context, group, row, before):
-            what = "a dead letter that no member has sent back"
+        if tells and before and (why := _not_sent_back(columns, context, group, row, before)):
+            what = f"a dead letter of what {why}"
             yield _finding(columns, context, row, "retry_unprovoked", what, group)
     yield from _dead_twice(columns, context, group, story, retries_max)
     if tells:
         yield from _retried_twice(columns, context, group, story)
 
 
-def _may_be_sent_back(
+def _not_sent_back(
     columns: Columns, context: Context, group: str, row: int, before: list[int]
-) -> bool:
-    """Whether a member sent the message of a copy back, or may have and ended before it could report it."""
-    deliveries, sent_back = columns.deliveries, context.timeline.sent_back
-    heard_ns = _heard(context).last_ns
+) -> str | None:
+    """Return why no member can have sent the message back for a copy; None if one has, or may have."""
+    reports = _reports(columns, context, group, row)
+    silent = _silent(columns, context, row, before)
+    if not reports:
+        return None if silent else "no member has sent back"
+    broker = columns.names.logs[int(columns.deliveries.log[row])].stream
+    if any(of.broker == broker or not of.by_broker for of in reports):
+        return None
+    reported = Counter(of.process for of in reports)
+    if any(reported[process] < times for process, times in silent.items()):
+        return None
+    holders = " and ".join(sorted({of.broker for of in reports}))
+    return f"was sent back to {holders} alone, and it came from {broker}"
+
+
+def _reports(columns: Columns, context: Context, group: str, row: int) -> list[SentBack]:
+    """Return what members reported of sending the message of a copy back, for this copy."""
+    deliveries = columns.deliveries
+    key = columns.names.key(int(deliveries.message[row])) or ""
     tries = int(deliveries.tries[row]) - 1
-    reports = sent_back.get(columns.names.key(int(deliveries.message[row])) or "", ())
-    if any(of.group == group and of.tries == tries for of in reports):
-        return True
+    reports = context.timeline.sent_back.get(key, ())
+    return [of for of in reports if of.group == group and of.tries == tries]
+
+
+def _silent(columns: Columns, context: Context, row: int, before: list[int]) -> Counter[int]:
+    """Count the failed deliveries of each member that may have ended before it could report a send-back."""
+    deliveries, heard_ns = columns.deliveries, _heard(context).last_ns
     said_by_ns = int(deliveries.invoke_ns[row] + context.facts.timings.request_s * SAID_WITHIN)
-    return any(heard_ns.get(int(deliveries.process[r]), 0) < said_by_ns for r in before)
+    processes = (int(deliveries.process[r]) for r in before)
+    return Counter(process for process in processes if heard_ns.get(process, 0) < said_by_ns)
 
 
 def _unreported(columns: Columns, context: Context, group: str, story: _Story) -> int:
@@ -187,7 +212,7 @@ def _unreported(columns: Columns, context: Context, group: str, story: _Story) -
     deliveries, lived, count = columns.deliveries, [*story.first, *story.retried], 0
     for row in (*story.retried, *story.dead):
         before = [r for r in lived if _provokes(context, deliveries, r, row)]
-        count += bool(before) and not _may_be_sent_back(columns, context, group, row, before)
+        count += bool(before) and not _silent(columns, context, row, before)
     return count
 
 

@@ -272,6 +272,7 @@ class SentBack(NamedTuple):
     is_clear: bool  # a broker answered that it has a copy as safe as asked
     time_ns: int
     process: int
+    broker: str  # the one that holds the message
 
 
 class FaultOp(NamedTuple):

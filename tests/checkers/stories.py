@@ -86,6 +86,7 @@ class Story:
         end: OpType = "ok",
         *,
         topic: str = TOPIC,
+        broker: str = BROKER,
         queue: int = 0,
         tries: int = 0,
         process: int = 100,
@@ -97,7 +98,7 @@ class Story:
         value = {
             "group": group,
             "topic": topic,
-            "broker": BROKER,
+            "broker": broker,
             "queue": queue,
             "messages": [[key, offset, 0, True, tries, contents]],
         }

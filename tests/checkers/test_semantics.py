@@ -414,6 +414,50 @@ def test_a_dead_letter_was_sent_back_by_a_member_that_says_so() -> None:
     assert reported(story, 150, "send_back", 2).counts("retries", **LADDER) == set()
 
 
+def elsewhere(topic: str, *copied: bool | None, heard_s: float = 200.0) -> Story:
+    """A copy from broker d, after failures that members sent back to broker b, or with a copy of their own."""
+    dead = topic == DEAD_TOPIC
+    story, tries = Story().send(0.0, "a"), 2 if dead else 0
+    for number in range(tries):
+        story.consume(number, "a", number, "info", topic=RETRY_TOPIC, tries=number)
+    members = range(100, 102)
+    for process in members:
+        story.consume(10.0, "a", 0, "info", topic=RETRY_TOPIC, tries=tries, process=process)
+    value: dict[str, Any] = {"group": GROUP, "topic": "t", "broker": "b", "queue": 0}
+    for process, by_itself in zip(members, copied, strict=False):
+        reported = {} if by_itself is None else {"copied": by_itself}
+        sent_back = {**value, "messages": [["a", 0, tries]], **reported}
+        story.op(10.1, "ok", "send_back", sent_back, process=process)
+    story.consume(100.0, "a", 0, topic=topic, broker="d", tries=tries + 1)
+    for process in members:
+        offsets = {"group": GROUP, "topic": "t", "offsets": [["b", 0, 1]]}
+        story.op(heard_s, "ok", "commit", offsets, process=process)
+    return story
+
+
+@pytest.mark.parametrize("topic", [RETRY_TOPIC, DEAD_TOPIC])
+@pytest.mark.parametrize(
+    ("copied", "heard_s", "found"),
+    [
+        ([False, False], 200.0, True),
+        ([False, False], 20.0, True),  # both have said what they did
+        ([False], 200.0, True),
+        ([False], 129.0, False),  # the other one may have ended before it could report its copy
+        ([False, True], 200.0, False),  # a copy may go to any broker
+        ([False, None], 200.0, False),
+    ],
+)
+def test_a_copy_comes_from_the_broker_that_the_message_was_sent_back_to(
+    topic: str, copied: list[bool | None], heard_s: float, found: bool
+) -> None:
+    story = elsewhere(topic, *copied, heard_s=heard_s)
+    verdict = story.verdict("retries", **LADDER)
+    details = [of.detail for of in verdict.findings if of.anomaly == "retry_unprovoked"]
+    copy = "a dead letter" if topic == DEAD_TOPIC else "retry 1"
+    expected = f"{copy} of what was sent back to b alone, and it came from d"
+    assert (expected in details) is found
+
+
 def test_a_group_that_was_to_tell_what_it_sends_back_and_tells_nothing_is_unknown() -> None:
     silent = reported(retried(4.02), 50, "commit", 1)
     verdict = silent.verdict("retries", **LADDER, due=("send_back",))

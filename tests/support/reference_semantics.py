@@ -409,13 +409,19 @@ def _wrong_retry(
 
 
 def _never_sent_back(ops: Sequence[Op], many: Sequence[Delivery], copy: Delivery) -> bool:
-    """Whether all that may have sent a message back for this copy lived on for long, and none of them said so."""
+    """Whether no member can have had the broker of a copy make it.
+
+    That is so if all that may have sent the message back lived on for long, and none of them reported it; or all of
+    them reported it, and other brokers made the copies.
+    """
     answered = [op for op in ops if op.f == "send_back" and op.value["group"] == copy.group]
     row = [copy.key, copy.tries - 1]
-    if not answered or any(
-        row in [[key, tries] for key, _, tries in op.value["messages"]] for op in answered
-    ):
-        return False
+    reports = [
+        op
+        for op in answered
+        for key, _, tries in op.value["messages"]
+        if [key, tries] == row and op.type != "invoke"
+    ]
     reasons = [
         given.process
         for given in many
@@ -424,9 +430,24 @@ def _never_sent_back(ops: Sequence[Op], many: Sequence[Delivery], copy: Delivery
     ]
     signs = [op for op in ops if op.f in ("assign", "begin", "commit", "send_back")]
     until_ns = began_ns(ops, copy) + 10 * REQUEST_NS
-    return bool(reasons) and all(
-        any(op.process == process and op.time_ns >= until_ns for op in signs) for process in reasons
+    silent = [
+        process
+        for process in reasons
+        if not any(op.process == process and op.time_ns >= until_ns for op in signs)
+    ]
+    if not answered or not reasons:
+        return False
+    if not reports:
+        return not silent
+    unreported = [
+        process
+        for process in silent
+        if sum(op.process == process for op in reports) < silent.count(process)
+    ]
+    by_others = all(
+        op.value.get("copied") is False and op.value["broker"] != copy.queue[1] for op in reports
     )
+    return by_others and not unreported
 
 
 def _overlong(ops: Sequence[Op], given: Delivery) -> bool:

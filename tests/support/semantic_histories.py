@@ -82,10 +82,10 @@ class _Run(HistoryBuilder):
         group = random.choice(["g", "g", "g", "h", "all"])
         retry = group == "g" and random.random() < 0.4
         topic = random.choice(["%RETRY%g", "%RETRY%g", "%DLQ%g"]) if retry else "t"
-        value = {
+        value: dict[str, Any] = {
             "group": group,
             "topic": topic,
-            "broker": "b",
+            "broker": "other" if retry and len(self.ops) % 5 == 0 else "b",
             "queue": 0 if retry else random.randrange(2),
         }
         first = random.randrange(4)

@@ -298,11 +298,13 @@ class TimelineBuilder:
     def _send_back(self, op: Op[SendBackReport]) -> None:
         if op.type == "invoke":
             return
-        group, by_broker = text(op.value["group"]), op.value.get("copied") is False
+        group, broker = text(op.value["group"]), text(op.value["broker"])
+        by_broker = op.value.get("copied") is False
         for key, _, tries in op.value["messages"]:
             is_clear = op.type == "ok"
-            found = SentBack(group, integer(tries), by_broker, is_clear, op.time_ns, op.process)
-            self._sent_back.setdefault(text(key), []).append(found)
+            self._sent_back.setdefault(text(key), []).append(
+                SentBack(group, integer(tries), by_broker, is_clear, op.time_ns, op.process, broker)
+            )
 
     def _try_read(self, op: Op[TryReadReport]) -> None:
         if op.type != "invoke":

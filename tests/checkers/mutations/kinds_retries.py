@@ -337,6 +337,47 @@ def retry_never_sent_back(draft: Planting) -> None:
 
 
 @KINDS.mutation(
+    "retry_unprovoked",
+    "two retries of one step change places: each comes from the broker of the other one",
+    workloads=("retry",),
+)
+def retries_of_other_brokers(draft: Planting) -> None:
+    run = draft.run
+    last = {
+        key: d
+        for key, d in _last_retries(run).items()
+        if d.type == "ok" and _kept_by_broker(run, d)
+    }
+    one = draft.choose(list(last.values()), lambda d: draft.is_here(d.time_ns))
+    other = draft.choose(
+        list(last.values()),
+        lambda d: (
+            d.broker != one.broker and d.tries == one.tries and abs(d.time_ns - one.time_ns) < S
+        ),
+    )
+    for retry, key in ((one, other.key), (other, one.key)):
+        draft.set_field(retry, 0, key)
+
+
+def _last_retries(run: Run) -> dict[str, Delivery]:
+    """The last delivery of each message, if it was a retry alone in its call."""
+    last = {key: of[-1] for key, of in run.by_key.items()}
+    return {key: d for key, d in last.items() if d.topic.startswith("%RETRY%") and d.alone}
+
+
+def _kept_by_broker(run: Run, retry: Delivery) -> bool:
+    """Whether the broker that holds the message made the only copy for a retry, as the history says."""
+    reports = [
+        op.value.get("copied")
+        for op in run.ops
+        if op.f == "send_back" and op.type != "invoke"
+        if op.value["messages"][0][::2] == [retry.key, retry.tries - 1]
+    ]
+    same = [d for d in run.by_key[retry.key] if d.tries == retry.tries]
+    return reports == [False] and len(same) == 1
+
+
+@KINDS.mutation(
     "late_delivery", "a retry, and all that follows of it, comes 40 s late", workloads=("retry",)
 )
 def retry_stalled(draft: Planting) -> None:
