@@ -177,7 +177,9 @@ async function listen({ topic, broker, queue, address }, message, isMine) { // w
     const isSentBack = answer?.code === 0;
     if (!config.ordered) {
       const error = isSentBack ? null : 'the broker has not said that it has a copy';
-      say({ emit: 'send_back', type: isSentBack ? 'ok' : 'info', value: { ...where, messages: [[message[0], message[1], message[4]]] }, error });
+      const refusal = isSentBack ? {} : { code: answer?.code ?? null };
+      const report = { ...where, messages: [[message[0], message[1], message[4]]], ...refusal };
+      say({ emit: 'send_back', type: isSentBack ? 'ok' : 'info', value: report, error });
     }
     if (isSentBack) return true;
     await sleep((config.suspend_s ?? 1) * 1000);

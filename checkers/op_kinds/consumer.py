@@ -175,6 +175,12 @@ CONSUMER: Final = (
                 "whether this client sent a copy of its own, because the broker that holds the message made none",
                 True,
             ),
+            "code": Field(
+                WHOLE_OR_NULL,
+                "the response code with which the broker that holds the message refused to make a copy; null: it "
+                "gave no answer. Not there: it made one, or was not asked",
+                True,
+            ),
         },
     ),
     OpKind(

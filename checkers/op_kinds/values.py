@@ -72,6 +72,7 @@ class SendBackReport(TypedDict):
     queue: int
     messages: list[list[Any]]
     copied: NotRequired[bool]
+    code: NotRequired[int | None]
 
 
 class ForwardReport(TypedDict):

@@ -38,6 +38,7 @@ from staticfire.system_under_test.client.listening import SUCCESS, ConsumeResult
 from staticfire.system_under_test.client.offsets.offset_store import CommitSent
 from staticfire.system_under_test.client.producer.producer import Producer
 from staticfire.system_under_test.client.producer.request_reply import wants_reply
+from staticfire.system_under_test.client.producer.send_back import SentBack
 from staticfire.system_under_test.client.producer.send_result import SendFailed
 from staticfire.system_under_test.protocol.bodies import MessageQueue
 from staticfire.system_under_test.protocol.codes import ResponseCode, SendStatus
@@ -224,9 +225,7 @@ class Reports:
         }
         self._port.emit("ok", "begin", value, None)
 
-    def sent_back(
-        self, message: Message, queue: MessageQueue, status: SendStatus | None, is_copied: bool
-    ) -> None:
+    def sent_back(self, message: Message, queue: MessageQueue, outcome: SentBack) -> None:
         row = [key_of(message.body), message.queue_offset, message.reconsume_times]
         value: SendBackReport = {
             "group": self._group,
@@ -234,8 +233,11 @@ class Reports:
             "broker": queue.broker_name,
             "queue": queue.queue_id,
             "messages": [row],
-            "copied": is_copied,
+            "copied": outcome.is_copied,
         }
+        if outcome.is_copied and outcome.is_asked:
+            value["code"] = outcome.refusal
+        status = outcome.status
         error = "no broker took it" if status is None else status.name
         is_safe = status is SendStatus.SEND_OK
         self._port.emit("ok" if is_safe else "info", "send_back", value, None if is_safe else error)

@@ -8,6 +8,7 @@ and lost messages.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from staticfire.system_under_test.client.message_properties import (
     CONSUME_START,
@@ -38,7 +39,24 @@ FIRST_LEVEL = 3  # 10 s
 STORED = (SendStatus.SEND_OK, SendStatus.SLAVE_NOT_AVAILABLE)
 STATUS_FIELD = "sendStatus"  # of our brokers alone: of a success that is not as safe as it could be
 
-OnSentBack = Callable[[Message, MessageQueue, SendStatus | None, bool], None]
+
+class SentBack(NamedTuple):
+    """The outcome for one message.
+
+    Args:
+        status: how safe its copy is; None: there is none, for all we know.
+        is_copied: whether this client sent the copy itself, because the broker that holds the message made none.
+        is_asked: whether that broker was to make one.
+        refusal: the code with which it refused; None: it made the copy, or did not answer.
+    """
+
+    status: SendStatus | None
+    is_copied: bool
+    is_asked: bool
+    refusal: int | None
+
+
+OnSentBack = Callable[[Message, MessageQueue, SentBack], None]
 
 
 class SendBack:
@@ -47,8 +65,7 @@ class SendBack:
     Args:
         reconsume_times_max: after so many redeliveries the broker makes a dead letter of it.
         by_copy_alone: never ask the broker that holds it (queues in order do so, for dead letters).
-        on_sent: called with the message, its queue, how safe the copy is (None: there is none, for all we know), and
-            whether this client made the copy, because the broker that holds the message did not.
+        on_sent: called with the message, its queue and the outcome.
     """
 
     def __init__(
@@ -70,22 +87,24 @@ class SendBack:
 
     async def __call__(self, message: Message, queue: MessageQueue, delay_level: int) -> bool:
         """Whether some broker has the message for later; if not, only we have it."""
-        status = None
-        if not self._by_copy_alone:
-            status = await self._ask_holder(message, queue.broker_name, delay_level)
+        is_asked = not self._by_copy_alone
+        status, refusal = None, None
+        if is_asked:
+            status, refusal = await self._ask_holder(message, queue.broker_name, delay_level)
         is_copied = status is None
         if is_copied:
             status = await self._send_copy(message)
         if self._on_sent is not None:
-            self._on_sent(message, queue, status, is_copied)
+            self._on_sent(message, queue, SentBack(status, is_copied, is_asked, refusal))
         return status in STORED
 
     async def _ask_holder(
         self, message: Message, broker_name: str, delay_level: int
-    ) -> SendStatus | None:
+    ) -> tuple[SendStatus | None, int | None]:
+        """How safe the copy is that the broker has made, and the code with which it refused to make one."""
         address = self._client.master(broker_name)
         if address is None or not self._client.health.is_answering(address):
-            return None
+            return None, None
         header = ConsumerSendMsgBackHeader(
             offset=message.physical_offset,
             group=self._group,
@@ -99,14 +118,14 @@ class SendBack:
             response = await self._client.ask(address, command, SEND_BACK_TIMEOUT_S)
         except RemotingError as error:
             self._client.env.log.info("message was not sent back", error=str(error))
-            return None
+            return None, None
         if response.code != ResponseCode.SUCCESS:
             self._client.env.log.warning(
                 "message was not taken back", code=response.code, remark=response.remark
             )
-            return None
+            return None, response.code
         is_weak = response.ext_fields.get(STATUS_FIELD) == SendStatus.SLAVE_NOT_AVAILABLE.name
-        return SendStatus.SLAVE_NOT_AVAILABLE if is_weak else SendStatus.SEND_OK
+        return SendStatus.SLAVE_NOT_AVAILABLE if is_weak else SendStatus.SEND_OK, None
 
     async def _send_copy(self, message: Message) -> SendStatus | None:
         copy = retry_copy(message, self._group, self._reconsume_times_max)

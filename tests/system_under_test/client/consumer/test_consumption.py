@@ -16,7 +16,7 @@ from staticfire.system_under_test.client.consumer.subscription import Subscripti
 from staticfire.system_under_test.client.listening import ConsumeResult
 from staticfire.system_under_test.client.offsets.offset_store import OffsetStore
 from staticfire.system_under_test.client.offsets.queue_bounds import ConsumeFrom
-from staticfire.system_under_test.client.producer.send_back import SendBack, retry_copy
+from staticfire.system_under_test.client.producer.send_back import SendBack, SentBack, retry_copy
 from staticfire.system_under_test.client.producer.sender import Sender, SendOptions
 from staticfire.system_under_test.client.routing.routes import broker_routes
 from staticfire.system_under_test.protocol.bodies import MessageQueue
@@ -33,6 +33,7 @@ from tests.system_under_test.client.scripted_remoting import (
     answer_code,
     by_code,
     route_of,
+    stay_silent,
 )
 from tests.system_under_test.client.virtual_time import in_virtual_time, now_s, run
 
@@ -240,35 +241,40 @@ def test_a_copy_of_a_retry_waits_for_the_flush_as_it_would_for_that_of_a_new_mes
 
 
 @pytest.mark.parametrize(
-    ("holder", "copies", "status"),
+    ("holder", "copies", "outcome"),
     [
-        (answer_code(ResponseCode.SUCCESS), 0, SendStatus.SEND_OK),
+        (answer_code(ResponseCode.SUCCESS), 0, SentBack(SendStatus.SEND_OK, False, True, None)),
         (
             answer_code(ResponseCode.SUCCESS, sendStatus="SLAVE_NOT_AVAILABLE"),
             0,
-            SendStatus.SLAVE_NOT_AVAILABLE,
+            SentBack(SendStatus.SLAVE_NOT_AVAILABLE, False, True, None),
         ),
-        (answer_code(ResponseCode.SYSTEM_ERROR), 1, SendStatus.SEND_OK),
+        (
+            answer_code(ResponseCode.SYSTEM_ERROR),
+            1,
+            SentBack(SendStatus.SEND_OK, True, True, ResponseCode.SYSTEM_ERROR),
+        ),
+        (stay_silent, 1, SentBack(SendStatus.SEND_OK, True, True, None)),
     ],
 )
 @in_virtual_time
 async def test_only_a_success_of_the_holder_is_one(
-    remoting: ScriptedRemoting, holder: Any, copies: int, status: SendStatus
+    remoting: ScriptedRemoting, holder: Any, copies: int, outcome: SentBack
 ) -> None:
     client = make_client()
     client.routes.update("t", broker_routes(route_of("a")), now_s())
     client.routes.update("%RETRY%g", broker_routes(route_of("a")), now_s())
-    configured: list[SendStatus | None] = []
+    reported: list[SentBack] = []
     remoting.scripts["a:0"] = by_code(c36=holder, c310=STORED, other=answer_code(0))
     send_back = SendBack(
         client,
         "g",
         Sender(client, SendOptions(group="inner")),
         reconsume_times_max=16,
-        on_sent=lambda _message, _queue, status, _is_copied: configured.append(status),
+        on_sent=lambda _message, _queue, outcome: reported.append(outcome),
     )
     assert await send_back(sent_message(), QUEUE, 0)
-    assert configured == [status]
+    assert reported == [outcome]
     (call,) = remoting.calls_to("a:0", RequestCode.CONSUMER_SEND_MSG_BACK)
     assert call.command.ext_fields["offset"] == "77"
     assert call.command.ext_fields["maxReconsumeTimes"] == "16"
