@@ -60,8 +60,9 @@ AVAILABILITY: Final = (
         name="refused_at_rest",
         title="sends refused at rest",
         meaning=(
-            "brokers refused sends of a producer, or did not answer in time, in ten seconds of a "
-            "minute, and no fault was near"
+            "brokers refused sends of a producer, or messages that a consumer sent back, or did not "
+            "answer in time, in ten seconds of a minute, and no fault was near; or, in a "
+            "simulation, a broker did not answer a send-back, and no fault was in the way"
         ),
         promise=SERVES,
         example="no fault at all, and every fifth send is refused with code 14",

@@ -334,7 +334,10 @@ FEATURES: Final = (
     Anomaly(
         name="needless_refusal",
         title="needless refusal",
-        meaning="a broker refused a legal send although it could store it",
+        meaning=(
+            "a broker refused a legal send, or a message that a consumer sent back, although it "
+            "could store it"
+        ),
         promise=TAKEN,
         example="a send to a healthy broker, refused with 14 (SERVICE_NOT_AVAILABLE)",
         excuse="it was too busy, or a fault of one of its replicas was near",

@@ -12,10 +12,11 @@ So what a fault leaves dead is found where the load goes on behind it for long e
 (`quiet_s`), or a long time between two faults.
 
 **refused_at_rest**: sends of a producer were refused, had no answer for as long as a request may take, or needed more
-than one attempt, in `SECONDS_MIN` different seconds of a minute, while the cluster was at rest (rest.py): brokers that
+than one attempt, in ten different seconds of a minute, while the cluster was at rest (rest.py): brokers that
 are well store what they are sent. A broker that is busy for a moment may refuse what comes in that moment. Sends that
 must be refused have no attempts, which are asked for here. A transaction may be rolled back, so only its attempts are
-counted.
+counted. The same is asked of what consumers send back. In the simulation one send-back is enough that a broker did not
+answer, if no fault was in the way between it and the consumer (send_backs.py).
 
 **weak_at_rest**: the same of sends that were answered with a weaker status than SEND_OK: brokers that are well keep
 what the profile promises. One such answer is the broker's own word that it waited in vain, and legal at any time. Sends
@@ -29,7 +30,8 @@ whose time is known.
 
 Cannot see: a producer that stops sending, one near faults that gets through now and then, sends of forwarders, refusals
 and weak statuses that are rarer, weak statuses of messages whose physical offset is unknown, and sends with one attempt
-of which nothing is known although the time of a request was not over (one-way sends end so).
+of which nothing is known although the time of a request was not over (one-way sends end so), and send-backs of clients
+that do not report whether they made the copy.
 """
 
 from __future__ import annotations
@@ -40,8 +42,9 @@ from itertools import chain
 import numpy as np
 
 from staticfire.checkers.availability.gap_rows import next_acked, unacknowledged
+from staticfire.checkers.availability.send_backs import declined_send_backs
 from staticfire.checkers.derived.client_lifetimes import sends_by
-from staticfire.checkers.derived.rest import spans_at_rest
+from staticfire.checkers.derived.rest import WITHIN_S, often_at_rest
 from staticfire.checkers.engine.kernel import Checker, Context, finding_at, some_rows
 from staticfire.checkers.engine.observed import observed_verdict
 from staticfire.checkers.guarantees.promises import FOREVER_NS, NS_PER_S, judge
@@ -64,7 +67,6 @@ OVERDUE_TIMES = 2  # as long as a client gives a send, in the simulation
 REQUESTS = 4  # in a row that had their whole time, and a broker that was well
 SENDS_MIN = 4
 REQUEST_BYTES_MAX = 16 << 20  # what a broker stores of one request, at most
-SECONDS_MIN, WITHIN_S = 10, 60  # seconds with such a send, and in how many
 
 
 def check_stuck_producers(columns: Columns, context: Context) -> Verdict:
@@ -75,6 +77,7 @@ def check_stuck_producers(columns: Columns, context: Context) -> Verdict:
         for judged in (_stuck, _refused_at_rest, _weak_at_rest, _overdue_send)
         if (finding := judged(columns, context, node)) is not None
     ]
+    findings += declined_send_backs(context)
     counts = {"producers": len(context.facts.producers)}
     return observed_verdict("stuck_producers", findings, counts, None)
 
@@ -186,32 +189,23 @@ def _took_too_long(sends: MessageEvents, context: Context) -> Mask:
 def _again_and_again(
     columns: Columns, context: Context, node: str, anomaly: str, found: Mask, ended: str
 ) -> Finding | None:
-    """The first of the node's sends `found` in `SECONDS_MIN` seconds of a minute at rest."""
+    """The first of the node's sends `found` in many seconds of a minute at rest."""
     sends = columns.sends
     rows = sends_by(sends, context, (node,))
     rows = rows[found[rows]]
-    if len(rows) < SECONDS_MIN:
+    often = often_at_rest(context, sends.invoke_ns[rows], sends.time_ns[rows])
+    if often is None:
         return None
-    for rest in spans_at_rest(context):
-        inside = rows[
-            (sends.invoke_ns[rows] >= rest.start_ns) & (sends.time_ns[rows] <= rest.end_ns)
-        ]
-        at_s, first = np.unique(sends.invoke_ns[inside] // NS_PER_S, return_index=True)
-        together = np.flatnonzero(at_s[SECONDS_MIN - 1 :] - at_s[: 1 - SECONDS_MIN] < WITHIN_S)
-        if len(together):
-            since = int(together[0])
-            count = int(np.searchsorted(at_s, at_s[since] + WITHIN_S)) - since
-            return finding_at(
-                columns,
-                sends,
-                int(inside[first[since]]),
-                anomaly=anomaly,
-                judgement=judge(context.facts.mode, anomaly),
-                detail=f"sends of {node} were {ended} in {count} seconds of the next {WITHIN_S}, "
-                "and no fault was near",
-                at_invocation=True,
-            )
-    return None
+    return finding_at(
+        columns,
+        sends,
+        int(rows[often.first]),
+        anomaly=anomaly,
+        judgement=judge(context.facts.mode, anomaly),
+        detail=f"sends of {node} were {ended} in {often.seconds} seconds of the next {WITHIN_S}, "
+        "and no fault was near",
+        at_invocation=True,
+    )
 
 
 def _unserved(sends: MessageEvents, context: Context) -> Mask:
@@ -248,5 +242,5 @@ STUCK_PRODUCERS = Checker(
     check=check_stuck_producers,
     rows=first_rows,
     rows_again=rows_again,
-    applies=lambda context: bool(context.facts.producers),
+    applies=lambda context: bool(context.facts.producers or context.timeline.sent_back),
 )

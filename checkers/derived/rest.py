@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+import numpy as np
+
 from staticfire.checkers.engine.kernel import Context
 from staticfire.checkers.guarantees.fault_times import began_ns, healed_ns
 from staticfire.checkers.guarantees.promises import FOREVER_NS, NS_PER_S
+from staticfire.checkers.model.columns import Ints
 from staticfire.checkers.model.intervals import Span, joined, without
+
+SECONDS_MIN, WITHIN_S = 10, 60  # seconds with such an event, and in how many
+
+
+class Often(NamedTuple):
+    """An event that happened in many seconds of a minute."""
+
+    first: int  # its index
+    seconds: int  # of the next WITHIN_S, with such an event
 
 
 def spans_at_rest(context: Context) -> list[Span]:
@@ -19,6 +33,24 @@ def spans_at_rest(context: Context) -> list[Span]:
     found = context.cache["at rest"]
     assert isinstance(found, list)
     return found
+
+
+def often_at_rest(context: Context, begun_ns: Ints, ended_ns: Ints) -> Often | None:
+    """Find the first of these events from which SECONDS_MIN seconds of a minute have one, all at rest.
+
+    Events are sorted by their begin.
+    """
+    if len(begun_ns) < SECONDS_MIN:
+        return None
+    for rest in spans_at_rest(context):
+        inside = np.flatnonzero((begun_ns >= rest.start_ns) & (ended_ns <= rest.end_ns))
+        at_s, first = np.unique(begun_ns[inside] // NS_PER_S, return_index=True)
+        together = np.flatnonzero(at_s[SECONDS_MIN - 1 :] - at_s[: 1 - SECONDS_MIN] < WITHIN_S)
+        if len(together):
+            since = int(together[0])
+            count = int(np.searchsorted(at_s, at_s[since] + WITHIN_S)) - since
+            return Often(int(inside[first[since]]), count)
+    return None
 
 
 def _spans_at_rest(context: Context) -> list[Span]:

@@ -8,14 +8,16 @@ where a fault of a replica explains it.
 **needless_refusal**: a broker answered a legal send with a code that is no success, although it was not too busy, and
 no fault of a replica explains that it could not store the message. Whether it stored the message all the same does not
 matter: after SYSTEM_ERROR that is not known. A send of another account may also be refused while its rights are being
-changed.
+changed. The same is asked of a message that a consumer sends back: the broker that holds it must make a copy, unless a
+fault explains that it could not, or had not loaded its groups yet.
 
 Cannot see: illegal sends that the client itself refused, which have no code; if a coordinator knows no route for a
 topic, the client refuses, too. Sends that a client reports without a code are not judged. Of several attempts only the
-last is known.
+last is known. `refused_at_rest` judges send-backs that no broker answered.
 
-Source: Apache RocketMQ 4.9.8: AbstractSendMessageProcessor.msgCheck, TopicValidator.validateTopic,
-DefaultMessageStore.checkMessage, SendMessageProcessor.handlePutMessageResult, PlainPermissionManager.validate.
+Source: Apache RocketMQ 4.9.8: AbstractSendMessageProcessor.msgCheck and consumerSendMsgBack,
+TopicValidator.validateTopic, DefaultMessageStore.checkMessage, SendMessageProcessor.handlePutMessageResult,
+PlainPermissionManager.validate.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ SYSTEM_BUSY = 2
 MESSAGE_ILLEGAL = 13
 SERVICE_NOT_AVAILABLE = 14
 TOPIC_NOT_EXIST = 17
+SUBSCRIPTION_GROUP_NOT_EXIST = 26
 
 # Why the send is illegal -> the code of the broker.
 CODES: Mapping[str, int] = MappingProxyType(
@@ -52,6 +55,7 @@ CODES: Mapping[str, int] = MappingProxyType(
 BUSY = SYSTEM_BUSY
 ACCOUNT_REFUSED = "account_refused"  # of the table of excuses
 UNABLE = frozenset({SYSTEM_ERROR, SERVICE_NOT_AVAILABLE, TOPIC_NOT_EXIST})
+UNABLE_TO_TAKE_BACK = UNABLE | {SUBSCRIPTION_GROUP_NOT_EXIST}
 
 
 def check_refusals(_columns: Columns, context: Context) -> Verdict:
@@ -77,7 +81,8 @@ def _expected(one: Refused) -> int | None:
 
 def _finding(context: Context, one: Refused) -> Finding:
     if one.illegal is None:
-        anomaly, detail = "needless_refusal", f"a legal send, refused with code {one.code}"
+        what = "a message that was sent back" if one.is_sent_back else "a legal send"
+        anomaly, detail = "needless_refusal", f"{what}, refused with code {one.code}"
     else:
         anomaly = "wrong_refusal"
         detail = f"refused with code {one.code} because of its {one.illegal}; RocketMQ gives {_expected(one)}"
@@ -96,9 +101,11 @@ def _finding(context: Context, one: Refused) -> Finding:
 
 def _excuse(context: Context, one: Refused, anomaly: str) -> str | None:
     """Return the reason that kept the broker from storing the message or reading the request."""
-    if one.code not in UNABLE:
+    if one.code not in (UNABLE_TO_TAKE_BACK if one.is_sent_back else UNABLE):
         return None
-    since_ns = one.time_ns - round(context.facts.timings.request_s * NS_PER_S)
+    timings = context.facts.timings
+    asked_s = timings.send_back_s if one.is_sent_back else timings.request_s
+    since_ns = one.time_ns - round(asked_s * NS_PER_S)
     brokers = context.facts.replica_sets if one.broker is None else (one.broker,)
     found = [context.excuses.find(anomaly, since_ns, one.time_ns, broker) for broker in brokers]
     if one.is_of_account:

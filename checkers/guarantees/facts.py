@@ -152,6 +152,11 @@ class Timings:
     # From a write under asynchronous flush until the disk has it.
     flush_s: float = 13.5
 
+    @property
+    def send_back_s(self) -> float:
+        """From sending a message back until the report of it: one request, and the client's own copy if that fails."""
+        return 3 * self.request_s
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeExit:

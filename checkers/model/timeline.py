@@ -250,7 +250,7 @@ class TriedRead(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """A broker refused a send."""
+    """A broker refused a send, or to make a copy of a message that a consumer sent back."""
 
     op_index: int
     time_ns: int
@@ -260,6 +260,7 @@ class Refused(NamedTuple):
     code: int  # of the response
     broker: str | None  # None: not known
     is_of_account: bool = False  # of another account than the load's
+    is_sent_back: bool = False  # by a consumer, which reported that after a copy of its own
 
 
 class SentBack(NamedTuple):
@@ -273,6 +274,9 @@ class SentBack(NamedTuple):
     time_ns: int
     process: int
     broker: str  # the one that holds the message
+    op_index: int
+    is_declined: bool  # the client says that this broker made no copy
+    is_unanswered: bool  # ... and that it gave no answer
 
 
 class FaultOp(NamedTuple):

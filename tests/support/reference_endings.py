@@ -197,12 +197,19 @@ def wrongly_refused(ops: Sequence[Op]) -> Found:
 
 
 def needlessly_refused(ops: Sequence[Op]) -> Found:
-    """Legal sends that a broker answered with a code, without any fault; 2 says that it is busy."""
-    return Counter(
+    """Legal sends and send-backs that a broker answered with a code, without any fault; 2 says that it is busy."""
+    found = Counter(
         ("needless_refusal", op.value["key"])
         for op in ops
         if op.f == "send" and op.type != "ok" and op.value.get("code", 2) != 2
     )
+    found.update(
+        ("needless_refusal", key)
+        for op in ops
+        if op.f == "send_back" and op.value.get("code") not in (None, 2)
+        for key, *_ in op.value["messages"]
+    )
+    return found
 
 
 def not_answered(ops: Sequence[Op]) -> bool:

@@ -67,6 +67,23 @@ def refused(ops: Sequence[Op], producers: Sequence[str]) -> set[str]:
     return _ten_in_a_minute(bad)
 
 
+def declined(ops: Sequence[Op], orderly: Sequence[str]) -> set[str]:
+    """Consumers to which brokers made no copies in ten seconds of a minute, or once gave no answer, without any fault.
+
+    In the simulation, and not of groups in order, whose members ask no broker to make one.
+    """
+    bad: dict[str, set[int]] = {}
+    found: set[str] = set()
+    for op in ops:
+        if op.f != "send_back" or op.type == "invoke" or op.value["group"] in orderly:
+            continue
+        if op.value.get("code", "made") is None:
+            found.add(op.node or "")
+        if op.value.get("copied") is True or "code" in op.value:
+            bad.setdefault(op.node or "", set()).add(op.time_ns // 10**9)
+    return found | _ten_in_a_minute(bad)
+
+
 def weak(ops: Sequence[Op], producers: Sequence[str]) -> set[str]:
     """Producers of which sends got weaker statuses in ten seconds of a minute, without any fault."""
     bad: dict[str, set[int]] = {node: set() for node in producers}

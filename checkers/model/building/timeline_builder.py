@@ -298,13 +298,28 @@ class TimelineBuilder:
     def _send_back(self, op: Op[SendBackReport]) -> None:
         if op.type == "invoke":
             return
-        group, broker = text(op.value["group"]), text(op.value["broker"])
-        by_broker = op.value.get("copied") is False
+        group, topic, broker = (text(op.value[name]) for name in ("group", "topic", "broker"))
+        copied, code = op.value.get("copied"), op.value.get("code")
         for key, _, tries in op.value["messages"]:
-            is_clear = op.type == "ok"
             self._sent_back.setdefault(text(key), []).append(
-                SentBack(group, integer(tries), by_broker, is_clear, op.time_ns, op.process, broker)
+                SentBack(
+                    group=group,
+                    tries=integer(tries),
+                    by_broker=copied is False,
+                    is_clear=op.type == "ok",
+                    time_ns=op.time_ns,
+                    process=op.process,
+                    broker=broker,
+                    op_index=op.index,
+                    is_declined=copied is True or "code" in op.value,
+                    is_unanswered="code" in op.value and code is None,
+                )
             )
+            if code is not None:
+                refused = Refused(
+                    op.index, op.time_ns, topic, text(key), None, integer(code), broker
+                )
+                self._refused.append(refused._replace(is_sent_back=True))
 
     def _try_read(self, op: Op[TryReadReport]) -> None:
         if op.type != "invoke":

@@ -211,19 +211,67 @@ def test_a_history_in_columns_knows_the_refusal_of_a_legal_send(
     assert list(read_ops(history)) == ops
 
 
+def sent_back(index: int, code: int | None, *, at_s: float = 15) -> Op:
+    """A consumer sent a message back to broker b, which refused, and has sent a copy of its own."""
+    value: dict[str, Any] = {"group": "g", "topic": "t", "broker": "b", "queue": 0, "copied": True}
+    value |= {"messages": [[f"p0-{index}", 0, 0]], "code": code}
+    time_ns = int(at_s * S)
+    return Op(index=index, time_ns=time_ns, process=7, type="ok", f="send_back", value=value)
+
+
+@pytest.mark.parametrize(
+    ("code", "of", "found"),
+    [
+        (1, (), 1),
+        (14, (), 1),
+        (2, (), 0),  # too busy
+        (1, (fault("kill", "n0", at_s=10, healed_s=14),), 0),
+        (26, (fault("disk_lost", "n0", at_s=10, healed_s=14),), 0),  # its groups, too
+        (26, (), 1),
+        (16, (fault("kill", "n0", at_s=10, healed_s=14),), 1),  # no broker that comes up says so
+        (1, (fault("kill", "n2", at_s=10, healed_s=14),), 1),  # of another broker
+        (1, (fault("kill", "n0", at_s=15.5, healed_s=20),), 1),  # later
+    ],
+)
+def test_what_a_consumer_sends_back_is_refused_only_where_it_cannot_be_stored(
+    code: int, of: tuple[FaultFacts, ...], found: int
+) -> None:
+    verdict = verdict_of([sent_back(0, code)], *of)
+
+    assert verdict is not None
+    violations = [one for one in verdict.findings if one.judgement is Judgement.VIOLATION]
+    assert [one.anomaly for one in violations] == ["needless_refusal"] * found
+    for one in violations:
+        assert one.detail == f"a message that was sent back, refused with code {code}"
+
+
+def test_a_consumer_reports_a_refusal_when_it_has_sent_a_copy() -> None:
+    """The report may come 9 s after the request, and the effects of a fault last 20 s."""
+    killed = fault("kill", "n0", at_s=10, healed_s=14)
+    for at_s, valid in ((42.9, True), (43.1, False)):
+        verdict = verdict_of([sent_back(0, 1, at_s=at_s)], killed)
+        assert verdict is not None
+        assert verdict.valid is valid
+
+
 @pytest.mark.slow
 @given(
     st.lists(
-        st.tuples(st.sampled_from([None, 1, 2, 13, 14, 17]), st.sampled_from(["fail", "info"])),
+        st.tuples(
+            st.sampled_from([None, 1, 2, 13, 14, 17]), st.sampled_from(["fail", "info", "back"])
+        ),
         min_size=1,
         max_size=6,
     )
 )
 def test_it_finds_the_needless_refusals_of_the_reference(
-    ends: list[tuple[int | None, OpType]],
+    ends: list[tuple[int | None, str]],
 ) -> None:
     ops: list[Op] = []
     for number, (code, end) in enumerate(ends):
+        if end == "back":
+            ops.append(sent_back(len(ops), code, at_s=15 + len(ops)))
+            continue
         sent: dict[str, Any] = {"topic": "t", "key": f"p0-{number}", "size": 1}
         reported = {} if code is None else {"code": code, "refused_by": "b"}
         for type_, value in (("invoke", sent), (end, {**sent, **reported})):

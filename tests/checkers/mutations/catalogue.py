@@ -23,6 +23,7 @@ for _name in (
     "kinds_delays",
     "kinds_moves",
     "kinds_retries",
+    "kinds_send_backs",
     "kinds_transactions",
     "kinds_requests",
     "kinds_refusals",
