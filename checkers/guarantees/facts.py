@@ -77,6 +77,16 @@ class OffsetsReset:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QueuesConfirmed:
+    """A leader's answer to an operator: from then on a topic has at least so many queues there."""
+
+    topic: str
+    stream: str  # whose logs of the topic they are: `LogKey.stream`
+    queues: int  # to read, and to write
+    answered_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FaultFacts:
     """One planned fault and what became of it; a time of None means that it never came to that."""
 
@@ -94,6 +104,7 @@ class FaultFacts:
     links: tuple[tuple[str, str], ...] = ()  # (from, to) between which packets vanish
     records: tuple[RottenRecord, ...] = ()  # what it has changed on the disks of its targets
     resets: tuple[OffsetsReset, ...] = ()  # of offsets, as far as leaders have answered
+    confirmed: tuple[QueuesConfirmed, ...] = ()  # by each leader that has answered
     struck: tuple[Struck, ...] = ()  # targets one after the other; none: all of them, all the time
     incidents: tuple[Incident, ...] = ()  # as far as they are known; no verdict rests on them
 
@@ -327,6 +338,7 @@ def _fault_from_json(fields: Mapping[str, Any]) -> FaultFacts:
             "links": tuple(tuple(link) for link in fields.get("links", ())),
             "records": tuple(RottenRecord(**record) for record in fields.get("records", ())),
             "resets": tuple(map(OffsetsReset.from_json, fields.get("resets", ()))),
+            "confirmed": tuple(QueuesConfirmed(**one) for one in fields.get("confirmed", ())),
             "struck": tuple(_struck(one) for one in fields.get("struck", ())),
             "incidents": tuple(Incident(**one) for one in fields.get("incidents", ())),
         }

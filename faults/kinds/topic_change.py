@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 
 from staticfire.faults.model.capabilities import Controls, Evidence
@@ -29,11 +30,7 @@ class TopicChange(Fault):
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         params = planned.params
         answers = await controls.cluster.set_queue_count(params["topic"], params["queues"])
-        return {
-            "bitten": answers.accepted > 0,
-            "masters_changed": answers.accepted,
-            "masters_unheard": list(answers.unheard),
-        }
+        return _evidence(answers.confirmed, answers.unheard)
 
     async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
         """Ask masters that did not answer again: each may have created the queues after the request timed out."""
@@ -42,9 +39,13 @@ class TopicChange(Fault):
             return fired
         params = planned.params
         answers = await controls.cluster.set_queue_count(params["topic"], params["queues"], unheard)
-        changed = fired["masters_changed"] + answers.accepted
-        return {
-            "bitten": changed > 0,
-            "masters_changed": changed,
-            "masters_unheard": list(answers.unheard),
-        }
+        return _evidence((*fired["confirmed"], *answers.confirmed), answers.unheard)
+
+
+def _evidence(confirmed: Sequence[Evidence], unheard: Sequence[str]) -> Evidence:
+    return {
+        "bitten": bool(confirmed),
+        "masters_changed": len(confirmed),
+        "masters_unheard": list(unheard),
+        "confirmed": list(confirmed),
+    }

@@ -187,7 +187,8 @@ class ClientControl(Protocol):
 class QueueCountAnswers:
     """What leaders answered to a new number of queues."""
 
-    accepted: int  # leaders
+    # Of each leader that accepted: the fields of a `QueuesConfirmed` of the checkers' facts.
+    confirmed: tuple[Evidence, ...]
     unheard: tuple[str, ...]  # nodes of leaders that did not answer; they may have carried it out
 
 

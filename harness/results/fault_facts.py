@@ -9,6 +9,7 @@ from staticfire.checkers.guarantees.facts import (
     Incident,
     NodeExit,
     OffsetsReset,
+    QueuesConfirmed,
     RottenRecord,
     Struck,
 )
@@ -62,6 +63,7 @@ def fault_facts(record: FaultRecord) -> FaultFacts:
         links=fault.links(record.planned),
         records=tuple(RottenRecord(**found) for found in record.evidence.get("records", ())),
         resets=tuple(map(OffsetsReset.from_json, record.evidence.get("resets", ()))),
+        confirmed=tuple(QueuesConfirmed(**one) for one in record.evidence.get("confirmed", ())),
         struck=tuple(_struck(record)),
         incidents=tuple(
             Incident(node=one["node"], at_ns=one["at_ns"], what=one["what"])

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 from staticfire.checkers.guarantees.facts import (
+    FaultFacts,
     Flush,
     MinimumEvidence,
     Mode,
+    QueuesConfirmed,
     Replication,
     RunFacts,
 )
@@ -17,6 +20,7 @@ from staticfire.checkers.model.history import CLUSTER_GONE, NEMESIS, Op
 from staticfire.checkers.op_kinds.values import ConsumeReport
 from staticfire.faults.kinds.clock_skew import ClockSkew
 from staticfire.faults.kinds.options_change import changed_options
+from staticfire.faults.kinds.topic_change import TopicChange
 from staticfire.harness.campaign.campaign import EVEN_STRATEGIES, Campaign
 from staticfire.harness.clients.consumer_kinds import CHOOSING
 from staticfire.harness.compiled import compiled_parts
@@ -111,7 +115,7 @@ def run_facts(campaign: Campaign, records: Sequence[FaultRecord], ops: Sequence[
             if member.forward_to
         ),
         gap_max_s=campaign.gap_max_s or None,
-        faults=tuple(fault_facts(record) for record in records),
+        faults=tuple(_fault_facts(record, brokers) for record in records),
         exits=tuple(exits_of(ops)),
         due=tuple(_due(campaign, bool(living), ops)),
         gone=next((str(op.error) for op in ops if op.f == CLUSTER_GONE), ""),
@@ -121,6 +125,31 @@ def run_facts(campaign: Campaign, records: Sequence[FaultRecord], ops: Sequence[
         clock_uncertainty_ns=clock_uncertainty(ops),
         wall_epoch_ms=EPOCH_MS if campaign.environment == "simulation" else None,
         floors=MinimumEvidence(acked_min=campaign.acks_min),
+    )
+
+
+def _fault_facts(record: FaultRecord, replica_sets: Iterable[str]) -> FaultFacts:
+    """Return the facts of a fault. Earlier versions only counted the leaders that had confirmed new queues."""
+    facts, planned, evidence = fault_facts(record), record.planned, record.evidence
+    is_counted = planned.kind == TopicChange.name and "confirmed" not in evidence
+    streams = tuple(replica_sets)
+    if (
+        not is_counted
+        or record.healed_ns is None
+        or evidence.get("masters_changed", 0) < len(streams)
+    ):
+        return facts
+    return replace(
+        facts,
+        confirmed=tuple(
+            QueuesConfirmed(
+                topic=planned.params["topic"],
+                stream=stream,
+                queues=planned.params["queues"],
+                answered_ns=record.healed_ns,  # at the latest
+            )
+            for stream in streams
+        ),
     )
 
 

@@ -62,7 +62,7 @@ NOT_COMPARED = frozenset(
         "unread",
     }
 )
-WITH_FIELDS = frozenset({"timings", "floors", "records", "struck", "incidents"})
+WITH_FIELDS = frozenset({"timings", "floors", "records", "resets", "struck", "incidents"})
 FAULT_FIELDS = ("kind", "targets", "fired_ns", "bitten_ns", "healed_ns", "permanent", "error")
 ADVICE = "one of the files was edited or is of another run; copy the folder again from where the run was recorded"
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from staticfire.checkers.guarantees.facts import RunFacts
 from staticfire.checkers.model.history import Op
 from staticfire.checkers.verdicts.compose import RunVerdict
 from staticfire.harness.campaign.campaign import Campaign
@@ -35,6 +36,28 @@ def facts_doubts(
     if not unchecked:  # another version may have written the rest differently
         return []
     return list(differences(recorded, expected, is_same_version=_is_same_version(folder)))
+
+
+def with_confirmed_queues(
+    folder: RunFolder, campaign: Campaign, events: Sequence[Op], facts: RunFacts
+) -> RunFacts:
+    """Return the facts with what leaders had confirmed. Earlier versions have that in faults.jsonl alone.
+
+    Raises RunFolderError.
+    """
+    recorded: Any = folder.read_verdict()["facts"]
+    lacking = {fault["fault_id"] for fault in recorded["faults"] if "confirmed" not in fault}
+    if not lacking:
+        return facts
+    expected = expected_facts(campaign, read_records(folder, campaign), events)
+    confirmed = {fault.fault_id: fault.confirmed for fault in expected.faults}
+    faults = (
+        replace(fault, confirmed=confirmed.get(fault.fault_id, ()))
+        if fault.fault_id in lacking
+        else fault
+        for fault in facts.faults
+    )
+    return replace(facts, faults=tuple(faults))
 
 
 def verdict_doubts(

@@ -12,7 +12,12 @@ from staticfire.checkers.model.history import torn_reason
 from staticfire.checkers.verdicts.compose import RunVerdict
 from staticfire.harness.recording.nemesis import records_of
 from staticfire.harness.recording.stored_logs import StoredLogs
-from staticfire.harness.run_folder.doubts import doubted, facts_doubts, verdict_doubts
+from staticfire.harness.run_folder.doubts import (
+    doubted,
+    facts_doubts,
+    verdict_doubts,
+    with_confirmed_queues,
+)
 from staticfire.harness.run_folder.run_folder import CAMPAIGN_FILE, RunFolder
 from staticfire.harness.systems.registry import system_of
 from staticfire.spark_analysis.runs.inputs import FACTS_FILE, VERDICT_FILE, read_facts
@@ -23,9 +28,12 @@ def facts_of_run(run: Path) -> RunFacts:
     is_written = any((run / name).exists() for name in (FACTS_FILE, VERDICT_FILE))
     if is_written or not (run / CAMPAIGN_FILE).exists():
         facts = read_facts(run)
-        if _has_campaign(run):
-            _doubts_about(RunFolder(run), unchecked=False)
-        return facts
+        if not _has_campaign(run):
+            return facts
+        folder = RunFolder(run)
+        _doubts_about(folder, unchecked=False)
+        events = ColumnarHistory(folder.columns).events()
+        return with_confirmed_queues(folder, folder.read_campaign(), events, facts)
     campaign = RunFolder(run).read_campaign()
     events = ColumnarHistory(run / FOLDER).events()
     facts = system_of(campaign).facts(campaign, records_of(campaign.plan, events), events)

@@ -40,7 +40,9 @@ def test_masters_that_did_not_answer_are_asked_for_queues_again(
     at_fire: Any, at_heal: Any, evidence: tuple[bool, int, list[str]]
 ) -> None:
     answers = [
-        QueueCountAnswers(accepted=one[0], unheard=one[1]) for one in (at_fire, at_heal) if one
+        QueueCountAnswers(confirmed=({"stream": "a"},) * one[0], unheard=one[1])
+        for one in (at_fire, at_heal)
+        if one
     ]
     script = {"set_queue_count": lambda *_: answers.pop(0)}
     params = {"topic": "Orders", "queues": 6}
@@ -48,7 +50,8 @@ def test_masters_that_did_not_answer_are_asked_for_queues_again(
     asked_again = [f"set_queue_count Orders 6 {list(at_fire[1])}"] if at_heal else []
     assert calls == ["set_queue_count Orders 6", *asked_again]
     names = ("bitten", "masters_changed", "masters_unheard")
-    assert found == dict(zip(names, evidence, strict=True))
+    confirmed = [{"stream": "a"}] * evidence[1]
+    assert found == {**dict(zip(names, evidence, strict=True)), "confirmed": confirmed}
 
 
 @pytest.mark.parametrize(("accepted", "bitten"), [(2, True), (0, False)])

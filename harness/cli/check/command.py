@@ -31,7 +31,12 @@ from staticfire.harness.console.brief import verdict_brief
 from staticfire.harness.recording.history import read_run_history
 from staticfire.harness.recording.nemesis import records_of
 from staticfire.harness.report.verdict_lines import verdict_lines
-from staticfire.harness.run_folder.doubts import doubted, facts_doubts, verdict_doubts
+from staticfire.harness.run_folder.doubts import (
+    doubted,
+    facts_doubts,
+    verdict_doubts,
+    with_confirmed_queues,
+)
 from staticfire.harness.run_folder.run_folder import RunFolder, RunFolderError
 from staticfire.harness.systems.registry import system_of
 
@@ -133,6 +138,8 @@ def judge(
     )
     facts = _facts(folder) if finished else facts_so_far(campaign, history.events)
     doubts = facts_doubts(folder, campaign, history.events, unchecked) if finished else []
+    if finished:
+        facts = with_confirmed_queues(folder, campaign, history.events, facts)
     if observed.torn:
         doubts.append(torn_reason(folder.observations))
     checkers = CLIENT_CHECKERS if client_only else ALL_CHECKERS

@@ -58,24 +58,34 @@ class ClusterThroughAdmin:
     ) -> QueueCountAnswers:
         environment = self._environment
         count = max(count, self._changes.queues_max)
-        nodes = leaders or [leader.node for leader in environment.topology.leaders]
-        types: dict[str, str] = {}
-        for node in nodes:
+        sets = {leader.node: leader.replica_set for leader in environment.topology.leaders}
+        answered_ns: dict[str, int] = {}
+        unsure: list[str] = []
+        for node in leaders or sets:
             request = {
                 "f": "create_topic",
                 "topic": topic,
                 "queues": count,
                 "address": environment.server_address(node),
             }
-            types[node] = (await environment.request(ADMIN, request)).type
-        unheard = [node for node, type_ in types.items() if type_ not in ("ok", "fail")]
+            answer = (await environment.request(ADMIN, request)).type
+            if answer == "ok":
+                answered_ns[node] = environment.now_ns()
+            elif answer != "fail":
+                unsure.append(node)
         # A master answers once its name servers have the change. If they are silent, its own table shows the change.
-        unheard = [node for node in unheard if not await self._has_queues(node, topic, count)]
-        accepted = [node for node in nodes if types[node] != "fail" and node not in unheard]
+        for node in unsure:
+            if await self._has_queues(node, topic, count):
+                answered_ns[node] = environment.now_ns()
+        unheard = tuple(node for node in unsure if node not in answered_ns)
         # A master that did not answer in time may carry it out later.
-        if accepted or unheard:
+        if answered_ns or unheard:
             self._changes.queues_max = count
-        return QueueCountAnswers(accepted=len(accepted), unheard=tuple(unheard))
+        confirmed = tuple(
+            {"topic": topic, "stream": sets[node], "queues": count, "answered_ns": at_ns}
+            for node, at_ns in answered_ns.items()
+        )
+        return QueueCountAnswers(confirmed=confirmed, unheard=unheard)
 
     async def _has_queues(self, node: str, topic: str, count: int) -> bool:
         address = self._environment.server_address(node)

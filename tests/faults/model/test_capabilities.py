@@ -45,7 +45,7 @@ class Obliging:
         self._asked.update((self._name, f"{self._name}.{method}"))
         nothing: Any = defaultdict(int) if method.endswith("counters") else 0
         if method == "set_queue_count":
-            nothing = QueueCountAnswers(accepted=0, unheard=())
+            nothing = QueueCountAnswers(confirmed=(), unheard=())
 
         async def later(*_: Any, **__: Any) -> Any:
             return nothing

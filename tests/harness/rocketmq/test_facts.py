@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from staticfire.checkers.guarantees.facts import Struck
+from staticfire.checkers.guarantees.facts import QueuesConfirmed, RunFacts, Struck
 from staticfire.checkers.guarantees.fault_effects import (
     AFFECTED_BY_KIND,
     DESTROYED_BY_KIND,
@@ -45,6 +45,27 @@ def test_facts_carry_what_a_fault_declares_and_older_runs_read_the_same(name: st
     old = replace(reported, affects=None, destroys=None, strikes=None)
     assert (old.effects, old.damage) == (reported.effects, reported.damage)
     assert old.strikes_when == reported.strikes_when
+
+
+@pytest.mark.parametrize(
+    ("evidence", "streams"),
+    [
+        ({"masters_changed": 2}, ["broker-a", "broker-b"]),  # of an earlier version
+        ({"masters_changed": 1}, []),  # nothing says which one
+        ({"masters_changed": 1, "confirmed": [{"stream": "broker-b"}]}, ["broker-b"]),
+        ({"masters_changed": 0, "confirmed": []}, []),
+    ],
+)
+def test_leaders_that_confirmed_queues(evidence: dict[str, Any], streams: list[str]) -> None:
+    of_one: dict[str, Any] = {"topic": "T", "queues": 6, "answered_ns": 9}
+    confirmed = [{**of_one, **one} for one in evidence.get("confirmed", ())]
+    asked = record("topic-change")
+    asked.planned.params.update({"topic": "T", "queues": 6})
+    asked.evidence = evidence | ({"confirmed": confirmed} if "confirmed" in evidence else {})
+    [found] = run_facts(CAMPAIGN, [asked], []).faults
+
+    assert found.confirmed == tuple(QueuesConfirmed(stream=of, **of_one) for of in streams)
+    assert RunFacts.from_json(run_facts(CAMPAIGN, [asked], []).to_json()).faults == (found,)
 
 
 def test_the_tables_for_older_runs_name_no_fault_that_is_not_there() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from operator import methodcaller
 from typing import Any, cast
 
 import pytest
@@ -85,9 +86,10 @@ def carried_out(cluster: Cluster, act: Callable[[ClusterThroughAdmin], Any]) -> 
 
 def test_queues_are_never_taken_away() -> None:
     cluster = Cluster()
-    all_accept = QueueCountAnswers(accepted=2, unheard=())
-    assert carried_out(cluster, lambda admin: admin.set_queue_count("T", 6)) == all_accept
-    assert carried_out(cluster, lambda admin: admin.set_queue_count("T", 5)) == all_accept
+    for count in (6, 5):
+        answers = carried_out(cluster, methodcaller("set_queue_count", "T", count))
+        assert answers.unheard == ()
+        assert [one["queues"] for one in answers.confirmed] == [6, 6]
     assert cluster.counts == [6, 6, 6, 6]
     assert cluster.changes.queues_max == 6
 
@@ -95,22 +97,26 @@ def test_queues_are_never_taken_away() -> None:
 def test_a_master_that_does_not_answer_may_have_made_the_queues() -> None:
     cluster = Cluster(*BROKERS)
     answers = carried_out(cluster, lambda admin: admin.set_queue_count("T", 6))
-    assert answers == QueueCountAnswers(accepted=0, unheard=("broker-a-0", "broker-b-0"))
+    assert answers == QueueCountAnswers(confirmed=(), unheard=("broker-a-0", "broker-b-0"))
     assert cluster.changes.queues_max == 6
 
 
 def test_a_master_that_waits_for_name_servers_shows_in_its_table_what_it_did() -> None:
     cluster = Cluster(BROKERS[1], slow=(CAMPAIGN.topology().leaders[0].node,))
     answers = carried_out(cluster, lambda admin: admin.set_queue_count("T", 6))
-    assert answers.accepted == 2 - len(answers.unheard)
-    assert CAMPAIGN.topology().leaders[0].node not in answers.unheard
+    first = CAMPAIGN.topology().leaders[0]
+    assert len(answers.confirmed) == 2 - len(answers.unheard)
+    assert first.node not in answers.unheard
+    shown = next(one for one in answers.confirmed if one["stream"] == first.replica_set)
+    assert shown["answered_ns"] == len(cluster.asked)  # when its table has shown the queues
 
 
 def test_only_the_masters_named_are_asked() -> None:
     cluster = Cluster()
-    node = CAMPAIGN.topology().leaders[1].node
-    answers = carried_out(cluster, lambda admin: admin.set_queue_count("T", 6, [node]))
-    assert answers == QueueCountAnswers(accepted=1, unheard=())
+    leader = CAMPAIGN.topology().leaders[1]
+    answers = carried_out(cluster, lambda admin: admin.set_queue_count("T", 6, [leader.node]))
+    one = {"topic": "T", "stream": leader.replica_set, "queues": 6, "answered_ns": 1}
+    assert answers == QueueCountAnswers(confirmed=(one,), unheard=())
     assert cluster.counts == [6]
 
 
