@@ -5,7 +5,8 @@
 * A node was asked for messages that are in their queues, and for none of them by time.
 * A drained queue begins further up than what the node asked after that still has of it.
 * Queues are used that their topic does not have, by what its leader or its campaign says; or a drain leaves out a
-  number (queues of a topic on a broker are 0, 1, 2, ...), or a queue that a member had.
+  number (queues of a topic on a broker are 0, 1, 2, ...), a queue that a member had, or one that its leader had
+  confirmed.
 * Two replicas differ at other places than the first one.
 * Two nodes have equal logs and an entry for each message of them, and not as many entries; or a leader has fewer than
   the drained queues of its broker.
@@ -21,6 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, count, pairwise
 
 from staticfire.checkers.agreement.short_logs import short_logs
+from staticfire.checkers.derived.confirmed_queues import least_queues
 from staticfire.checkers.engine.kernel import Context
 from staticfire.checkers.guarantees.facts import FaultFacts, RunFacts
 from staticfire.checkers.guarantees.fault_effects import EMPTIES, QUEUES, STOPS
@@ -171,7 +173,11 @@ def _left_out(context: Context) -> Iterator[str]:
                 )
         for broker, found in sorted(numbers.items()):
             absent = next(number for number in count() if number not in found)
-            if absent < max(found):
+            if absent < least_queues(context, topic, broker, drain.time_ns):
+                yield (
+                    f"{broker} had confirmed queue {absent} of {topic}, and the drain of {group} leaves it out"
+                )
+            elif absent < max(found):
                 yield (
                     f"the drain of {group} has queue {max(found)} of {topic} on {broker}, and no queue {absent}"
                 )

@@ -112,7 +112,7 @@ WHITE_BOX: Final = (
         title="route unlike the leader",
         meaning=(
             "after the drain, a coordinator's route has other numbers of queues, or another "
-            "permission, than the leader's table"
+            "permission, than the leader's table, or the leader has confirmed more queues"
         ),
         promise=ROUTED,
         example="the topic has 8 queues, the route says 4",
@@ -123,7 +123,7 @@ WHITE_BOX: Final = (
         title="route unlike the leader during the run",
         meaning=(
             "a coordinator's route returns to an earlier version of the leader's table, or differs "
-            "from the table after a registration must have arrived"
+            "from the table, or from the queues that the leader has confirmed, after a registration must have arrived"
         ),
         promise=ROUTED,
         example="the topic has 8 queues, and the route says 8, then 4, then 8",

@@ -2,8 +2,9 @@
 
 **queue_unowned**: no living member owned a queue of the group for longer than a rebalance takes, not counting the time
 in which a fault of the queue's broker or of the members excuses it (excuse_table.py, rebalances.py). A queue must have
-its first owner that much after its first acknowledged message, and the time in which clients learn of a new queue. A
-queue in which nothing was ever acknowledged may vanish with the disk of the leader, which may have been the only one to
+its first owner that much after its first acknowledged message, and the time in which clients learn of a new queue. The
+same holds from when a leader confirmed the queue to an operator and could register it at the coordinators. A queue in
+which nothing was ever acknowledged may vanish with the disk of the leader, which may have been the only one to
 know of it. So may one for which a delayed message alone was acknowledged: it still waited elsewhere. The drain says
 that such a queue is empty.
 **double_ownership**: two living members owned one queue for longer than a rebalance takes, not counting the time in
@@ -30,6 +31,7 @@ from itertools import combinations
 
 import numpy as np
 
+from staticfire.checkers.derived.confirmed_queues import confirmed_queues, registered_ns
 from staticfire.checkers.derived.rebalances import (
     bound_ns,
     excused_spans,
@@ -148,7 +150,8 @@ def _unowned(
     columns: Columns, context: Context, owned: Mapping[QueueOfGroup, list[Owned]]
 ) -> Iterator[Finding]:
     acknowledged = _first_acknowledged(columns)
-    known = {pair[1]: FOREVER_NS for pair in owned} | acknowledged
+    confirmed = _confirmed(context)
+    known = dict.fromkeys([*confirmed, *(pair[1] for pair in owned)], FOREVER_NS) | acknowledged
     last_ns, timings = watched_until_ns(context), context.facts.timings
     for group, topics in sorted(context.facts.groups.items()):
         if not any(name == group for name, _ in owned):
@@ -165,13 +168,31 @@ def _unowned(
             is_stored = queue in acknowledged and not _is_empty(context, group, queue)
             end_ns = last_ns if is_stored else min(last_ns, lost_ns)
             excused = excused_spans(context, "queue_unowned", group, queue.stream, members)
-            for alone in without([Span(first, end_ns)], spans):
+            until_ns = min(last_ns, lost_ns)
+            due = [Span(of.start_ns, min(of.end_ns, until_ns)) for of in confirmed.get(queue, ())]
+            for alone in without([Span(first, end_ns), *due], spans):
                 alone_ns = _length_ns(without([alone], excused))
                 locked = locked_ns(context, group, queue.stream, alone.start_ns, given_up)
                 if alone_ns > bound_ns(context, group, alone) + locked:
                     detail = f"no member owned the queue for {seconds(alone_ns)}"
                     yield _finding(context, "queue_unowned", (group, queue), alone, -1, detail)
                     break
+
+
+def _confirmed(context: Context) -> Mapping[LogKey, list[Span]]:
+    """When clients must know each queue that leaders have confirmed."""
+    facts, lag_ns = context.facts, registered_ns(context.facts)
+    found: dict[LogKey, list[Span]] = {}
+    for one in confirmed_queues(context):
+        known_ns = one.span.start_ns + lag_ns
+        for window in context.excuses.windows("queues_unregistered", one.stream):
+            if window.start_ns <= known_ns:
+                known_ns = max(known_ns, window.end_ns + lag_ns)
+        known_ns += int(facts.timings.route_refresh_s * NS_PER_S)
+        for partition in range(one.queues):
+            queue = LogKey(one.topic, one.stream, partition)
+            found.setdefault(queue, []).append(Span(known_ns, one.span.end_ns))
+    return found
 
 
 def _is_empty(context: Context, group: str, queue: LogKey) -> bool:

@@ -4,7 +4,8 @@
 queues, another permission, or no entry for the topic, for longer than a registration takes; or it still names, for
 longer than a registration takes, a topic that it has removed and that the leader has not created again. A route that
 returns to an earlier version of the leader's table, after the coordinator has already published the later one, is a
-finding at once.
+finding at once. A leader that has confirmed more queues to an operator must register them, so its table counts with at
+least as many (`checkers/derived/confirmed_queues.py`).
 **departed_route**: a coordinator still names a server whose process has ended, for longer than two requests take. If
 the coordinator may not have noticed the end of the server's connections, the bound is that for silent servers: 120 s,
 which a coordinator checks every 10 s. A coordinator that names such a server anew has heard what a cut had held up, and
@@ -24,9 +25,15 @@ Source: RouteInfoManager.registerBroker, onChannelDestroy and unregisterBroker o
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+from staticfire.checkers.derived.confirmed_queues import (
+    confirmed_queues,
+    least_queues,
+    registered_ns,
+)
 from staticfire.checkers.engine.kernel import Context
 from staticfire.checkers.engine.observed import NOT_OBSERVED
 from staticfire.checkers.guarantees.promises import NS_PER_S, judge
@@ -34,7 +41,6 @@ from staticfire.checkers.guarantees.verdict import Finding, seconds
 from staticfire.checkers.model.intervals import Span, joined, shared, without
 
 EXPIRY_SLACK_S = 15.0  # a look every 10 s, of a coordinator that may be slow
-ROUNDS = 1.5  # where servers register in rounds, one that failed is made good by the next one
 SILENT_ENDS = ("power cut", "unclear")  # no packet says that the process has ended
 Seen = Mapping[str, Any]
 Queues = list[int] | None  # read queues, write queues, permission; None: no such topic
@@ -53,6 +59,7 @@ class Known(NamedTuple):
 
     span: Span
     queues: Queues
+    is_raised: bool = False  # the leader has confirmed more queues than its table has
 
 
 class Changes:
@@ -154,7 +161,9 @@ def drifts(context: Context, changes: Changes) -> Iterator[Finding]:
             excused = joined([*context.excuses.spans("route_drift", None, (node, nodes[0])), *down])
             named = [one for one in said if one.addresses.get("0") == nodes[0]]
             for topic in topics:
-                asked = _asked(known[topic], changes.removals(node, topic))
+                asked = _raised(
+                    context, _asked(known[topic], changes.removals(node, topic)), topic, broker
+                )
                 wrongs = (
                     *_gone_back(named, known[topic], topic),
                     *_too_late(context, named, asked, topic, excused),
@@ -175,14 +184,6 @@ def _known(tables: Sequence[tuple[Span, Mapping[str, list[int]]]], topic: str) -
     return found
 
 
-def lag_ns(context: Context) -> int:
-    """Return the longest time of a registration, one unanswered attempt included; with rounds, until the next round."""
-    facts = context.facts
-    in_rounds = facts.mode == "faithful"
-    usual_s = 2 * facts.timings.request_s
-    return int(NS_PER_S * (usual_s + (ROUNDS * facts.timings.register_s if in_rounds else 0.0)))
-
-
 def _asked(known: Sequence[Known], removals: Sequence[int]) -> list[Known]:
     """When a coordinator has to say what the leader has: of a topic that it does not have, since it was removed."""
     found = [of for of in known if of.queues is not None]
@@ -192,6 +193,21 @@ def _asked(known: Sequence[Known], removals: Sequence[int]) -> list[Known]:
             start_ns = min(since, default=of.span.end_ns)
             found.append(Known(Span(start_ns, of.span.end_ns), None))
     return sorted(found, key=lambda of: of.span)
+
+
+def _raised(context: Context, asked: Sequence[Known], topic: str, broker: str) -> list[Known]:
+    """Return the same with at least as many queues as the leader had confirmed at that time."""
+    cuts = sorted({at_ns for one in confirmed_queues(context) for at_ns in one.span})
+    found: list[Known] = []
+    for of in asked:
+        inside = [at_ns for at_ns in cuts if of.span.start_ns < at_ns < of.span.end_ns]
+        for start_ns, end_ns in pairwise([of.span.start_ns, *inside, of.span.end_ns]):
+            least = least_queues(context, topic, broker, start_ns)
+            queues, is_raised = of.queues, of.queues is not None and min(of.queues[:2]) < least
+            if queues is not None and is_raised:
+                queues = [max(number, least) for number in queues[:2]] + queues[2:]
+            found.append(Known(Span(start_ns, end_ns), queues, is_raised))
+    return found
 
 
 def _gone_back(
@@ -232,7 +248,7 @@ def _too_late(
         if of.queues != one.topics.get(topic)
         for span in shared([one.span], [of.span])
     ]
-    bound_ns = lag_ns(context)
+    bound_ns = registered_ns(context.facts)
     for span in without(wrong, ()):
         length_ns = sum(piece.length_ns for piece in without([span], excused))
         if length_ns > bound_ns:
@@ -240,9 +256,10 @@ def _too_late(
             last = next(of for of in reversed(asked) if of.span.start_ns < span.end_ns)
             gone = "none since it was removed"
             has, says = _words(last.queues, gone), _words(first.topics.get(topic))
+            what = "has confirmed" if last.is_raised else "has"
             yield (
                 span.start_ns,
-                f"for {seconds(length_ns)} not what the leader has: {says}, not {has}",
+                f"for {seconds(length_ns)} not what the leader {what}: {says}, not {has}",
             )
             return
 

@@ -1,11 +1,13 @@
 """Contents of routes: after the drain, the route of each topic at each coordinator equals the table of its leader.
 
 **route_mismatch**: the number of read or write queues, or the permission, of a topic on a broker differs between a
-coordinator and the broker's leader. Clients would send to queues that do not exist, or never read some that do.
+coordinator and the broker's leader. Clients would send to queues that do not exist, or never read some that do. Or the
+leader had confirmed more queues to an operator than the coordinator names or the leader has.
 
 The harness compares them when all faults are healed, and repeats that until they agree, for longer than brokers take to
-register again (`registerNameServerPeriod`). So no fault excuses a difference. **route_drift** (`route_changes.py`)
-judges differences during the run.
+register again (`registerNameServerPeriod`). So no fault excuses a difference. A fault that made the leader forget what
+it had confirmed does (`checkers/derived/confirmed_queues.py`). **route_drift** (`route_changes.py`) judges differences
+during the run.
 
 Cannot see: a coordinator or a leader that does not answer; topics that no workload uses.
 
@@ -17,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from staticfire.checkers.derived.confirmed_queues import least_queues
 from staticfire.checkers.engine.kernel import Checker, Context, no_rows
 from staticfire.checkers.engine.observed import NOT_OBSERVED, observed_verdict
 from staticfire.checkers.guarantees.promises import judge
@@ -28,7 +31,11 @@ from staticfire.checkers.white_box.route_changes import Changes, drifts
 def check_route_contents(_columns: Columns, context: Context) -> Verdict:
     """Compare the route of each topic at each coordinator with the leader's table."""
     seen = [of for of in context.observations if of["kind"] == "topic_route"]
-    findings = [_finding(context, of) for of in seen if of.get("route") != of.get("master")]
+    findings = [
+        _finding(context, of, least)
+        for of in seen
+        if (least := _confirmed(context, of)) or of.get("route") != of.get("master")
+    ]
     counts = {"routes_compared": len(seen)}
     living = set(context.facts.living_sets)
     missing = NOT_OBSERVED if living - {of["broker_name"] for of in seen} else None
@@ -40,13 +47,24 @@ def check_route_contents(_columns: Columns, context: Context) -> Verdict:
     return observed_verdict("route_contents", findings, counts, missing)
 
 
-def _finding(context: Context, seen: Mapping[str, Any]) -> Finding:
+def _confirmed(context: Context, seen: Mapping[str, Any]) -> int:
+    """Return how many queues the leader had confirmed, if the route or its own table has fewer; else 0."""
+    least = least_queues(context, seen["topic"], seen["broker_name"], seen["time_ns"])
+    shown = [of for of in (seen.get("route"), seen.get("master")) if of is not None]
+    return least if any(min(of[:2]) < least for of in shown) else 0
+
+
+def _finding(context: Context, seen: Mapping[str, Any], least: int) -> Finding:
+    confirmed = f"; it had confirmed {least} of each" if least else ""
     return Finding(
         anomaly="route_mismatch",
         judgement=judge(context.facts.mode, "route_mismatch"),
         op_index=-1,
         time_ns=seen["time_ns"],
-        detail=f"{seen['node']} says {_words(seen.get('route'))}, the leader says {_words(seen.get('master'))}",
+        detail=(
+            f"{seen['node']} says {_words(seen.get('route'))}, the leader says {_words(seen.get('master'))}"
+            f"{confirmed}"
+        ),
         topic=seen["topic"],
         broker=seen["broker_name"],
     )

@@ -330,7 +330,7 @@ def test_every_leak_occurs() -> None:
 @given(SEEDS)
 def test_contents_of_routes(seed: int) -> None:
     run = observed_history(seed)
-    expected = reference_endings.routes(run.observations)
+    expected = reference_endings.routes(run.observations, run.facts)
     verdict = judged(run, "route_contents")
 
     same(verdict, expected, lambda of: (of.broker, of.topic))

@@ -5,10 +5,11 @@ All times are whole seconds, and no two ops happen in the same one.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from typing import Any
 
-from staticfire.checkers.guarantees.facts import FaultFacts
+from staticfire.checkers.guarantees.facts import FaultFacts, QueuesConfirmed
 from staticfire.checkers.model.history import Op, OpType
 from tests.support.history_language import fault
 
@@ -107,6 +108,21 @@ def group_history(seed: int) -> tuple[list[Op], tuple[FaultFacts, ...]]:
             healed_s = now_s + random.choice([1, 10])
             kind = random.choice(["client_crash", "kill"])
             faults.append(fault(kind, node, at_s=now_s, healed_s=healed_s))
+    if random.random() < 0.2:
+        faults.append(_confirmed(random, now_s))
     now_s += random.choice([1, 40, 100])
     op(9, "drain", {"group": "g", "topic": "t", "queues": [], "lag": 0})
     return ops, tuple(faults)
+
+
+def _confirmed(random: Random, now_s: int) -> FaultFacts:
+    """The leader has confirmed queues to an operator, who does nothing else."""
+    at_s = random.randrange(now_s + 1)
+    one = QueuesConfirmed(
+        topic=random.choice("tu"),
+        stream="b",
+        queues=random.choice([1, 2, 3]),
+        answered_ns=at_s * NS_PER_S,
+    )
+    asked = fault("topic_change", "op", at_s=at_s, healed_s=at_s + 1)
+    return replace(asked, affects=(), confirmed=(one,))

@@ -21,9 +21,10 @@ min=3` (start of a drained queue), and `t=2.5` sets the clock to 2.5 s (else eac
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from staticfire.checkers.guarantees.facts import FaultFacts, RunFacts
+from staticfire.checkers.guarantees.facts import FaultFacts, QueuesConfirmed, RunFacts
 from staticfire.checkers.model.history import Op
 
 GROUP, TOPIC, BROKER, NODE = "g", "t", "b", "n0"
@@ -65,6 +66,12 @@ def fault(
         bitten_ns=fired_ns if bitten else None,
         healed_ns=None if healed_s is None else _ns(healed_s),
     )
+
+
+def queues_confirmed(queues: int, *, at_s: float, stream: str = BROKER) -> FaultFacts:
+    """An operator asked for more queues of topic t, and the leader confirmed them at this time."""
+    one = QueuesConfirmed(topic=TOPIC, stream=stream, queues=queues, answered_ns=_ns(at_s))
+    return replace(fault("topic_change", at_s=at_s, healed_s=at_s + 1), confirmed=(one,))
 
 
 def _ns(time_s: float) -> int:

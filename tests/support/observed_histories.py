@@ -10,7 +10,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any, NamedTuple
 
-from staticfire.checkers.guarantees.facts import FaultFacts, NodeExit
+from staticfire.checkers.guarantees.facts import FaultFacts, NodeExit, QueuesConfirmed
 from staticfire.checkers.model.history import Op
 from tests.support.history_builder import HistoryBuilder
 from tests.support.history_language import fault
@@ -137,7 +137,9 @@ def observed_history(seed: int) -> Observed:
     seen += _measured(Random(f"{seed}/resources"))
     seen += _errors(Random(f"{seed}/errors"))
     seen.append({"kind": "events", "time_ns": 9, "log": {}, "history": {}})
-    return Observed(run.ops, seen, _facts(random, times_ns))
+    known = _facts(random, times_ns)
+    known["faults"] += (_queues_confirmed(Random(f"{seed}/confirmed")),)
+    return Observed(run.ops, seen, known)
 
 
 def _facts(random: Random, times_ns: Sequence[int]) -> dict[str, Any]:
@@ -178,6 +180,21 @@ def _fault(random: Random, times_ns: Sequence[int]) -> FaultFacts:
     struck = random.sample(NODES, random.choice([1, 1, 2, 3]))
     of = fault(kind, *struck, at_s=at_s, healed_s=healed_s, bitten=random.random() < 0.7)
     return replace(of, permanent=kind == "disk_lost")
+
+
+def _queues_confirmed(random: Random) -> FaultFacts:
+    """What leaders have confirmed to an operator, who does nothing else."""
+    answers = (
+        QueuesConfirmed(
+            topic=random.choice("tu"),
+            stream=random.choice("bc"),
+            queues=random.choice([4, 6, 8]),
+            answered_ns=random.choice([-(10**10), 0, 10**10]),
+        )
+        for _ in range(random.choice([0, 0, 1, 3]))
+    )
+    asked = fault("topic_change", at_s=-20, healed_s=20)
+    return replace(asked, affects=(), confirmed=tuple(answers))
 
 
 def _acknowledged(

@@ -12,6 +12,7 @@ from typing import Any
 
 from staticfire.checkers.guarantees.facts import FaultFacts
 from staticfire.checkers.model.history import Op
+from tests.support.reference_route_changes import least
 from tests.support.reference_semantics import Found
 
 Facts = Mapping[str, Any]
@@ -42,13 +43,19 @@ def pairs_left(facts: Facts) -> set[str]:
     return {name for name in facts["replica_sets"] if len(_left(facts, name)) > 1}
 
 
-def routes(observations: Sequence[Seen]) -> Found:
-    """Each answer of a name server that is not what the master says."""
-    return Counter(
-        ("route_mismatch", of["broker_name"], of["topic"])
-        for of in _of(observations, "topic_route")
-        if of["route"] != of["master"]
-    )
+def routes(observations: Sequence[Seen], facts: Facts) -> Found:
+    """Each answer of a name server that is not what the master says, or where one has fewer queues than confirmed."""
+    found: Found = Counter()
+    for of in _of(observations, "topic_route"):
+        broker, topic = of["broker_name"], of["topic"]
+        queues = least(
+            facts["faults"], topic, broker, facts["replica_sets"][broker][0], of["time_ns"]
+        )
+        few = any(
+            min(said[:2]) < queues for said in (of["route"], of["master"]) if said is not None
+        )
+        found["route_mismatch", broker, topic] += few or of["route"] != of["master"]
+    return +found
 
 
 def resources(observations: Sequence[Seen]) -> Found:

@@ -31,7 +31,8 @@ def ownership(ops: Sequence[Op], facts: Mapping[str, Any], faults: Sequence[Faul
     members = _members(ops)
     owners = _owners(ops, faults, end)
     sent = _first_sent(ops)
-    queues = {queue for _, queue in owners} | set(sent)
+    confirmed = _confirmed(faults)
+    queues = {queue for _, queue in owners} | set(sent) | set(confirmed)
     found: Found = Counter()
     for group in {group for group, _ in owners} & set(facts["groups"]):
         for queue in queues:
@@ -41,7 +42,8 @@ def ownership(ops: Sequence[Op], facts: Mapping[str, Any], faults: Sequence[Faul
             first = min(
                 [second for second in range(end) if had[second]] + [sent.get(queue, end) + 30]
             )
-            alone = [s >= first and not had[s] for s in range(end)]
+            known = min(first, confirmed.get(queue, end))
+            alone = [s >= known and not had[s] for s in range(end)]
             mine = [fault for fault in faults if set(fault.targets) & members[group]]
             away = [any(_is_on(fault, second) for fault in mine) for second in range(end)]
             locked = _locked(ops, facts, faults, group, queue, had)
@@ -111,6 +113,17 @@ def _first_sent(ops: Sequence[Op]) -> dict[Queue, Second]:
         if op.f == "send" and op.type == "ok":
             queue = op.value["topic"], op.value["broker"], op.value["queue"]
             first.setdefault(queue, op.time_ns // NS_PER_S)
+    return first
+
+
+def _confirmed(faults: Sequence[FaultFacts]) -> dict[Queue, Second]:
+    """When clients must know each queue that a leader has confirmed: 6 s until it is registered, and 30 s more."""
+    first: dict[Queue, Second] = {}
+    for one in (answer for fault in faults for answer in fault.confirmed):
+        second = one.answered_ns // NS_PER_S + 36
+        for number in range(one.queues):
+            queue = one.topic, one.stream, number
+            first[queue] = min(second, first.get(queue, second))
     return first
 
 

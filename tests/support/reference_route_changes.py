@@ -25,7 +25,7 @@ def wrong_routes(
     for broker, nodes in facts["replica_sets"].items():
         for server, life in sorted(lives):
             said = [_said(observations, server, life, broker, s) for s in range(end_s)]
-            for second, topic in _drifts(observations, faults, said, server, nodes[0]):
+            for second, topic in _drifts(observations, faults, said, server, broker, nodes[0]):
                 found.append(("route_drift", server, broker, topic, second))
             for node in nodes:
                 seconds = _departed(observations, faults, said, server, node)
@@ -64,11 +64,16 @@ def _drifts(
     faults: Sequence[FaultFacts],
     said: Sequence[Seen | None],
     server: str,
+    broker: str,
     leader: str,
 ) -> Iterator[tuple[int, str]]:
     tables = [of for of in _of(observations, "topic_table") if of["node"] == leader]
     for topic in sorted({topic for of in tables for topic in of["topics"]}):
         has = [_table(tables, topic, second) for second in range(len(said))]
+        due = [
+            _raised(now, least(faults, topic, broker, leader, second * NS_PER_S))
+            for second, now in enumerate(has)
+        ]
         removed = [
             of["time_ns"] // NS_PER_S
             for of in _of(observations, "topic_removal")
@@ -82,7 +87,7 @@ def _drifts(
         }
         seconds = [
             *_backs(said, has, topic, leader),
-            *_lates(said, has, topic, leader, faults, server, removed, down),
+            *_lates(said, due, topic, leader, faults, server, removed, down),
         ]
         if seconds:
             yield min(seconds), topic
@@ -101,6 +106,34 @@ def _table(tables: Sequence[Seen], topic: str, second: int) -> tuple[Any, int] |
             break
         since = of["time_ns"]
     return value, since // NS_PER_S
+
+
+def least(faults: Sequence[FaultFacts], topic: str, broker: str, leader: str, at_ns: int) -> int:
+    """How many queues the leader has confirmed and not forgotten with its disk."""
+    lost = [
+        one
+        for one in faults
+        if one.kind in ("disk_lost", "wiped_slave") and leader in one.targets
+        if one.bitten_ns is not None
+    ]
+    found = 0
+    for one in (answer for fault in faults for answer in fault.confirmed):
+        is_forgotten = any(
+            (of.fired_ns or 0) <= at_ns
+            and (of.healed_ns is None or of.healed_ns >= one.answered_ns)
+            for of in lost
+        )
+        is_asked = (one.topic, one.stream) == (topic, broker) and one.answered_ns <= at_ns
+        if is_asked and not is_forgotten:
+            found = max(found, one.queues)
+    return found
+
+
+def _raised(now: tuple[Any, int] | None, queues: int) -> tuple[Any, int] | None:
+    if now is None or now[0] is None:
+        return now
+    read, write, permission = now[0]
+    return [max(read, queues), max(write, queues), permission], now[1]
 
 
 def _is_named(of: Seen | None, leader: str) -> bool:

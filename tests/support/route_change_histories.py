@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from random import Random
 from typing import Any, NamedTuple
 
-from staticfire.checkers.guarantees.facts import FaultFacts
+from staticfire.checkers.guarantees.facts import FaultFacts, QueuesConfirmed
 from tests.support.history_language import fault
 
 BROKERS = {"b": ("n0", "n1"), "c": ("n2",)}
@@ -16,7 +18,7 @@ NAMED: dict[str, tuple[dict[str, str], ...]] = {
     "c": ({"0": "n2"}, {"0": "n2"}, {}),
 }
 ENDS = ("killed", "terminated", "power cut", "unclear")
-KINDS = ("pause", "name_server_freeze", "kill", "partition")
+KINDS = ("pause", "name_server_freeze", "kill", "partition", "disk_lost")
 END_S = 260
 
 
@@ -53,7 +55,7 @@ def route_change_history(seed: int) -> Changed:
             seen.append(_seen(second, "topic_removal", node=server, topic=random.choice("tu")))
     seen.append(_seen(END_S, "events"))
     return Changed(
-        faults=tuple(_fault(random) for _ in range(random.choice([0, 0, 1, 3]))),
+        faults=(*(_fault(random) for _ in range(random.choice([0, 0, 1, 3]))), *_confirmed(random)),
         observations=seen,
         facts={"replica_sets": BROKERS, "route_changes_observed": True},
     )
@@ -95,3 +97,21 @@ def _fault(random: Random) -> FaultFacts:
     target = random.choice(["n0", "n1", "n2", *SERVERS])
     bitten = random.random() < 0.8
     return fault(random.choice(KINDS), target, at_s=at_s, healed_s=healed_s, bitten=bitten)
+
+
+def _confirmed(random: Random) -> Iterator[FaultFacts]:
+    """An operator asks for more queues, and some leaders confirm them."""
+    for _ in range(random.choice([0, 0, 1, 2])):
+        at_s = random.randrange(END_S - 60)
+        answers = (
+            QueuesConfirmed(
+                topic=random.choice("tu"),
+                stream=stream,
+                queues=random.choice([2, 6, 8]),
+                answered_ns=(at_s + random.randrange(20)) * 10**9,
+            )
+            for stream in random.choice(["b", "c", "bc"])
+        )
+        yield replace(
+            fault("topic_change", at_s=at_s, healed_s=at_s + 30), confirmed=tuple(answers)
+        )

@@ -41,6 +41,14 @@ ROWS: tuple[Excuse, ...] = (
         since=Since.ROUTES_FORGOTTEN,
         mechanism="a coordinator that starts learns the queues of a broker from its leader",
     ),
+    # ... before clients can know a queue that its leader has confirmed
+    Excuse(
+        anomaly="queues_unregistered",
+        effects=(STOPS, STALLS, DISK, NETWORK, CUTS, ROUTES),
+        on=(Role.LEADER, Role.COORDINATORS),
+        after=lambda t: t.register_s,
+        mechanism="the leader could not register the new queues at a coordinator that clients ask",
+    ),
     Excuse(
         anomaly="queue_unlocked",
         effects=(STOPS, STALLS, EMPTIES, NETWORK, CUTS),

@@ -8,7 +8,9 @@ from staticfire.checkers.guarantees.fault_effects import (
     CLOCK,
     CUTS,
     DISK,
+    EMPTIES,
     NETWORK,
+    ROLLS_BACK,
     ROUTES,
     STALLS,
     STOPS,
@@ -34,6 +36,20 @@ ROWS: tuple[Excuse, ...] = (
         on=(Role.INVOLVED,),
         after=two_requests,
         mechanism="the leader could not register at the coordinator",
+    ),
+    # confirmed_queues.py
+    Excuse(
+        anomaly="queues_forgotten",
+        effects=(EMPTIES,),
+        on=(Role.LEADER,),
+        mechanism="the leader lost its disk, and no follower may have had the new queues",
+    ),
+    # ... where the table of topics is not fsynced
+    Excuse(
+        anomaly="queues_unsynced",
+        effects=(ROLLS_BACK, WRITES_FAIL),
+        on=(Role.LEADER,),
+        mechanism="the disk of the leader had not stored the new queues",
     ),
     Excuse(
         anomaly="departed_route",

@@ -23,7 +23,7 @@ from tests.checkers.mutations.draft import Draft
 from tests.checkers.mutations.model import Run
 from tests.checkers.mutations.score import kinds_named
 from tests.support.chunked_kernels import check_chunks
-from tests.support.history_language import facts, fault, history
+from tests.support.history_language import facts, fault, history, queues_confirmed
 from tests.support.one_checker import only
 
 GAP = ["0 ok send a@0:0", "0 ok send b@0:2"]
@@ -327,6 +327,24 @@ def test_a_drain_that_leaves_out_a_number() -> None:
 
     assert old.reason is None
     assert new.reason == ("the drain of g has queue 9000000000000000 of t on b, and no queue 0")
+
+
+@pytest.mark.parametrize(
+    ("queues", "at_s", "reason"),
+    [
+        (1, 1, None),
+        (2, 1, "b had confirmed queue 1 of t, and the drain of g leaves it out"),
+        (2, 70, None),  # the drain had asked before
+    ],
+)
+def test_a_drain_that_leaves_out_what_a_leader_has_confirmed(
+    queues: int, at_s: int, reason: str | None
+) -> None:
+    ops = history("0 ok send a@0:0", "1 ok consume a", "9 ok drain 0:1:1 t=60")
+    known = facts(due=("commit",), faults=(queues_confirmed(queues, at_s=at_s),))
+    verdicts = check_run(ops, [], known, only("agreement")).verdicts
+
+    assert next(of for of in verdicts if of.checker == "agreement").reason == reason
 
 
 @pytest.mark.parametrize(

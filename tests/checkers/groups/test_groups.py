@@ -12,7 +12,7 @@ from staticfire.checkers.guarantees.facts import FaultFacts
 from staticfire.checkers.guarantees.promises import LossPromises
 from staticfire.checkers.guarantees.verdict import Verdict
 from staticfire.checkers.model.building.column_builder import build_columns
-from tests.support.history_language import facts, fault, history
+from tests.support.history_language import facts, fault, history, queues_confirmed
 
 SENT = ("0 ok send a", "0 ok send b queue=1")
 
@@ -78,6 +78,51 @@ def test_a_queue_that_never_had_an_owner() -> None:
     assert found(verdict) == ["queue_unowned"]
     [finding] = verdict.findings
     assert (finding.group, finding.broker, finding.queue) == ("g", "b", 1)
+
+
+@pytest.mark.parametrize(
+    ("end_s", "more", "anomalies"),
+    [
+        # 6 s to register them, 30 s until clients ask for the route, 30 s until all members have looked
+        (116, (), []),
+        (117, (), ["queue_unowned"] * 2),
+        (190, ("2 ok assign 1 2 3 t=110",), []),
+        (190, ("2 ok assign 1 2 t=110",), ["queue_unowned"]),
+    ],
+)
+def test_a_queue_that_its_leader_has_confirmed_gets_an_owner(
+    end_s: int, more: tuple[str, ...], anomalies: list[str]
+) -> None:
+    lines = (*STEADY, *more, f"9 ok drain t={end_s}")
+    confirmed = queues_confirmed(4, at_s=50)
+
+    assert found(check(*lines, faults=(confirmed,))) == anomalies
+    assert found(check(*lines, faults=(replace(confirmed, confirmed=()),))) == []
+
+
+@pytest.mark.parametrize(
+    ("struck", "end_s", "is_found"),
+    [
+        # the leader or a coordinator is cut off: 30 s more until it registers
+        (fault("partition", "n0", at_s=52, healed_s=60), 156, False),
+        (fault("partition", "n0", at_s=52, healed_s=60), 157, True),
+        (fault("partition", "n0", at_s=57, healed_s=60), 157, True),
+        (fault("pause", "n1", at_s=52, healed_s=60), 157, True),
+        (fault("name_server_freeze", "ns-1", at_s=52, healed_s=60), 156, False),
+        (fault("name_server_freeze", "ns-1", at_s=52, healed_s=60), 157, True),
+        # the leader has forgotten the queues before clients had to know them
+        (fault("disk_lost", "n0", at_s=80, healed_s=82), 190, False),
+        (fault("disk_lost", "n1", at_s=80, healed_s=82), 190, True),
+    ],
+)
+def test_a_fault_of_its_leader_or_of_coordinators_gives_a_confirmed_queue_time(
+    struck: FaultFacts, end_s: int, is_found: bool
+) -> None:
+    faults = (queues_confirmed(3, at_s=50), struck)
+    known = {"replica_sets": {"b": ("n0", "n1")}, "coordinators": ("ns-1",), "faults": faults}
+    verdict = check(*STEADY, f"9 ok drain t={end_s}", **known)
+
+    assert found(verdict) == ["queue_unowned"] * is_found
 
 
 def test_the_time_in_which_members_are_cut_off_does_not_count() -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
+from staticfire.checkers.guarantees.facts import FaultFacts, QueuesConfirmed
 from tests.checkers.mutations.kinds import KINDS
 from tests.checkers.mutations.kinds_white_box import seen_of, with_seen, without_kind
 from tests.checkers.mutations.model import EVIDENCE, MS, NoSuchSite, Run, S
@@ -266,3 +268,50 @@ def departed_route(draft: Planting) -> None:
 @KINDS.mutation(EVIDENCE, "no change of a route was written down", unknown_is_enough=True)
 def route_changes_unobserved(draft: Planting) -> None:
     without_kind(draft, "route_table")
+
+
+def _confirm_more(draft: Planting, seen: Mapping[str, Any], at_ns: int) -> None:
+    """Let the leader that an observation of a topic is about confirm two queues more than it has."""
+    run, facts = draft.run, draft.run.facts
+    leader = facts.replica_sets[seen["broker_name"]][0]
+    if any("empties" in fault.effects and leader in fault.targets for fault in facts.faults):
+        raise NoSuchSite
+    confirmed = QueuesConfirmed(
+        topic=seen["topic"],
+        stream=seen["broker_name"],
+        queues=max(seen["master"][:2]) + 2,
+        answered_ns=at_ns,
+    )
+    fault = FaultFacts(
+        fault_id="planted",
+        kind="topic_change",
+        targets=(),
+        fired_ns=at_ns - S,
+        bitten_ns=at_ns,
+        healed_ns=at_ns,
+        confirmed=(confirmed,),
+    )
+    draft.facts = replace(run.facts, faults=(*facts.faults, fault))
+
+
+def _compared(draft: Planting) -> Mapping[str, Any]:
+    """A comparison of a route with the table of a leader after the run."""
+    seen = seen_of(draft.run, "topic_route")
+    return draft.choose(seen, lambda seen: draft.is_of_site() and bool(seen["master"]))
+
+
+@KINDS.mutation(
+    "route_mismatch", "after the load a master confirms two queues more, which are never made"
+)
+def confirmed_queues_are_not_made(draft: Planting) -> None:
+    seen = _compared(draft)
+    _confirm_more(draft, seen, seen["time_ns"] - S)
+
+
+@KINDS.mutation(
+    "route_drift", "15 s before the end a master confirms two queues more, which are never made"
+)
+def confirmed_queues_are_not_registered(draft: Planting) -> None:
+    if not draft.run.facts.route_changes_observed:
+        raise NoSuchSite
+    _confirm_more(draft, _compared(draft), draft.run.end_ns - 15 * S)

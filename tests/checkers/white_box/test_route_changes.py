@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -15,7 +16,7 @@ from staticfire.checkers.guarantees.facts import FaultFacts
 from staticfire.checkers.guarantees.verdict import Finding, Verdict
 from staticfire.checkers.verdicts.compose import check_run
 from tests.support import reference_route_changes
-from tests.support.history_language import facts, fault
+from tests.support.history_language import facts, fault, queues_confirmed
 from tests.support.route_change_histories import route_change_history
 
 STEADY = settings(max_examples=int(os.environ.get("HISTORIES", "60")))
@@ -145,6 +146,52 @@ def test_a_master_that_has_ended_registers_when_it_is_back(
     findings = found(table(0, OLD), route(0, OLD), table(50, NEW), ended, *back)
 
     assert sum(of.anomaly == "route_drift" for of in findings) == drifts
+
+
+CONFIRMED = queues_confirmed(8, at_s=50)
+LOST = fault("disk_lost", "n0", at_s=54, healed_s=56)
+
+
+@pytest.mark.parametrize(
+    ("faults", "observations", "words"),
+    [
+        ((), AWAY, ""),
+        ((CONFIRMED,), AWAY, "for 250.000s not what the leader has confirmed: 4 read queues, 4 write queues"),
+        ((CONFIRMED,), (*AWAY, table(50, NEW)), "for 250.000s not what the leader has: 4 read"),
+        ((CONFIRMED,), (*AWAY, table(50, NEW), route(56, NEW)), ""),
+        ((CONFIRMED,), (*AWAY, table(50, NEW), route(57, NEW)), "for 7.000s not what the leader has: 4 read"),
+        # the leader had more, and says later that it has less
+        ((CONFIRMED,), (*AWAY, table(50, NEW), route(51, NEW), table(80, OLD), route(81, OLD)),
+         "for 219.000s not what the leader has confirmed: 4 read"),
+        ((queues_confirmed(4, at_s=50),), AWAY, ""),
+        ((queues_confirmed(8, at_s=295),), AWAY, ""),
+        ((queues_confirmed(8, at_s=50, stream="c"),), AWAY, ""),
+        # one change after the other
+        ((queues_confirmed(6, at_s=40), CONFIRMED), (*AWAY, table(40, [6, 6, 6]), route(41, [6, 6, 6])),
+         "for 250.000s not what the leader has confirmed: 6 read"),
+        # an emptied disk has the table of a follower: not one that was emptied before, nor the disk of another server
+        ((CONFIRMED, LOST), AWAY, ""),
+        ((CONFIRMED, fault("disk_lost", "n0", at_s=58, healed_s=60)), AWAY, "for 8.000s"),
+        ((CONFIRMED, fault("disk_lost", "n0", at_s=40, healed_s=42)), AWAY, "for 250.000s"),
+        ((CONFIRMED, fault("wiped_slave", "n1", at_s=54, healed_s=56)), AWAY, "for 250.000s"),
+        ((CONFIRMED, replace(LOST, bitten_ns=None)), AWAY, "for 250.000s"),
+        ((CONFIRMED, LOST, queues_confirmed(8, at_s=70)), AWAY, "for 230.000s"),
+        # a table is fsynced
+        ((CONFIRMED, fault("power_cut", "n0", at_s=54, healed_s=56)), AWAY, "for 242.000s"),
+        ((CONFIRMED, fault("kill", "n0", at_s=54, healed_s=56)), AWAY, "for 242.000s"),
+        # the leader could not register
+        ((CONFIRMED, fault("partition", "n0", at_s=52, healed_s=290)), AWAY, ""),
+        ((CONFIRMED, fault("name_server_freeze", "ns-1", at_s=52, healed_s=290)), AWAY, ""),
+        ((CONFIRMED, fault("name_server_freeze", "ns-2", at_s=52, healed_s=290)), AWAY, "for 250.000s"),
+    ],
+)  # fmt: skip
+def test_a_leader_has_the_queues_that_it_has_confirmed(
+    faults: tuple[FaultFacts, ...], observations: tuple[dict[str, Any], ...], words: str
+) -> None:
+    findings = found(*observations, faults=faults)
+
+    assert [of.anomaly for of in findings] == ["route_drift"] * bool(words)
+    assert all(of.detail.startswith(f"ns-1: {words}") for of in findings)
 
 
 MASTER_ONLY = {"0": "n0"}

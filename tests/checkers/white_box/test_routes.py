@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from staticfire.checkers.guarantees.facts import FaultFacts
+from staticfire.checkers.guarantees.facts import FaultFacts, Timings
 from staticfire.checkers.guarantees.verdict import Verdict
 from staticfire.checkers.verdicts.compose import check_run
-from tests.support.history_language import facts, fault, history
+from tests.support.history_language import facts, fault, history, queues_confirmed
 from tests.support.one_checker import only
 
 PAIR = {"b": ("n0", "n1")}
@@ -222,6 +222,40 @@ def test_queues_in_a_route_are_those_of_the_master(seen: dict[str, Any], words: 
         words
     )
     assert verdict.valid is not bool(words)
+
+
+CONFIRMED = queues_confirmed(8, at_s=0)
+NO_FSYNC = {"timings": Timings(write_back_s=35.0)}
+
+
+@pytest.mark.parametrize(
+    ("seen", "faults", "known", "is_found"),
+    [
+        (contents((8, 8, 6), (8, 8, 6)), (CONFIRMED,), {}, False),
+        (contents((9, 9, 6), (9, 9, 6)), (CONFIRMED,), {}, False),
+        (contents((4, 4, 6)), (CONFIRMED,), {}, True),
+        (contents((8, 4, 6), (8, 4, 6)), (CONFIRMED,), {}, True),
+        (contents((4, 4, 6)), (queues_confirmed(8, at_s=101),), {}, False),
+        (contents((4, 4, 6)), (queues_confirmed(8, at_s=0, stream="c"),), {}, False),
+        (contents((4, 4, 6)), (CONFIRMED, fault("disk_lost", "n0", at_s=50, healed_s=60)), {}, False),
+        (contents((4, 4, 6)), (CONFIRMED, fault("disk_lost", "n1", at_s=50, healed_s=60)), {}, True),
+        # tables of topics are fsynced, or not
+        (contents((4, 4, 6)), (CONFIRMED, fault("power_cut", "n0", at_s=50, healed_s=60)), {}, True),
+        (contents((4, 4, 6)), (CONFIRMED, fault("power_cut", "n0", at_s=50, healed_s=60)), NO_FSYNC, False),
+        (contents((4, 4, 6)), (CONFIRMED, fault("power_cut", "n1", at_s=50, healed_s=60)), NO_FSYNC, True),
+        (contents((4, 4, 6)), (CONFIRMED, fault("disk_full", "n0", at_s=-5, healed_s=60)), NO_FSYNC, False),
+        (contents((4, 4, 6)), (CONFIRMED, fault("disk_full", "n0", at_s=-5, healed_s=-1)), NO_FSYNC, True),
+        (contents((4, 4, 6)), (CONFIRMED, fault("kill", "n0", at_s=50, healed_s=60)), NO_FSYNC, True),
+    ],
+)  # fmt: skip
+def test_after_the_run_a_leader_has_the_queues_that_it_has_confirmed(
+    seen: dict[str, Any], faults: tuple[FaultFacts, ...], known: dict[str, Any], is_found: bool
+) -> None:
+    later = {**seen, "time_ns": 100 * 10**9}
+    verdict = check("route_contents", later, topic_routes_observed=True, faults=faults, **known)
+
+    assert found(verdict) == ["route_mismatch"] * is_found
+    assert all(of.detail.endswith("; it had confirmed 8 of each") for of in verdict.findings)
 
 
 def test_a_living_broker_that_was_not_compared_is_unknown() -> None:

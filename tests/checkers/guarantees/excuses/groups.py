@@ -15,7 +15,7 @@ from tests.checkers.legal_histories import (
     Legal,
     cut,
 )
-from tests.support.history_language import BROKER, NODE, fault
+from tests.support.history_language import BROKER, NODE, fault, queues_confirmed
 
 
 def histories() -> Iterator[Legal]:
@@ -63,6 +63,17 @@ def histories() -> Iterator[Legal]:
             faults=tuple(faults),
             known=NO_NAME_SERVER,
         )
+    yield Legal(
+        mechanism="the leader could not register the new queues at a coordinator that clients ask",
+        anomaly="queue_unowned",
+        row_of="queues_unregistered",
+        ops=("1 ok assign 0 t=1", "9 ok drain t=150"),
+        faults=(
+            queues_confirmed(2, at_s=50),
+            fault("name_server_freeze", "ns-1", at_s=52, healed_s=60),
+        ),
+        known=NO_NAME_SERVER,
+    )
     yield Legal(
         mechanism="the leader gives no locks, and a follower gives none at all",
         anomaly="queue_unowned",

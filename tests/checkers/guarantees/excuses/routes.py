@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from staticfire.checkers.guarantees.facts import NodeExit
+from staticfire.checkers.guarantees.facts import NodeExit, Timings
 from tests.checkers.legal_histories import (
     Legal,
     changed_route,
     cut,
     route,
 )
-from tests.support.history_language import fault
+from tests.support.history_language import fault, queues_confirmed
 
 
 def histories() -> Iterator[Legal]:
@@ -35,6 +36,27 @@ def histories() -> Iterator[Legal]:
         queues={50: 8},
         said={0: 4, 75: 8},
     )
+    # confirmed_queues.py
+    lost = fault("disk_lost", "n0", at_s=54, healed_s=56)
+    cut_power = fault("power_cut", "n0", at_s=54, healed_s=56)
+    for row_of, mechanism, struck, more in (
+        (
+            "queues_forgotten",
+            "the leader lost its disk, and no follower may have had the new queues",
+            lost,
+            {},
+        ),
+        (
+            "queues_unsynced",
+            "the disk of the leader had not stored the new queues",
+            cut_power,
+            {"timings": Timings(write_back_s=35.0)},
+        ),
+    ):
+        forgets = changed_route(row_of, mechanism, struck, queues={0: 4}, said={0: 4})
+        faults = (queues_confirmed(8, at_s=50), struck)
+        yield replace(forgets, faults=faults, known={**forgets.known, **more})
+    # route_changes.py
     freezes = fault("name_server_freeze", "ns-1", at_s=30, healed_s=40)
     yield changed_route(
         "departed_route",

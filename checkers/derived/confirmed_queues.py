@@ -1,0 +1,77 @@
+"""Queues that leaders have confirmed to an operator: since when, and until when a leader must have them.
+
+A leader that has confirmed more queues has them until a fault makes it forget. A disk that is emptied has the table of
+topics of a follower, if of any. Where a table is not fsynced, a power cut takes what was written to it, and a write
+that fails goes unnoticed.
+
+Source: TopicConfigManager and ConfigManager.persist of Apache RocketMQ 4.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import NamedTuple
+
+from staticfire.checkers.engine.kernel import Context
+from staticfire.checkers.guarantees.facts import QueuesConfirmed, RunFacts
+from staticfire.checkers.guarantees.promises import FOREVER_NS, NS_PER_S
+from staticfire.checkers.model.intervals import Span
+
+FORGOTTEN = "queues_forgotten"
+UNSYNCED = "queues_unsynced"  # the same, where the leader does not fsync the table of topics
+ROUNDS = 1.5  # where servers register in rounds, one that failed is made good by the next one
+
+
+class Confirmed(NamedTuple):
+    """A topic of a leader has at least so many queues in this time."""
+
+    topic: str
+    stream: str
+    queues: int
+    span: Span
+
+
+def confirmed_queues(context: Context) -> Sequence[Confirmed]:
+    """Return what leaders have confirmed, in the order of the answers; found once."""
+    if "confirmed queues" not in context.cache:
+        answers = chain.from_iterable(fault.confirmed for fault in context.facts.faults)
+        context.cache["confirmed queues"] = tuple(
+            Confirmed(
+                one.topic,
+                one.stream,
+                one.queues,
+                Span(one.answered_ns, _forgotten_ns(context, one)),
+            )
+            for one in sorted(answers, key=lambda one: one.answered_ns)
+        )
+    found = context.cache["confirmed queues"]
+    assert isinstance(found, tuple)
+    return found
+
+
+def least_queues(context: Context, topic: str, stream: str, at_ns: int) -> int:
+    """Return how many queues the leader must have at least; 0 if it has confirmed none."""
+    return max(
+        (
+            one.queues
+            for one in confirmed_queues(context)
+            if (one.topic, one.stream) == (topic, stream)
+            and one.span.start_ns <= at_ns < one.span.end_ns
+        ),
+        default=0,
+    )
+
+
+def registered_ns(facts: RunFacts) -> int:
+    """Return the longest time of a registration, one unanswered attempt included; with rounds, until the next round."""
+    in_rounds = facts.mode == "faithful"
+    usual_s = 2 * facts.timings.request_s
+    return int(NS_PER_S * (usual_s + (ROUNDS * facts.timings.register_s if in_rounds else 0.0)))
+
+
+def _forgotten_ns(context: Context, one: QueuesConfirmed) -> int:
+    names = (FORGOTTEN, UNSYNCED) if context.facts.timings.write_back_s else (FORGOTTEN,)
+    windows = chain.from_iterable(context.excuses.windows(name, one.stream) for name in names)
+    starts = (window.start_ns for window in windows if window.end_ns >= one.answered_ns)
+    return max(one.answered_ns, min(starts, default=FOREVER_NS))
