@@ -57,6 +57,9 @@ class OffsetsReset:
     """A leader's answer to an operator: it has notified the members of a group to go back in a topic.
 
     `offsets` are the places, (partition, offset), where members must go on at the latest; none: at the beginning.
+
+    `answers` are the offsets that the leader answered, `committed` what it says that the group had committed right
+    before; none in runs that do not record the time.
     """
 
     group: str
@@ -65,6 +68,9 @@ class OffsetsReset:
     asked_ns: int
     answered_ns: int
     offsets: tuple[tuple[int, int], ...] = ()
+    time_ms: int | None = None  # store time that the operator asked for; None: not recorded
+    answers: tuple[tuple[int, int], ...] = ()
+    committed: tuple[tuple[int, int], ...] = ()
 
     def offset(self, partition: int) -> int | None:
         """Return where members must go on at the latest; None: the reset does not say."""
@@ -72,8 +78,11 @@ class OffsetsReset:
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> OffsetsReset:
-        offsets = tuple((partition, offset) for partition, offset in fields.get("offsets", ()))
-        return cls(**{**fields, "offsets": offsets})
+        rows = {
+            name: tuple((partition, offset) for partition, offset in fields.get(name, ()))
+            for name in ("offsets", "answers", "committed")
+        }
+        return cls(**{**fields, **rows})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

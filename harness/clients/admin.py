@@ -18,7 +18,7 @@ from staticfire.system_under_test.protocol.bodies import (
     TopicConfigTable,
     TopicRouteData,
 )
-from staticfire.system_under_test.protocol.bodies_queues import ResetOffsetBody
+from staticfire.system_under_test.protocol.bodies_queues import ConsumeStats, ResetOffsetBody
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.json_dialect import loads
@@ -130,9 +130,11 @@ async def reset_offsets(remoting: RemotingClient, request: Request) -> dict[str,
     """Reset a group on one broker, which notifies the members, to the beginning or back to the time of a message.
 
     `share`, 0 to 1, is the place of the message in queue 0; 0 is the beginning of all queues. Answers `offsets`
-    [[queue, offset]] at which a member must go on at the latest; none: at the beginning.
+    [[queue, offset]] at which a member must go on at the latest; none: at the beginning. Also the `time_ms` asked for,
+    the `answers` of the broker and what the group had `committed` before, as rows of the same form.
     """
     found = await _message_at(remoting, request) if request["share"] else None
+    committed = await _committed(remoting, request)
     ext = {
         "topic": request["topic"],
         "group": request["group"],
@@ -141,13 +143,33 @@ async def reset_offsets(remoting: RemotingClient, request: Request) -> dict[str,
     }
     code = RequestCode.INVOKE_BROKER_TO_RESET_OFFSET
     answer = await ask(remoting, request["address"], code, ext)
-    if found is None:
-        return {"offsets": []}
     table = ResetOffsetBody.from_bytes(answer.body).offset_table
-    offsets = {queue.queue_id: offset for queue, offset in table.items()}
-    asked_for = found[0]  # whatever the broker answers
-    offsets[0] = min(offsets.get(0, asked_for), asked_for)
-    return {"offsets": [list(row) for row in sorted(offsets.items())]}
+    answers = {queue.queue_id: offset for queue, offset in table.items()}
+    offsets: dict[int, int] = {}
+    if found is not None:
+        asked_for = found[0]  # whatever the broker answers
+        offsets = {**answers, 0: min(answers.get(0, asked_for), asked_for)}
+    return {
+        "offsets": _rows(offsets),
+        "time_ms": 0 if found is None else found[1],
+        "answers": _rows(answers),
+        "committed": _rows(committed),
+    }
+
+
+def _rows(by_queue: Mapping[int, int]) -> list[list[int]]:
+    return [list(row) for row in sorted(by_queue.items())]
+
+
+async def _committed(remoting: RemotingClient, request: Request) -> dict[int, int]:
+    """Return what a group has committed in each queue of a topic on one broker; nothing if the broker does not say."""
+    where = {"consumerGroup": request["group"], "topic": request["topic"]}
+    try:
+        answer = await ask(remoting, request["address"], RequestCode.GET_CONSUME_STATS, where)
+        table = ConsumeStats.from_bytes(answer.body).offset_table
+    except (RemotingError, AdminError, ValueError):
+        return {}
+    return {queue.queue_id: position.consumer_offset for queue, position in table.items()}
 
 
 async def _message_at(remoting: RemotingClient, request: Request) -> tuple[int, int] | None:

@@ -119,7 +119,7 @@ class ClusterThroughAdmin:
                 if outcome.type == "ok":
                     resets.append(
                         {
-                            "offsets": outcome.value["offsets"],
+                            **outcome.value,
                             "group": group,
                             "topic": topic,
                             "stream": master.replica_set,

@@ -11,7 +11,11 @@ from staticfire.harness.clients import admin
 from staticfire.harness.clients.admin import carry_out
 from staticfire.harness.clients.port import Outcome, Request
 from staticfire.system_under_test.protocol.bodies import MessageQueue
-from staticfire.system_under_test.protocol.bodies_queues import ResetOffsetBody
+from staticfire.system_under_test.protocol.bodies_queues import (
+    ConsumeStats,
+    OffsetPosition,
+    ResetOffsetBody,
+)
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.message import Message, encode_record
@@ -228,6 +232,11 @@ class Timed(Answering):
                 stored_ms = self._times_ms[offset]
                 message = Message("T", b"", {}, queue_offset=offset, store_timestamp_ms=stored_ms)
                 body = bytes(encode_record(message))
+            case RequestCode.GET_CONSUME_STATS:
+                if not self._times_ms:
+                    return RemotingCommand.response(command, ResponseCode.SYSTEM_BUSY)
+                position = OffsetPosition(broker_offset=90, consumer_offset=40)
+                body = ConsumeStats(offset_table=dict.fromkeys(self._answered, position)).encode()
             case RequestCode.INVOKE_BROKER_TO_RESET_OFFSET:
                 self.resets.append((ext["timestamp"], ext["isForce"]))
                 body = ResetOffsetBody(offset_table=self._answered).encode()
@@ -260,5 +269,9 @@ def test_a_group_goes_back_to_the_time_of_a_message(
     request = {"f": "reset_offsets", "topic": "T", "group": "g", "address": "a:1", "share": share}
     asyncio.run(carry_out(cast(RemotingClient, broker), request, replies.append))
 
-    assert replies == [Outcome("ok", {"offsets": offsets})]
+    rows = [[queue, at] for queue, at in answered.items()]
+    # An empty broker does not say what the group has committed.
+    committed = [[queue, 40] for queue in answered] if times_ms else []
+    evidence = {"time_ms": int(asked[0]), "answers": rows, "committed": committed}
+    assert replies == [Outcome("ok", {"offsets": offsets, **evidence})]
     assert broker.resets == [asked]
