@@ -369,7 +369,7 @@ LOG: Final = (
         title="wrong search by time",
         meaning=(
             "a search for the store time of a stored message did not return the first message with "
-            "that time"
+            "that time, or a reset of offsets to a time was answered with an offset that no search leads to"
         ),
         promise=FOUND,
         example="offset 5 was stored at 700 ms, and SEARCH_OFFSET_BY_TIMESTAMP returns 6",

@@ -5,7 +5,7 @@
 is in its queue at all. **wrong_time_search**: a broker was asked for the offset of a store time
 (SEARCH_OFFSET_BY_TIMESTAMP) that a message of the queue has, and its answer is not the first message with that time.
 Allowed where a clock of the broker was wrong, because store times then do not ascend. A faithful broker may answer with
-any of several messages of that time.
+any of several messages of that time. `reset_times.py` judges the searches of resets of offsets.
 
 **torn_answer**: an answer of a broker held an invalid record: its sizes are inconsistent, or it ends too early. A
 broker must not serve such a record, whether it or its disk damaged it.
@@ -25,10 +25,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from staticfire.checkers.engine.kernel import Checker, Context, no_rows
+from staticfire.checkers.engine.kernel import Checker, Context, some_rows
 from staticfire.checkers.features.delays import clock_stepped
 from staticfire.checkers.guarantees.promises import Judgement, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally, Verdict
+from staticfire.checkers.log.reset_times import answers, rows_at_answers, wrong_answers
 from staticfire.checkers.model.columns import Columns, LogKey
 from staticfire.checkers.model.timeline import Found, LookUp, RefusedRead, Searched, Torn
 
@@ -37,8 +38,8 @@ DUE = "look_up"  # the kind of op that such a run is to hold (checkers/engine/ev
 NOT_A_RECORD = "the answer makes no sense: RecordError"
 
 
-def check_look_ups(_columns: Columns, context: Context) -> Verdict:
-    """Judge the answers of brokers to queries by key and by id."""
+def check_look_ups(columns: Columns, context: Context) -> Verdict:
+    """Judge the answers of brokers to queries by key, by id and by time."""
     look_ups = context.timeline.look_ups
     findings = [
         finding
@@ -50,12 +51,14 @@ def check_look_ups(_columns: Columns, context: Context) -> Verdict:
             *_wrong_times(context, look_up),
         )
     ]
+    findings += wrong_answers(columns, context)
     found = [found for look_up in look_ups for found in look_up.found]
     tally = Tally.of(
         findings,
         by_id=sum(f.by_id is True for f in found),
         by_key=sum(f.by_key for f in found),
         by_time=sum(len(look_up.searched) for look_up in look_ups),
+        by_reset=sum(1 for _ in answers(context)),
     )
     reason = next((look_up.error for look_up in look_ups if look_up.error is not None), None)
     reason = reason or _not_asked(context) or _incomplete(look_ups)
@@ -67,6 +70,11 @@ def check_look_ups(_columns: Columns, context: Context) -> Verdict:
         findings=tally.findings,
         reason=reason,
     )
+
+
+def rows_of_searches(columns: Columns, context: Context) -> Columns:
+    """Select the deliveries that answers to resets of offsets are compared with."""
+    return some_rows(columns, deliveries=rows_at_answers(columns, context))
 
 
 def _not_asked(context: Context) -> str | None:
@@ -185,6 +193,10 @@ LOOK_UPS = Checker(
         "wrong_time_search",
     ),
     check=check_look_ups,
-    rows=no_rows,
-    applies=lambda context: DUE in context.facts.due or bool(context.timeline.look_ups),
+    rows=rows_of_searches,
+    applies=lambda context: (
+        DUE in context.facts.due
+        or bool(context.timeline.look_ups)
+        or any(True for _ in answers(context))
+    ),
 )

@@ -7,9 +7,9 @@ from dataclasses import replace
 from staticfire.checkers.guarantees.facts import FaultFacts, OffsetsReset
 from staticfire.checkers.model.history import Op
 from tests.checkers.mutations.draft import Draft
-from tests.checkers.mutations.events import Delivery
+from tests.checkers.mutations.events import BARE, Delivery, messages_of
 from tests.checkers.mutations.kinds import KINDS
-from tests.checkers.mutations.model import EVIDENCE, GROUPED, MS, NoSuchSite, Run, S
+from tests.checkers.mutations.model import EVIDENCE, GROUPED, MS, NoSuchSite, Run, S, without
 from tests.checkers.mutations.pick import (
     RESTARTS,
     is_settled,
@@ -18,6 +18,8 @@ from tests.checkers.mutations.pick import (
     other_member,
 )
 from tests.checkers.mutations.planting import Planting
+
+SINGLE = without("bulk", "forwarded")  # ops of many messages hold no contents
 
 
 def _committed(draft: Planting, spread: int = 5) -> Delivery:
@@ -110,6 +112,54 @@ def member_ignores_reset(draft: Planting) -> None:
         asked_ns=like.time_ns + S,
         answered_ns=like.time_ns + S + MS,
     )
+    _reset(draft, reset)
+
+
+def _stored_ms(run: Run, delivery: Delivery) -> int | None:
+    message = messages_of(run.ops[delivery.begin].value)[delivery.slot]
+    stored_ms: int | None = message[BARE][4] if len(message) > BARE else None
+    return stored_ms
+
+
+@KINDS.mutation(
+    "wrong_time_search",
+    "a broker is asked to send a group back to the time of a message, and answers an offset three below",
+    workloads=SINGLE,
+)
+def reset_leads_too_far_back(draft: Planting) -> None:
+    """Not of a broker whose clock was wrong, or one of whose records was changed."""
+    run = draft.run
+    wrong = {
+        node
+        for fault in run.facts.faults
+        if {"clock", "rots"} & set(fault.effects)
+        for node in fault.targets
+    }
+    like = draft.pick_single(
+        lambda d: d.offset > 3 and wrong.isdisjoint(run.nodes_of_broker(d.broker)),
+        local=True,
+    )
+    below = next(
+        (d for d in run.deliveries if (d.place, d.offset) == (like.place, like.offset - 2)), None
+    )
+    times = [None if d is None else _stored_ms(run, d) for d in (below, like)]
+    if times[0] is None or times[1] is None or times[0] >= times[1]:
+        raise NoSuchSite
+    reset = OffsetsReset(
+        group=like.group,
+        topic=like.topic,
+        stream=like.broker,
+        asked_ns=like.time_ns + S,
+        answered_ns=like.time_ns + S + MS,
+        offsets=((like.queue, like.offset + 1),),  # so that nothing must come again
+        time_ms=times[1],
+        answers=((like.queue, like.offset - 3),),
+        committed=((like.queue, like.offset + 1),),
+    )
+    _reset(draft, reset)
+
+
+def _reset(draft: Planting, reset: OffsetsReset) -> None:
     fault = FaultFacts(
         fault_id="planted",
         kind="offsets_reset",
@@ -119,7 +169,7 @@ def member_ignores_reset(draft: Planting) -> None:
         healed_ns=reset.answered_ns,
         resets=(reset,),
     )
-    draft.facts = replace(run.facts, faults=(*run.facts.faults, fault))
+    draft.facts = replace(draft.run.facts, faults=(*draft.run.facts.faults, fault))
 
 
 def _known(run: Run, begun: Op) -> list[Delivery]:
