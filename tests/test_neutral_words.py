@@ -80,7 +80,7 @@ LEFT: dict[str, int] = {
     "checkers/verdicts/compose.py": 1,
     "checkers/white_box/replicas.py": 12,
     "checkers/white_box/resources.py": 1,
-    "checkers/white_box/route_contents.py": 2,
+    "checkers/white_box/route_contents.py": 1,
     "checkers/white_box/routes.py": 4,
     "checkers/white_box/send_status.py": 1,
     "faults/plans/catalogue.py": 6,

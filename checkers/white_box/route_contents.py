@@ -17,6 +17,7 @@ Source: RouteInfoManager.registerBroker and TopicConfigManager of Apache RocketM
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import ne
 from typing import Any
 
 from staticfire.checkers.derived.confirmed_queues import least_queues
@@ -34,7 +35,7 @@ def check_route_contents(_columns: Columns, context: Context) -> Verdict:
     findings = [
         _finding(context, of, least)
         for of in seen
-        if (least := _confirmed(context, of)) or of.get("route") != of.get("master")
+        if (least := _confirmed(context, of)) or ne(*_tables(of))
     ]
     counts = {"routes_compared": len(seen)}
     living = set(context.facts.living_sets)
@@ -50,21 +51,23 @@ def check_route_contents(_columns: Columns, context: Context) -> Verdict:
 def _confirmed(context: Context, seen: Mapping[str, Any]) -> int:
     """Return how many queues the leader had confirmed, if the route or its own table has fewer; else 0."""
     least = least_queues(context, seen["topic"], seen["broker_name"], seen["time_ns"])
-    shown = [of for of in (seen.get("route"), seen.get("master")) if of is not None]
-    return least if any(min(of[:2]) < least for of in shown) else 0
+    return least if any(min(of[:2]) < least for of in _tables(seen) if of is not None) else 0
+
+
+def _tables(seen: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Return the queues and the permission of a topic: of the route, and of the leader's own table."""
+    return seen.get("route"), seen.get("master")
 
 
 def _finding(context: Context, seen: Mapping[str, Any], least: int) -> Finding:
     confirmed = f"; it had confirmed {least} of each" if least else ""
+    route, own = map(_words, _tables(seen))
     return Finding(
         anomaly="route_mismatch",
         judgement=judge(context.facts.mode, "route_mismatch"),
         op_index=-1,
         time_ns=seen["time_ns"],
-        detail=(
-            f"{seen['node']} says {_words(seen.get('route'))}, the leader says {_words(seen.get('master'))}"
-            f"{confirmed}"
-        ),
+        detail=f"{seen['node']} says {route}, the leader says {own}{confirmed}",
         topic=seen["topic"],
         broker=seen["broker_name"],
     )
