@@ -30,9 +30,13 @@ ELEMENT_SIZE = 100
 
 
 class Member:
-    """One connection of a group."""
+    """One connection of a group.
 
-    __slots__ = ("client_id", "connection", "language", "seen_at_ns", "version")
+    is_replaced: its client has sent a later heartbeat over another connection. Only the client knows that this one has
+    ended, if the network swallowed its end.
+    """
+
+    __slots__ = ("client_id", "connection", "is_replaced", "language", "seen_at_ns", "version")
 
     def __init__(
         self, connection: Connection, client_id: str, *, language: int, version: int
@@ -42,6 +46,7 @@ class Member:
         self.language = language
         self.version = version
         self.seen_at_ns = 0
+        self.is_replaced = False
 
 
 class ConsumerGroup:
@@ -161,11 +166,6 @@ class Clients:
         connection = self._producer_connections.get(client_id)
         return None if connection is None or connection.closed else connection
 
-    def is_replaced(self, producer: Member) -> bool:
-        """Whether the producer has sent its last heartbeat over another connection."""
-        newest = self._producer_connections.get(producer.client_id)
-        return newest is not None and newest.key != producer.connection.key
-
     def groups_of(self, topic: str) -> list[str]:
         """Consumer groups that subscribe to a topic now."""
         return [name for name, group in self._consumers.items() if topic in group.subscriptions]
@@ -241,15 +241,19 @@ class Clients:
                     connection, heartbeat.client_id, language=language, version=version
                 )
             members[connection.key].seen_at_ns = self._now_ns()
+            members[connection.key].is_replaced = False
             if known is None:
                 self._members += 1
             return known is None
 
+        former = self._producer_connections.get(heartbeat.client_id)
         for producer_group in heartbeat.producer_groups:
             members = self._producers.setdefault(producer_group, {})
             known = members.get(connection.key)
             if known is not None and known.client_id != heartbeat.client_id:
                 self._forget_producer_id(known)
+            if former is not None and former.key in members:
+                members[former.key].is_replaced = True
             enter(members)
             mine.producers[producer_group] = None
             self._producer_connections[heartbeat.client_id] = connection

@@ -185,7 +185,7 @@ class TransactionCheck:
         """One open connection of the group, in turn; None if there is none."""
         members = self._clients.producers(group)
         if not self._policy.asks_old_connections:
-            members = [member for member in members if not self._clients.is_replaced(member)]
+            members = [member for member in members if not member.is_replaced]
         for _ in range(min(CHANNEL_TRIES_MAX, len(members))):
             connection = members[self._turn % len(members)].connection
             self._turn += 1
