@@ -8,9 +8,11 @@ With short polling the time until a broker checks held pulls is added (`Timings.
 least the time until a message is flushed (`Timings.flush_wait_s`). A member that gained a queue has
 `STARTED_WITHIN_NS` to begin. What lies between two messages that it was given counts all the same: it had begun, and
 had not given the queue up. An orderly listener that fails blocks its queue for `PUT_OFF_NS`, because it retries the
-message before it reads on. A member that cannot send failed messages back keeps them, gives them to its listener
-`HELD_NS` later, and meanwhile fetches nothing if it keeps more than `HELD_MAX` of the queue, and nothing that lies more
-than `SPAN_MAX` behind one that it keeps.
+message before it reads on. A member whose listener fails calls it again when it has sent the message back. That counts
+as work where the broker declined, because the client then has to send a copy of its own; a broker that makes the copy
+answers at once. A member that cannot send failed messages back keeps them, gives them to its listener `HELD_NS` later,
+and meanwhile fetches nothing if it keeps more than `HELD_MAX` of the queue, and nothing that lies more than `SPAN_MAX`
+behind one that it keeps.
 
 In a group that shares its queues the first delivery counts, in a broadcasting group the first one to each member's
 process. In a group that changed its filter only messages that both filters accept count. The checker allows further
@@ -210,7 +212,7 @@ def _scan(columns: Columns, context: Context, number: int) -> DeliveryWaits:
         group = int(deliveries.group[of_reader[0]])
         reader = _reader(columns, context, deliveries, of_reader[0])
         put_off_ns = PUT_OFF_NS if columns.names.groups[group] in context.facts.orderly else 0
-        begins_ns, ends_ns = _at_work(context, deliveries, of_reader, put_off_ns, bound)
+        begins_ns, ends_ns = _at_work(columns, context, of_reader, put_off_ns, bound)
         spans = map(Span, begins_ns.tolist(), ends_ns.tolist())
         busy[reader] = list(spans)
         given_in.update(_given_in(columns, context, of_reader))
@@ -245,13 +247,14 @@ def _scan(columns: Columns, context: Context, number: int) -> DeliveryWaits:
 
 
 def _at_work(
-    context: Context, deliveries: MessageEvents, rows: Ints, put_off_ns: int, gap_ns: int
+    columns: Columns, context: Context, rows: Ints, put_off_ns: int, gap_ns: int
 ) -> tuple[Ints, Ints]:
     """Return when the listener of a reader was at work, as begins and ends, sorted; gaps up to `gap_ns` are closed.
 
     A call that took no time ends a gap, too: so each takes a nanosecond at least. A call whose process died went on
-    until then.
+    until then, and one whose message a broker declined to take back until the member had dealt with it.
     """
+    deliveries = columns.deliveries
     begins_ns = deliveries.invoke_ns[rows]
     ends_ns = np.maximum(deliveries.time_ns[rows], begins_ns + 1)
     has_no_end = deliveries.op_index[rows] == deliveries.invoke_index[rows]
@@ -261,10 +264,33 @@ def _at_work(
         if died_ns != FOREVER_NS:
             ends_ns[at] = max(died_ns, int(ends_ns[at]))
     ends_ns = ends_ns + put_off_ns * (deliveries.outcome[rows] != Outcome.OK)
+    ends_ns = np.maximum(ends_ns, _declined_ns(columns, context, rows))
     order = np.argsort(begins_ns, kind="stable")
     begins_ns, ends_ns = begins_ns[order], np.maximum.accumulate(ends_ns[order])
     apart = np.flatnonzero(begins_ns[1:] - ends_ns[:-1] > gap_ns)
     return begins_ns[np.append(0, apart + 1)], ends_ns[np.append(apart, len(ends_ns) - 1)]
+
+
+def _declined_ns(columns: Columns, context: Context, rows: Ints) -> Ints:
+    """Return when members reported that brokers had declined what their failed calls sent back; NEVER elsewhere."""
+    deliveries, sent_back = columns.deliveries, context.timeline.sent_back
+    found = np.full(len(rows), NEVER)
+    if not sent_back:
+        return found
+    within_ns = round(context.facts.timings.send_back_s * NS_PER_S)
+    for at in np.flatnonzero(deliveries.outcome[rows] != Outcome.OK).tolist():
+        row = rows[at]
+        call = int(deliveries.process[row]), int(deliveries.tries[row])
+        ended_at_ns = int(deliveries.time_ns[row])
+        reports = sent_back.get(columns.names.key(int(deliveries.message[row])) or "", ())
+        reported_ns = (
+            of.time_ns
+            for of in reports
+            if of.is_declined and (of.process, of.tries) == call
+            if 0 <= of.time_ns - ended_at_ns <= within_ns
+        )
+        found[at] = max(reported_ns, default=NEVER)
+    return found
 
 
 def _held(columns: Columns, rows: Ints) -> Held:

@@ -90,7 +90,10 @@ def _waited(
 ) -> int:
     """The longest time, in ticks, in which one owner might have been given the message."""
     busy_ns = [
-        (call.time_ns, end.time_ns + (0 if end.type == "ok" else put_off))
+        (
+            call.time_ns,
+            max(end.time_ns + put_off, _declined_ns(ops, end)) if end.type != "ok" else end.time_ns,
+        )
         for call, end in of_queue
         if call.index < begin.index
     ]
@@ -115,6 +118,21 @@ def _waited(
             run = run + 1 if able and not is_busy else 0
             longest = max(longest, run)
     return longest
+
+
+def _declined_ns(ops: Sequence[Op], end: Op) -> int:
+    """When the member reported, within 9 s of a failed call, that a broker had made no copy of one of its messages."""
+    given = [[key, tries] for key, _, _, _, tries, *_ in end.value["messages"]]
+    return max(
+        (
+            op.time_ns
+            for op in ops[end.index :]
+            if op.f == "send_back" and op.process == end.process and op.value["copied"]
+            if any([key, tries] in given for key, _, tries in op.value["messages"])
+            if op.time_ns - end.time_ns <= 9 * S * TICK
+        ),
+        default=0,
+    )
 
 
 def _held_too_much(

@@ -86,8 +86,13 @@ def waiting_history(random: Random, steps: int) -> list[Op]:
                 op(call[0], "invoke", "consume", call[1])
                 open_calls.append(call)
         elif what == "end" and open_calls:
-            process, value = open_calls.pop(random.randrange(len(open_calls)))
-            op(process, random.choice(["ok", "ok", "info"]), "consume", value)
+            process, given = open_calls.pop(random.randrange(len(open_calls)))
+            end = random.choice(["ok", "ok", "info", "info"])
+            op(process, end, "consume", given)
+            if end == "info" and random.random() < 0.5:
+                rows = [[key, at, tries] for key, at, _, _, tries in given["messages"]]
+                copied = random.random() < 0.7
+                op(process, "ok", "send_back", {**given, "messages": rows, "copied": copied})
         elif what == "assign":
             queues = [["b", queue] for queue in (0, 1) if random.random() < 0.7]
             assigned = {"group": random.choice(["g", "h"]), "topic": "t", "queues": queues}

@@ -240,6 +240,34 @@ def test_a_member_fetches_nothing_that_lies_too_far_behind_a_failed_message(
     assert keys(check(*FAILED, *given)) == slow
 
 
+@pytest.mark.parametrize(
+    ("reported_s", "copied", "process", "given_s", "slow"),
+    [
+        (23.2, True, 1, 25.2, []),
+        (23.2, True, 1, 25.3, ["b"]),
+        (23.2, False, 1, 25.2, ["b"]),  # a broker that takes it back answers at once
+        (23.2, True, 2, 25.2, ["b"]),  # another member
+        (29.2, True, 1, 31.2, []),
+        (29.3, True, 1, 31.2, ["b"]),  # a client does not try for so long
+    ],
+)
+def test_a_member_whose_broker_declines_is_busy_with_its_own_copy(
+    reported_s: float, copied: bool, process: int, given_s: float, slow: list[str]
+) -> None:
+    ops = history(*OWNED, *FAILED, f"1 ok consume b@0:1 t={given_s}")
+    held = {"group": GROUP, "topic": TOPIC, "broker": "b", "queue": 0, "messages": [["a", 0, 0]]}
+    report = Op(
+        index=len(ops) - 1,
+        time_ns=round(reported_s * NS_PER_S),
+        process=process,
+        type="ok",
+        f="send_back",
+        value={**held, "copied": copied},
+    )
+    ops[-1:] = [report, replace(ops[-1], index=len(ops))]
+    assert keys(judged(ops)) == slow
+
+
 @pytest.mark.parametrize(("poll_s", "slow"), [(0.0, ["a"]), (1.0, [])])
 def test_short_polling_takes_its_time(poll_s: float, slow: list[str]) -> None:
     ops = ("0 ok send a t=20", "1 ok consume a t=22.9")
