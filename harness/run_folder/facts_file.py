@@ -31,9 +31,9 @@ def facts_of_run(run: Path) -> RunFacts:
         if not _has_campaign(run):
             return facts
         folder = RunFolder(run)
-        _doubts_about(folder, unchecked=False)
-        events = ColumnarHistory(folder.columns).events()
-        return with_confirmed_queues(folder, folder.read_campaign(), events, facts)
+        campaign, events = folder.read_campaign(), ColumnarHistory(folder.columns).events()
+        facts_doubts(folder, campaign, events, unchecked=False)
+        return with_confirmed_queues(folder, campaign, events, facts)
     campaign = RunFolder(run).read_campaign()
     events = ColumnarHistory(run / FOLDER).events()
     facts = system_of(campaign).facts(campaign, records_of(campaign.plan, events), events)
