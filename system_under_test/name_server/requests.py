@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import zlib
+from collections import Counter
 from collections.abc import Callable, Generator
 
 from staticfire.system_under_test.name_server.encoded_routes import EncodedRoutes
@@ -33,6 +35,10 @@ from staticfire.system_under_test.remoting import Connection
 from staticfire.system_under_test.remoting.pieces import Pieces
 
 STANDARD_JSON_VERSION_MIN = 401  # MQVersion V4_9_4
+# Until the end of a connection has come that its client closed after the last request.
+DOUBT_S = 1.0
+DOUBTED_MAX = 100
+NS_PER_S = 1_000_000_000
 TOPICS_A_TURN = 2_000  # of a registration: tens of milliseconds
 CRC_MASK = 0x7FFFFFFF  # RocketMQ, UtilAll.crc32: the sign bit is dropped
 
@@ -59,6 +65,7 @@ class RequestTable:
         self._kv_config = kv_config
         self._live_config = live_config
         self._pieces = Pieces()
+        self._doubted: Counter[int] = Counter()  # registrations that wait, by connection
         self._standard_routes = EncodedRoutes(dumps_browser_compatible)
         self._java_routes = EncodedRoutes(dumps_fastjson)
         self._answerers: dict[int, Answerer] = {
@@ -142,21 +149,47 @@ class RequestTable:
         body: RegisterBrokerBody,
         caller: Caller,
     ) -> RemotingCommand | None:
-        master = self._routes.register(
-            Registration(
-                identity=BrokerIdentity(
-                    cluster=header.cluster_name,
-                    broker_name=header.broker_name,
-                    broker_id=header.broker_id,
-                    address=header.broker_addr,
-                ),
-                ha_address=header.ha_server_addr,
-                topics=body.topic_config_table.topics,
-                data_version=body.topic_config_table.data_version,
-                filter_servers=tuple(body.filter_servers),
+        registration = Registration(
+            identity=BrokerIdentity(
+                cluster=header.cluster_name,
+                broker_name=header.broker_name,
+                broker_id=header.broker_id,
+                address=header.broker_addr,
             ),
-            now_ns=caller.now_ns,
-            connection_key=caller.connection.key,
+            ha_address=header.ha_server_addr,
+            topics=body.topic_config_table.topics,
+            data_version=body.topic_config_table.data_version,
+            filter_servers=tuple(body.filter_servers),
+        )
+        key = caller.connection.key
+        if key in self._doubted or self._routes.is_doubtful(registration, connection_key=key):
+            return self._doubt(request, registration, caller)
+        return self._believe(request, registration, caller)
+
+    def _doubt(
+        self, request: RemotingCommand, registration: Registration, caller: Caller
+    ) -> RemotingCommand | None:
+        """Wait for the end of the connection, which follows on what was sent before it was given up."""
+        if self._doubted.total() >= DOUBTED_MAX:
+            text = f"{DOUBTED_MAX} registrations wait: try again later"
+            return RemotingCommand.response(request, ResponseCode.SYSTEM_BUSY, text)
+        connection = caller.connection
+        later = Caller(connection=connection, now_ns=caller.now_ns + round(DOUBT_S * NS_PER_S))
+        self._doubted[connection.key] += 1
+
+        def go_on() -> None:
+            self._doubted -= Counter([connection.key])
+            if not connection.closed:
+                connection.serve(request, lambda _, same: self._believe(same, registration, later))
+
+        asyncio.get_running_loop().call_later(DOUBT_S, go_on)
+        return None
+
+    def _believe(
+        self, request: RemotingCommand, registration: Registration, caller: Caller
+    ) -> RemotingCommand | None:
+        master = self._routes.register(
+            registration, now_ns=caller.now_ns, connection_key=caller.connection.key
         )
         if master is None:
             caller.connection.close()  # a broker that still uses it comes again on a new one

@@ -166,6 +166,20 @@ class RouteTable:
             self._filter_servers[identity.address] = registration.filter_servers
         return self._master_of(identity)
 
+    def is_doubtful(self, registration: Registration, *, connection_key: int) -> bool:
+        """Whether a broker may have given up the connection of a registration before it could be accepted.
+
+        It has said more since then on another connection that is open. A broker that lost its disk says less, too.
+        """
+        live, said = self._live.get(registration.identity.address), registration.data_version
+        if live is None or live.connection_key is None:
+            return False
+        is_less = (
+            said.counter < live.data_version.counter
+            and said.timestamp <= live.data_version.timestamp
+        )
+        return is_less and self._is_outdated(connection_key, live.connection_key)
+
     def _older_keys(self, known: LiveBroker | None, connection_key: int) -> dict[int, None]:
         if known is None or known.connection_key is None:
             return {}
