@@ -12,9 +12,10 @@
 * it came from its own topic with a retry count, which a client sets that retries by itself, and the group had not
   received it before with a lower count and without success;
 * more retries with the same count came from different positions than deliveries with the count below had failed, in
-  groups that report send-backs. Allowed where an answer to a send-back was lost, or a member ended before it could
-  report one: the client then sends copies of its own. Also allowed where a broker died between moving a retry and
-  writing that down (`moved_copies.py`).
+  groups that report send-backs. If a client repeats a delivery by itself, with a count of its own, and that fails, the
+  broker makes a copy with the count after that of the message that it holds. Allowed where an answer to a send-back was
+  lost, or a member ended before it could report one: the client then sends copies of its own. Also allowed where a
+  broker died between moving a retry and writing that down (`moved_copies.py`).
 
 **retry_early**: a retry came before its delay was over (delay level 3 for the first retry, one more for each later
 one). Allowed where a broker's clock was stepped. **retried_too_often**: a message had more retries than the group
@@ -40,7 +41,7 @@ clients that drop messages that they could not send back (client-cpp #208, clien
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -276,10 +277,13 @@ def _retried_twice(
             steps.setdefault(int(deliveries.tries[row]), {}).setdefault(position, row)
     for tries, positions in steps.items():
         rows = list(positions.values())
+        lived = (*story.first, *story.retried)
         reasons = [
             r
-            for r in (*story.first, *story.retried)
-            if len(rows) > 1 and _provokes(context, deliveries, r, rows[-1])
+            for r in lived
+            if len(rows) > 1
+            if _provokes(context, deliveries, r, rows[-1])
+            or _provokes_again(deliveries, lived, r, rows[-1])
         ]
         extra = rows[len(reasons) :] if reasons else []
         if not extra:
@@ -393,6 +397,18 @@ def _provokes(context: Context, deliveries: MessageEvents, row: int, retry: int)
         deliveries.tries[row] == deliveries.tries[retry] - 1
         and deliveries.invoke_index[row] < deliveries.invoke_index[retry]
         and (deliveries.outcome[row] != Outcome.OK or _is_overlong(context, deliveries, row))
+    )
+
+
+def _provokes_again(deliveries: MessageEvents, lived: Sequence[int], row: int, retry: int) -> bool:
+    """Whether a failed delivery that a client repeated by itself may be the cause: it first came with a lower count."""
+    return bool(
+        deliveries.invoke_index[row] < deliveries.invoke_index[retry]
+        and deliveries.outcome[row] != Outcome.OK
+        and any(
+            _repeats(deliveries, r, row) and deliveries.tries[r] == deliveries.tries[retry] - 1
+            for r in lived
+        )
     )
 
 

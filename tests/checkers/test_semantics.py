@@ -175,6 +175,31 @@ def test_one_failure_makes_one_retry(
 
 
 @pytest.mark.parametrize(
+    ("end", "copies", "found"),
+    [
+        ("info", 5, {"retry_unprovoked_allowed"}),
+        ("info", 6, {"retry_unprovoked"}),
+        ("ok", 5, {"retry_unprovoked"}),  # the listener had not failed again
+    ],
+)
+def test_a_message_that_a_client_kept_is_sent_back_again_with_the_count_of_the_broker(
+    end: OpType, copies: int, found: set[str]
+) -> None:
+    """The broker may have made a copy without an answer, and so may three attempts of the client; then it makes one."""
+    story = Story().send(0.0, "a").consume(1.0, "a", 0, "info")
+    value = {"group": GROUP, "topic": "t", "broker": "b", "queue": 0}
+    kept = {**value, "messages": [["a", 0, 0]], "copied": True}
+    story.op(4.0, "info", "send_back", kept, process=100, error="no broker took it")
+    story.consume(9.0, "a", 0, end, tries=1)
+    if end == "info":
+        taken = {**value, "messages": [["a", 0, 1]], "copied": False}
+        story.op(9.1, "ok", "send_back", taken, process=100)
+    for number in range(copies):
+        story.consume(20.0 + number, "a", number, topic=RETRY_TOPIC, tries=1)
+    assert story.counts("retries", **LADDER) == found
+
+
+@pytest.mark.parametrize(
     ("struck", "healed_s", "again_s", "found"),
     [
         (

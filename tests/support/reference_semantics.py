@@ -372,11 +372,22 @@ def _retried_twice(ops: Sequence[Op], lived: Sequence[Delivery]) -> int:
         failed = [
             given
             for given in lived
-            if given.tries == tries - 1 and given.began < last
-            if not given.consumed or _overlong(ops, given)
+            if given.began < last
+            if (given.tries == tries - 1 and (not given.consumed or _overlong(ops, given)))
+            or (not given.consumed and _is_repeated(lived, given, tries - 1))
         ]
         extra += max(0, len(machines) - len(failed)) if failed else 0
     return extra
+
+
+def _is_repeated(lived: Sequence[Delivery], given: Delivery, tries: int) -> bool:
+    """Whether a client gave its listener again, with a higher count, what had come with this one."""
+    return any(
+        (e.queue, e.offset) == (given.queue, given.offset)
+        and e.tries == tries < given.tries
+        and e.began < given.began
+        for e in lived
+    )
 
 
 def _wrong_retry(
