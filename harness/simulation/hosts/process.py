@@ -128,6 +128,7 @@ class SimProcess:
         except BaseException as raised:  # CancelledError too: it is how a terminated main ends
             error = raised
         await self._cancel_tasks()
+        await asyncio.sleep(0)  # until its last calls of the disk are over
         self._end(self._status(error))
 
     def _status(self, error: BaseException | None) -> ExitStatus:

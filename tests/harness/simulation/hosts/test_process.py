@@ -421,6 +421,30 @@ def test_executor_jobs_of_a_killed_process_never_begin() -> None:
     assert ran == []
 
 
+def test_a_process_has_ended_once_its_last_calls_of_the_disk_are_over() -> None:
+    """A new process changed names that the last one seemed to change later; a power cut made that true."""
+    world = World(1)
+    host = world.add_host("node", "10.0.0.1")
+    over_ns: list[int] = []
+
+    async def main(env: Env) -> None:
+        try:
+            await for_ever(env)
+        finally:
+            env.storage.open("/file", create=True).fsync()
+            over_ns.append(env.clock.monotonic_ns())
+
+    async def harness() -> None:
+        process = host.start("node", main)
+        await asyncio.sleep(1)
+        terminated_ns = world.now_ns
+        process.terminate()
+        await process.exit
+        assert terminated_ns < over_ns[0] <= world.now_ns
+
+    world.run(harness)
+
+
 def test_the_lock_of_a_killed_process_is_free() -> None:
     world = World(1)
     host = world.add_host("node", "10.0.0.1")
