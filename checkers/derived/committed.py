@@ -326,8 +326,9 @@ def _forgotten(
     if asked is not None and asked != LEADER_ID:
         copied_s = timings.follower_sync_s + 2 * timings.request_s
         forgotten |= commits.time_ns > gain.time_ns - int(copied_s * NS_PER_S)
+    asked_ns = gain.time_ns if answer is None else answer.time_ns
     for window in context.excuses.windows(REPLACED, broker):
-        if window.start_ns <= gain.time_ns and not _leaves_alone(context, window, broker, asked):
+        if window.start_ns <= asked_ns and not _leaves_alone(context, window, broker, asked):
             forgotten |= commits.time_ns <= window.end_ns
     return forgotten, late
 

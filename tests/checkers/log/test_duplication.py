@@ -449,6 +449,17 @@ def test_a_slave_keeps_its_offsets_when_the_disk_of_another_replica_is_gone_for_
     assert check_duplication(*begins(answer), faults=(of,), replica_sets=brokers).valid is valid
 
 
+@pytest.mark.parametrize(("wiped_s", "valid"), [(50.0, True), (62.0, True), (72.0, False)])
+def test_a_slave_that_was_wiped_before_it_was_asked_knows_no_offsets(
+    wiped_s: float, valid: bool
+) -> None:
+    """The member had the queue from 60 s on, and asked at 70 s."""
+    wiped = fault("wiped_slave", "n1", at_s=wiped_s, healed_s=wiped_s + 1)
+    lines = (*REWIND[:-2], "2 ok assign 0 t=60", "2 ok begin 0 by=1 t=70", "2 ok consume a t=71")
+    known = {"replica_sets": {"b": ("n0", "n1")}, "faults": (wiped,)}
+    assert check_duplication(*lines, **known).valid is valid
+
+
 @pytest.mark.parametrize(("gained_s", "valid"), [(4.8, True), (5.9, True), (6.1, False)])
 def test_a_member_that_began_before_the_commit_arrived_pulls_with_a_lower_offset(
     gained_s: float, valid: bool
