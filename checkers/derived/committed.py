@@ -9,16 +9,16 @@ be lost on its way (`offset_on_its_way`), one that is not known to have been sen
 (`offset_at_follower`), and one that is known to have been sent to a follower is there for as long as the member that
 sent it need not know the leader (`offset_sent_to_follower`). A follower copies offsets of the leader now and then, so
 what it may not have yet does not count either, nor what another follower was sent while the leader was away or after it
-was gone for good. Neither does a commit that brokers may have forgotten, where they answered or not
-(`offset_forgotten`): a fault of any replica that may not have written or copied it yet, or between the replicas and the
-two members. Where a client does not say who answered, a follower is thought of near such faults alone. No commit counts
-across a disk that was emptied or a reset of offsets; a follower that is known to have answered keeps its offsets when
-the disk of another replica is gone for good. What was committed after the last one that counts may have taken its
-place. So may an earlier one that was on its way when a network or a broker failed, or that no broker has confirmed
-(`commit`, info): what a closed connection had still to send arrives later, behind what its member commits on the next
-one. And so may what another member pulls with: each pull commits how far its member is, and one that gained the queue
-before the commit arrived began below it. One that began below it for a reason of its own, such as the answer of a
-follower, commits that, too; its own begin is judged.
+was gone for good, nor what the leader was sent by members that had not learned that yet. Neither does a commit that
+brokers may have forgotten, where they answered or not (`offset_forgotten`): a fault of any replica that may not have
+written or copied it yet, or between the replicas and the two members. Where a client does not say who answered, a
+follower is thought of near such faults alone. No commit counts across a disk that was emptied or a reset of offsets; a
+follower that is known to have answered keeps its offsets when the disk of another replica is gone for good. What was
+committed after the last one that counts may have taken its place. So may an earlier one that was on its way when a
+network or a broker failed, or that no broker has confirmed (`commit`, info): what a closed connection had still to send
+arrives later, behind what its member commits on the next one. And so may what another member pulls with: each pull
+commits how far its member is, and one that gained the queue before the commit arrived began below it. One that began
+below it for a reason of its own, such as the answer of a follower, commits that, too; its own begin is judged.
 
 A member of a broadcasting group commits to a file of its own, and says so when the file is written. Brokers cannot
 forget that; only damage to the disk of the member's own node can, and an operator who resets the offsets.
@@ -39,6 +39,7 @@ from staticfire.checkers.derived.rebalances import leader_ended, leader_lost_ns,
 from staticfire.checkers.engine.kernel import Context
 from staticfire.checkers.guarantees.excuses.excuse import ON_ITS_WAY_S, Since
 from staticfire.checkers.guarantees.excuses.excuses import Window
+from staticfire.checkers.guarantees.excuses.seconds import routes_known
 from staticfire.checkers.guarantees.fault_effects import DISK, EMPTIES, ROLLS_BACK, WRITES_FAIL
 from staticfire.checkers.guarantees.fault_times import FOREVER_NS, began_ns, healed_ns
 from staticfire.checkers.guarantees.promises import NS_PER_S
@@ -302,7 +303,10 @@ def _forgotten(
             forgotten[mine] = _in_any(time_ns, spans)
             if asked is not None:
                 away = _lost_spans(context, broker, node, SENT_TO_FOLLOWER, FOREVER_NS)
-                away.append(Span(leader_lost_ns(context, broker), FOREVER_NS))
+                lost_ns = leader_lost_ns(context, broker)
+                away.append(Span(lost_ns, FOREVER_NS))
+                known_ns = lost_ns + int(routes_known(timings) * NS_PER_S)
+                forgotten[mine] |= known.at_leader & (time_ns > lost_ns) & (time_ns < known_ns)
                 elsewhere = (known.follower != LEADER_ID) & (known.follower != asked)
                 forgotten[mine] |= elsewhere & _in_any(time_ns, away)
             continue

@@ -359,13 +359,15 @@ GONE = replace(fault("disk_lost", "n0", at_s=2, healed_s=3), permanent=True)
         ((TO_SLAVE,), "2", GONE, True),
         ((TO_SLAVE,), "1", GONE, False),  # it has it
         ((), "2", GONE, False),
-        ((TO_MASTER,), "2", GONE, False),
+        ((TO_MASTER,), "2", GONE, True),  # that was gone, which the member did not know yet
+        ((TO_MASTER,), "2", replace(GONE, fired_ns=-70 * 10**9, bitten_ns=-70 * 10**9), False),
+        ((TO_MASTER,), "2", replace(GONE, permanent=False), False),
         ((TO_SLAVE,), "2", replace(GONE, targets=("n1",)), False),
         ((TO_SLAVE,), "2", fault("kill", "n0", at_s=-2, healed_s=3), True),
         ((TO_SLAVE,), "2", fault("kill", "n0", at_s=-62, healed_s=-57), False),
     ],
 )
-def test_slaves_do_not_know_what_another_one_was_sent(
+def test_slaves_do_not_know_what_another_broker_was_sent(
     reported: tuple[str, ...], asked: str, of: FaultFacts, valid: bool
 ) -> None:
     lines = [line.replace("by=0", f"by={asked}") for line in sent(*reported)]
