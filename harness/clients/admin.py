@@ -448,7 +448,8 @@ NOTHING_THERE = (
 async def read_queue(remoting: RemotingClient, request: Request) -> dict[str, object]:
     """Read the messages of one queue from `offset` on, or the first `limit` of them: `messages` as in the history.
 
-    A queue that does not exist has none. The read is repeated while the broker repairs the next message.
+    A queue that does not exist has none. The read is repeated while the broker repairs the next message, and
+    passes over what the broker passes over.
 
     Answers `refusal`, the broker's error if it refuses the pull, and `incomplete` if the messages end before the queue,
     because the broker returned no more during `MENDING_TRIES` pauses.
@@ -473,11 +474,13 @@ async def read_queue(remoting: RemotingClient, request: Request) -> dict[str, ob
             end = int(answer.ext_fields.get("maxOffset", 0))
             if offset >= end:
                 break
-            if pauses == MENDING_TRIES:
-                return {"messages": messages, "incomplete": _incomplete(offset, end, answer)}
-            pauses += 1
-            await asyncio.sleep(MENDING_PAUSE_S)
-            continue
+            following = int(answer.ext_fields.get("nextBeginOffset") or offset)
+            if answer.code != ResponseCode.PULL_RETRY_IMMEDIATELY or following <= offset:
+                if pauses == MENDING_TRIES:
+                    return {"messages": messages, "incomplete": _incomplete(offset, end, answer)}
+                pauses += 1
+                await asyncio.sleep(MENDING_PAUSE_S)
+                continue
         else:
             refusal = f"code {answer.code}, {answer.remark or 'without a word'}"
             return {"messages": messages, "refusal": refusal}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -96,6 +97,34 @@ def test_a_queue_is_read_once_its_record_is_mended(
     [reply] = replies
     assert (reply.type, len(reply.value["messages"])) == ("ok", messages)
     assert ("incomplete" in reply.value) == (not messages)
+
+
+class PassingOver(Answering):
+    """A broker whose queue of two messages has lost the first one on all replicas, and which waits for no repair."""
+
+    def __init__(self) -> None:
+        pass
+
+    async def invoke(self, address: str, command: RemotingCommand, *_: Any, **__: Any) -> Any:
+        offset = int(command.ext_fields["queueOffset"] or 0)
+        message = replace(Message("T", b"k v", {"KEYS": "k"}), queue_offset=1)
+        answers: dict[int, tuple[int, bytes]] = {
+            0: (ResponseCode.PULL_RETRY_IMMEDIATELY, b""),
+            1: (ResponseCode.SUCCESS, bytes(encode_record(message))),
+        }
+        code, body = answers.get(offset, (ResponseCode.PULL_NOT_FOUND, b""))
+        ext = {"maxOffset": "2", "nextBeginOffset": str(offset + 1)}
+        return RemotingCommand.response(command, code, None, ext, body)
+
+
+def test_what_a_broker_passes_over_is_passed_over() -> None:
+    """It answered so again and again, and the rest of the queue counted as unread."""
+    replies: list[Outcome] = []
+    request = {"f": "read_queue", "topic": "T", "queue": 0, "address": "a:1"}
+    asyncio.run(carry_out(cast(RemotingClient, PassingOver()), request, replies.append))
+    [answer] = replies
+    assert [message[:2] for message in answer.value["messages"]] == [["k", 1]]
+    assert "incomplete" not in answer.value
 
 
 @pytest.mark.parametrize("answers", [1, 2, 5])
