@@ -38,7 +38,7 @@ FEATURES: Final = (
         meaning="a group received a delayed message before it was due",
         promise=IN_TIME,
         example="delay level 3 is 10 s, delivered after 4 s",
-        test="tests/checkers/test_semantics.py",
+        test="tests/checkers/features/test_delays.py",
         excuse=STARTED_WITH_ANOTHER_CLOCK,
     ),
     Anomaly(
@@ -59,7 +59,7 @@ FEATURES: Final = (
         meaning="a group received a message that its filter excludes",
         promise=FILTERED,
         example="a group subscribes to tag A, and receives a message with tag B",
-        test="tests/checkers/test_semantics.py",
+        test="tests/checkers/features/test_filters.py",
     ),
     Anomaly(
         name="retry_unprovoked",
@@ -72,7 +72,7 @@ FEATURES: Final = (
         ),
         promise=RETRIED,
         example="retry count 1 after a success",
-        test="tests/checkers/test_semantics.py",
+        test="tests/checkers/features/test_retries.py",
         excuse=NO_CLEAR_ANSWER,
     ),
     Anomaly(
@@ -81,7 +81,7 @@ FEATURES: Final = (
         meaning="a retry came before its delay was over",
         promise=RETRIED,
         example="the second retry after 2 s, not 30 s",
-        test="tests/checkers/test_semantics.py",
+        test="tests/checkers/features/test_retries.py",
         excuse=STARTED_WITH_ANOTHER_CLOCK,
     ),
     Anomaly(
@@ -90,7 +90,7 @@ FEATURES: Final = (
         meaning="a message had more retries than the group allows",
         promise=RETRIED,
         example="17 retries, 16 are allowed",
-        test="tests/checkers/test_semantics.py",
+        test="tests/checkers/features/test_retries.py",
     ),
     Anomaly(
         name="premature_dead_letter",
@@ -98,7 +98,7 @@ FEATURES: Final = (
         meaning="a message became a dead letter although no delivery had used up its retries",
         promise=RETRIED,
         example="dead after 3 of 16 retries",
-        test="tests/checkers/test_semantics.py",
+        test="tests/checkers/features/test_retries.py",
     ),
     Anomaly(
         name="duplicate_dead_letter",
@@ -106,7 +106,7 @@ FEATURES: Final = (
         meaning="a message became more dead letters than deliveries had used up its retries",
         promise=RETRIED,
         example="used up once, and twice in the dead-letter topic",
-        test="tests/checkers/test_semantics.py",
+        test="tests/checkers/features/test_retries.py",
         excuse=NO_CLEAR_ANSWER,
     ),
     Anomaly(
@@ -118,7 +118,7 @@ FEATURES: Final = (
         ),
         promise=RETRIED,
         example="a listener that takes 2000 s",
-        test="tests/checkers/test_semantics.py",
+        test="tests/checkers/features/test_retries.py",
         hardened="informational",
         faithful="informational",
     ),
@@ -277,7 +277,7 @@ FEATURES: Final = (
         meaning="a requester received the reply to another request",
         promise=REPLIED,
         example="request 1 gets the reply to request 2",
-        test="tests/checkers/test_semantics.py",
+        test="tests/checkers/features/test_request_reply.py",
     ),
     Anomaly(
         name="duplicate_reply",
@@ -285,7 +285,7 @@ FEATURES: Final = (
         meaning="a request ended with two replies",
         promise=REPLIED,
         example="one request, replies at 1 s and at 2 s",
-        test="tests/checkers/test_semantics.py",
+        test="tests/checkers/features/test_request_reply.py",
     ),
     Anomaly(
         name="phantom_reply",
@@ -293,7 +293,7 @@ FEATURES: Final = (
         meaning="a reply arrived to a request that no listener had received",
         promise=REPLIED,
         example="no listener replied, and a reply arrives",
-        test="tests/checkers/test_semantics.py",
+        test="tests/checkers/features/test_request_reply.py",
     ),
     Anomaly(
         name="lost_reply",
@@ -304,7 +304,7 @@ FEATURES: Final = (
         ),
         promise=REPLIED,
         example="request at 0 s, reply sent at 1 s, requester gives up at 5 s without it",
-        test="tests/checkers/test_semantics.py",
+        test="tests/checkers/features/test_request_reply.py",
     ),
     Anomaly(
         name="not_forwarded",

@@ -106,7 +106,7 @@ GROUPS: Final = (
         ),
         promise=BROADCAST,
         example="two members, and only one received it",
-        test="tests/checkers/test_semantics.py",
+        test="tests/checkers/groups/test_broadcasting.py",
         by_damage=True,
     ),
     Anomaly(
@@ -117,6 +117,6 @@ GROUPS: Final = (
         ),
         promise=SUBSCRIBED,
         example="one member subscribes to tag A, another to B",
-        test="tests/checkers/test_semantics.py",
+        test="tests/checkers/groups/test_subscriptions.py",
     ),
 )
