@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from staticfire.checkers.engine.kernel import Checker
-from staticfire.checkers.verdicts.compose import ALL_CHECKERS
+from staticfire.checkers.guarantees.verdict import Verdict
+from staticfire.checkers.verdicts.compose import ALL_CHECKERS, check_run
+from tests.support.history_language import facts, history
 
 
 def only(name: str) -> tuple[Checker, ...]:
     """The checker of that name. Raises ValueError when there is none."""
     [checker] = (one for one in ALL_CHECKERS if one.name == name)
     return (checker,)
+
+
+def verdict_on(ops: Sequence[str], name: str, **changes: object) -> Verdict:
+    """What the checker of that name says about ops in the language of the tests; `changes`: fields of the facts."""
+    verdicts = check_run(history(*ops), [], facts(**changes), only(name)).verdicts
+    return next(verdict for verdict in verdicts if verdict.checker == name)

@@ -15,17 +15,15 @@ from staticfire.checkers.guarantees.promises import LossPromises
 from staticfire.checkers.guarantees.verdict import Verdict
 from staticfire.checkers.log.batches import batch_deliveries, batch_rows, check_batches
 from staticfire.checkers.model.building.column_builder import build_columns
-from staticfire.checkers.verdicts.compose import check_run
 from tests.support import reference_storage
 from tests.support.history_language import facts, fault, history
-from tests.support.one_checker import only
+from tests.support.one_checker import verdict_on
 
 STEADY = settings(max_examples=int(os.environ.get("HISTORIES", "100")))
 
 
 def check(*ops: str, **changes: object) -> Verdict:
-    verdicts = check_run(history(*ops), [], facts(**changes), only("batches")).verdicts
-    return next(verdict for verdict in verdicts if verdict.checker == "batches")
+    return verdict_on(ops, "batches", **changes)
 
 
 def request(*ends: str, process: int = 0, began_s: float = 1.0, ended_s: float = 2.0) -> list[str]:

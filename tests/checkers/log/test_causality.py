@@ -5,14 +5,11 @@ from __future__ import annotations
 import pytest
 
 from staticfire.checkers.guarantees.verdict import Verdict
-from staticfire.checkers.verdicts.compose import check_run
-from tests.support.history_language import facts, history
-from tests.support.one_checker import only
+from tests.support.one_checker import verdict_on
 
 
 def check(*ops: str, **changes: object) -> Verdict:
-    verdicts = check_run(history(*ops), [], facts(**changes), only("causality")).verdicts
-    return next(verdict for verdict in verdicts if verdict.checker == "causality")
+    return verdict_on(ops, "causality", **changes)
 
 
 @pytest.mark.parametrize(

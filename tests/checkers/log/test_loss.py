@@ -5,14 +5,12 @@ from __future__ import annotations
 import pytest
 
 from staticfire.checkers.guarantees.verdict import Validity, Verdict
-from staticfire.checkers.verdicts.compose import check_run
-from tests.support.history_language import facts, fault, history
-from tests.support.one_checker import only
+from tests.support.history_language import fault
+from tests.support.one_checker import verdict_on
 
 
 def check_loss(*ops: str, **changes: object) -> Verdict:
-    verdicts = check_run(history(*ops), [], facts(**changes), only("loss")).verdicts
-    return next(verdict for verdict in verdicts if verdict.checker == "loss")
+    return verdict_on(ops, "loss", **changes)
 
 
 def keys(verdict: Verdict, anomaly: str) -> tuple[str | None, ...]:

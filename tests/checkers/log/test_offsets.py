@@ -8,16 +8,14 @@ import pytest
 
 from staticfire.checkers.guarantees.facts import FaultFacts
 from staticfire.checkers.guarantees.verdict import Verdict
-from staticfire.checkers.verdicts.compose import check_run
-from tests.support.history_language import facts, fault, history
-from tests.support.one_checker import only
+from tests.support.history_language import fault
+from tests.support.one_checker import verdict_on
 
 THREE = ("0 ok send a", "0 ok send b", "0 ok send c")
 
 
 def check(name: str, *ops: str, **changes: object) -> Verdict:
-    verdicts = check_run(history(*ops), [], facts(**changes), only(name)).verdicts
-    return next(verdict for verdict in verdicts if verdict.checker == name)
+    return verdict_on(ops, name, **changes)
 
 
 @pytest.mark.parametrize(

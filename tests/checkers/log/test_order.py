@@ -5,14 +5,12 @@ from __future__ import annotations
 import pytest
 
 from staticfire.checkers.guarantees.verdict import Verdict
-from staticfire.checkers.verdicts.compose import check_run
-from tests.support.history_language import facts, fault, history
-from tests.support.one_checker import only
+from tests.support.history_language import fault
+from tests.support.one_checker import verdict_on
 
 
 def check_order(*ops: str, **changes: object) -> Verdict:
-    verdicts = check_run(history(*ops), [], facts(**changes), only("order")).verdicts
-    return next(verdict for verdict in verdicts if verdict.checker == "order")
+    return verdict_on(ops, "order", **changes)
 
 
 def anomalies(verdict: Verdict) -> list[tuple[str, str | None]]:

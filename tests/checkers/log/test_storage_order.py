@@ -24,16 +24,15 @@ from staticfire.checkers.model.history import Op
 from staticfire.checkers.verdicts.compose import check_run
 from tests.support import reference_storage
 from tests.support.chunked_kernels import check_pieces_of_queues
-from tests.support.history_language import facts, fault, history
-from tests.support.one_checker import only
+from tests.support.history_language import facts, fault
+from tests.support.one_checker import only, verdict_on
 
 STEADY = settings(max_examples=int(os.environ.get("HISTORIES", "100")))
 SEEDS = st.integers(0, 2**32)
 
 
 def check(*ops: str, **changes: object) -> Verdict:
-    verdicts = check_run(history(*ops), [], facts(**changes), only("storage_order")).verdicts
-    return next(verdict for verdict in verdicts if verdict.checker == "storage_order")
+    return verdict_on(ops, "storage_order", **changes)
 
 
 def found(verdict: Verdict) -> list[tuple[str, str | None]]:
