@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
+from staticfire.checkers.guarantees.facts import FaultFacts
 from staticfire.checkers.model.history import Op
 from tests.checkers.mutations.draft import Draft, at_index
 from tests.checkers.mutations.events import Delivery, Sent
@@ -173,12 +174,7 @@ def two_groups(run: Run) -> Run:
         retries_max={**facts.retries_max, SECOND: facts.retries_max[group]}
         if group in facts.retries_max
         else facts.retries_max,
-        faults=tuple(
-            replace(
-                fault, targets=(*fault.targets, *(nodes[t] for t in fault.targets if t in nodes))
-            )
-            for fault in facts.faults
-        ),
+        faults=tuple(_of_both_groups(fault, nodes) for fault in facts.faults),
     )
     links = {
         fault: (*concerned, *(nodes[t] for t in concerned if t in nodes))
@@ -186,6 +182,18 @@ def two_groups(run: Run) -> Run:
     }
     dense = [at_index(op, index) for index, op in enumerate(ops)]
     return replace(run, ops=dense, facts=facts, links=links)
+
+
+def _of_both_groups(fault: FaultFacts, nodes: Mapping[str, str]) -> FaultFacts:
+    """The fault as it strikes members of the second group, too, wherever it strikes those of the first."""
+    pairs = [(nodes.get(a, a), nodes.get(b, b)) for a, b in fault.links]
+    struck = [replace(one, node=nodes[one.node]) for one in fault.struck if one.node in nodes]
+    return replace(
+        fault,
+        targets=(*fault.targets, *(nodes[node] for node in fault.targets if node in nodes)),
+        links=tuple(dict.fromkeys((*fault.links, *pairs))),
+        struck=(*fault.struck, *struck),
+    )
 
 
 def _of_second_group(op: Op, group: str, nodes: dict[str, str]) -> Op:
