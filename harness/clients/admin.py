@@ -437,6 +437,7 @@ def _holds(answer: RemotingCommand, wanted: tuple[str, int]) -> bool:
 
 
 READ_MAX = 1 << 20  # messages
+PASSED_MAX = 10_000  # answers of a broker that passes records over
 NOTHING_YET = (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY)
 NOTHING_THERE = (
     *NOTHING_YET,
@@ -458,7 +459,7 @@ async def read_queue(remoting: RemotingClient, request: Request) -> dict[str, ob
     everything = Subscription(where.topic, "*", version_ms=0)
     messages: list[list[Any]] = []
     offset, limit = request.get("offset", 0), request.get("limit", READ_MAX)
-    pauses = 0
+    pauses = passed = 0
     while len(messages) < limit:
         pull = pull_command(READER, where, everything, offset=offset, count_max=min(limit, 32))
         answer = await remoting.invoke(request["address"], pull, TIMEOUT_S, close_on_timeout=True)
@@ -475,7 +476,9 @@ async def read_queue(remoting: RemotingClient, request: Request) -> dict[str, ob
             if offset >= end:
                 break
             following = int(answer.ext_fields.get("nextBeginOffset") or offset)
-            if answer.code != ResponseCode.PULL_RETRY_IMMEDIATELY or following <= offset:
+            is_passed = answer.code == ResponseCode.PULL_RETRY_IMMEDIATELY and following > offset
+            passed += is_passed
+            if not is_passed or passed > PASSED_MAX:
                 if pauses == MENDING_TRIES:
                     return {"messages": messages, "incomplete": _incomplete(offset, end, answer)}
                 pauses += 1

@@ -127,6 +127,23 @@ def test_what_a_broker_passes_over_is_passed_over() -> None:
     assert "incomplete" not in answer.value
 
 
+def test_a_broker_that_passes_over_for_ever_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    class PassingOn(Answering):
+        async def invoke(self, address: str, command: RemotingCommand, *_: Any, **__: Any) -> Any:
+            offset = int(command.ext_fields["queueOffset"] or 0)
+            ext = {"maxOffset": str(2**62), "nextBeginOffset": str(offset + 1)}
+            code = ResponseCode.PULL_RETRY_IMMEDIATELY
+            return RemotingCommand.response(command, code, None, ext, b"")
+
+    monkeypatch.setattr(admin, "PASSED_MAX", 3)
+    monkeypatch.setattr(admin, "MENDING_PAUSE_S", 0.0)
+    replies: list[Outcome] = []
+    request = {"f": "read_queue", "topic": "T", "queue": 0, "address": "a:1"}
+    broker = cast(RemotingClient, PassingOn(0, {}, b""))
+    asyncio.run(carry_out(broker, request, replies.append))
+    assert "nothing came from offset 3 on" in replies[0].value["incomplete"]
+
+
 @pytest.mark.parametrize("answers", [1, 2, 5])
 def test_a_record_whose_position_no_client_said_is_looked_up_once_it_is_mended(
     answers: int, monkeypatch: pytest.MonkeyPatch
