@@ -6,11 +6,12 @@ attempts. If a client does not report that number, copies make the verdict unkno
 listener that did not finish, by the retry count, by a change of owner (members report the queues that they own), or by
 two owners at once for as long as a rebalance may take. A member that does not report its queues may have lost a queue
 and regained it when another member of its group came or went, for as long as a rebalance takes. An owner goes back by
-itself only where excuse_table.py explains it. moved_copies.py explains second copies of delayed messages and
+itself only where excuse_table.py explains it. A reset of offsets explains one return of a process
+(`reset_returns.py`), and only where nothing else does. moved_copies.py explains second copies of delayed messages and
 transactions.
 
-**duplicate_unexplained** is a violation; **duplicate** (explained) is allowed and only counted. Nothing explains an
-owner that starts again below an offset that was surely committed (committed.py).
+**duplicate_unexplained** is a violation; **duplicate** (explained) is allowed and only counted. Nothing but a
+reset explains an owner that starts again below an offset that was surely committed (committed.py).
 """
 
 from __future__ import annotations

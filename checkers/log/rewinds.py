@@ -1,9 +1,9 @@
 """Commits that set a group's offset back: each needs a member that took the queue over, at an offset not yet sure.
 
 A member that rightly takes a queue over begins at the offset that its broker knows. It may repeat messages that were
-not surely committed by then (`committed.py`). Nothing else may set an offset back: neither the member that owns the
-queue, nor one that has lost it or never had it. If the members of a group do not report their queues, the checker
-compares the commits of each process separately.
+not surely committed by then (`committed.py`). A reset of offsets sets the offset back once (`reset_returns.py`).
+Nothing else may: neither the member that owns the queue, nor one that has lost it or never had it. If the members of a
+group do not report their queues, the checker compares the commits of each process separately.
 """
 
 from __future__ import annotations
