@@ -15,10 +15,10 @@ asks each coordinator about once a second, so it learns of its leader when a reg
 next one is answered. Followers of Apache RocketMQ wait for their next regular registration (`registration`).
 
 A broken link between leader and follower is enough where leaders send all members to followers, or where a synchronous
-leader shows a message only once a follower has it. TCP doubles the time between two attempts to send a packet, so a
-follower gets the next packet before the link has been whole for as long as it was broken. If another fault meets that
-attempt, the time since the first fault counts. The wait ends in any case when the follower gives up a silent connection
-and opens another.
+leader shows a message only once a follower has it. A black hole at either of them breaks the link, too. TCP doubles the
+time between two attempts to send a packet, so a follower gets the next packet before the link has been whole for as
+long as it was broken. If another fault meets that attempt, the time since the first fault counts. The wait ends in any
+case when the follower gives up a silent connection and opens another.
 """
 
 from __future__ import annotations

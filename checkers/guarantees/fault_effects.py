@@ -19,6 +19,7 @@ STALLS = "stalls"  # the host or process answers nothing for a while, and goes o
 DISK = "disk"  # writes are slow or fail
 WRITES_FAIL = "writes_fail"  # writes or fsyncs fail: a server ends itself
 ROTS = "rots"  # a stored record is not what was written; it excuses nothing
+SWALLOWS = "swallows"  # packets to and from the target vanish: with STALLS, its host is away, not its process
 NETWORK = "network"  # what the target sends is late, lost or held back
 CUTS = "cuts"  # packets between certain pairs of nodes vanish: the links of the fault
 CLOCK = "clock"  # the wall clock is wrong
@@ -36,6 +37,7 @@ ALL_EFFECTS = frozenset(
         ROLLS_BACK,
         EMPTIES,
         STALLS,
+        SWALLOWS,
         DISK,
         WRITES_FAIL,
         ROTS,
@@ -65,6 +67,7 @@ UNCLEAR: Final = "unclear"  # a kind that is not known
 
 _NETWORK = (NETWORK,)
 _CUTS = (CUTS,)
+_AWAY = (STALLS, SWALLOWS)
 _CRASH = (STOPS, FORGETS)
 _POWER = (STOPS, FORGETS, ROLLS_BACK)
 
@@ -83,7 +86,7 @@ AFFECTED_BY_KIND: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "partition_one_way": _CUTS,
         "partition_bridge": _CUTS,
         "partition_ring": _CUTS,
-        "broker_black_hole": (STALLS,),
+        "broker_black_hole": _AWAY,
         "network_latency": _NETWORK,
         "packet_loss": _NETWORK,
         "bandwidth": _NETWORK,
@@ -95,7 +98,7 @@ AFFECTED_BY_KIND: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "bit_rot": (ROTS,),
         "clock_skew": (CLOCK,),
         "name_server_freeze": (STALLS,),
-        "name_server_black_hole": (STALLS,),
+        "name_server_black_hole": _AWAY,
         "name_server_freeze_in_rolling_restart": (STALLS, STOPS),
         "name_server_amnesia": _CRASH,
         "split_name_servers": (ROUTES, STOPS),

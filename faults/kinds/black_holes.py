@@ -19,7 +19,7 @@ class BlackHole(Fault):
     """Drops everything that the host sends or receives: no RST, no FIN, and no SYN-ACK either."""
 
     needs = ("network.black_hole", "cluster")
-    affects = ("stalls",)
+    affects = ("stalls", "swallows")
     simulated = "all links of the host swallow everything"
     on_machines = "nftables drops all in and out"
     proof = "no answer for 3 s, packets swallowed"

@@ -17,6 +17,7 @@ EFFECTS: Mapping[str, str] = {
     "rolls_back": "what was written and not yet fsynced may be gone",
     "empties": "the disk is empty afterwards",
     "stalls": "the host or process answers nothing for a while, and goes on where it was",
+    "swallows": "packets to and from the target vanish",
     "disk": "writes are slow or fail",
     "writes_fail": "writes or fsyncs fail: a server ends itself",
     "rots": "a stored record is not what was written; it excuses nothing",

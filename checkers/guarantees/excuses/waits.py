@@ -18,6 +18,7 @@ from staticfire.checkers.guarantees.fault_effects import (
     ROUTES,
     STALLS,
     STOPS,
+    SWALLOWS,
     UNABLE,
 )
 
@@ -101,7 +102,7 @@ ROWS: tuple[Excuse, ...] = (
     # followers_behind.py: what members get late from a follower that leaders send them to, or from a synchronous leader
     Excuse(
         anomaly="follower_link_broken",
-        effects=(NETWORK, CUTS),
+        effects=(NETWORK, CUTS, SWALLOWS),
         on=(Role.REPLICAS,),
         across=(Role.REPLICAS,),
         mechanism="what a leader sends to its follower is under way until TCP repeats it",

@@ -458,6 +458,8 @@ def test_a_member_that_starts_then_knows_no_other_replica(opened_s: int, slow: l
 
 LINK = "n0", "n1"
 TWICE = (cut(*LINK, at_s=10, healed_s=20), cut(*LINK, at_s=25, healed_s=30))
+SWALLOWED = fault("broker_black_hole", "n1", at_s=10, healed_s=30)
+STOOD_STILL = fault("pause", "n1", at_s=10, healed_s=30)
 
 
 @pytest.mark.parametrize(
@@ -469,6 +471,9 @@ TWICE = (cut(*LINK, at_s=10, healed_s=20), cut(*LINK, at_s=25, healed_s=30))
         (TWICE[:1], 25, 33, ["a"]),
         (TWICE[1:], 38, 49, ["a"]),
         ((cut("n0", "c1", at_s=10, healed_s=30),), 38, 49, ["a"]),  # another link
+        ((SWALLOWED,), 38, 49, []),
+        ((SWALLOWED,), 38, 53, ["a"]),
+        ((STOOD_STILL,), 38, 49, ["a"]),  # its kernel acknowledges packets
         # the follower gave the silent connection up
         ((cut(*LINK, at_s=2, healed_s=100),), 127, 136, ["a"]),
     ],
