@@ -23,7 +23,7 @@ MECHANISMS = {
     "FLUSH_SLAVE_TIMEOUT": [({*_AWAY, "disk", "network"}, 9, 0, AFTERMATH_NS, True)],
     "SLAVE_NOT_AVAILABLE": [
         ({*_AWAY, "writes_fail"}, 9, 0, AFTERMATH_NS, False),
-        ({"network"}, 9, 20 * 10**9, AFTERMATH_NS, False),
+        ({"network", "disk"}, 9, 20 * 10**9, AFTERMATH_NS, False),
     ],
 }
 STRIKES_ONCE = {

@@ -66,7 +66,7 @@ ROWS: tuple[Excuse, ...] = (
     ),
     Excuse(
         anomaly="spurious_weak_status SLAVE_NOT_AVAILABLE",
-        effects=(NETWORK,),
+        effects=(NETWORK, DISK),
         on=(Role.REPLICAS,),
         at_least=lambda t: t.replication_silence_s,
         after=lambda t: t.replication_silence_s,
