@@ -48,9 +48,14 @@ class QueueLocking:
         return self._table.asked_at_s(queue)
 
     async def lock(self, queues: Sequence[MessageQueue]) -> list[MessageQueue]:
-        """Those of the queues that are ours now."""
+        """Those of the queues that are ours now.
+
+        A broker that was silent may still read the request, and lock the queues for a minute. So it gets an unlock
+        behind it. RocketMQ sends none.
+        """
         asked_at_s = self._loop.time()
         answers = await self._ask(queues)
+        self.unlock(queue for queue in queues if queue.broker_name not in answers)
         granted = [queue for queue in queues if queue in answers.get(queue.broker_name, ())]
         for queue in granted:
             self._table.granted(queue, asked_at_s)

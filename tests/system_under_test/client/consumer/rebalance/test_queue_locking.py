@@ -80,6 +80,18 @@ def test_a_broker_that_does_not_answer_grants_nothing_and_takes_nothing_away(
     scenario(remoting, story)
 
 
+def test_what_a_silent_broker_may_have_locked_is_given_back(remoting: ScriptedRemoting) -> None:
+    async def story(locks: Locks) -> None:
+        remoting.scripts["b:0"] = stay_silent
+        await locks.locking.lock([A0, B0])
+        assert [queue for queue in (A0, B0) if locks.locking.is_held(queue)] == [A0]
+        [unlock] = remoting.calls_to("b:0", RequestCode.UNLOCK_BATCH_MQ)
+        assert QueueLockRequest.from_bytes(unlock.command.body).queues == [B0]
+        assert remoting.calls_to("a:0", RequestCode.UNLOCK_BATCH_MQ) == []
+
+    scenario(remoting, story)
+
+
 def test_renewed_locks_last_and_others_run_out(remoting: ScriptedRemoting) -> None:
     async def story(locks: Locks) -> None:
         await locks.locking.lock([A0])
