@@ -109,7 +109,12 @@ FAILING = fault("failing_disk", "n0", at_s=2, healed_s=30)
         ("FLUSH_SLAVE_TIMEOUT", 0.1, FAILING, "violation"),
         ("SLAVE_NOT_AVAILABLE", 0.1, PAUSED, "informational"),
         ("SLAVE_NOT_AVAILABLE", 0.1, SLOW, "violation"),
-        ("SLAVE_NOT_AVAILABLE", 0.1, SLOW_FOR_LONG, "informational"),  # the slave was silent for 20 s
+        (
+            "SLAVE_NOT_AVAILABLE",
+            0.1,
+            SLOW_FOR_LONG,
+            "informational",
+        ),  # the slave was silent for 20 s
         ("SLAVE_NOT_AVAILABLE", 0.1, FAILING, "informational"),
     ],
 )
