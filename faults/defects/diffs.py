@@ -15,6 +15,7 @@ LINE_LENGTH_MAX = 80  # of a line that a message quotes
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 # What git writes above the names of a file. It may be left out: these lines name blobs of one checkout.
 _GIT_LINES = ("diff --git ", "index ", "old mode ", "new mode ", "similarity index ")
+_NO_NEWLINE = "\\ "  # git: "\ No newline at end of file"
 
 
 class DiffError(FaultError):
@@ -84,8 +85,12 @@ def _files_of(text: str) -> Iterator[_FileDiff]:
     left = 0  # lines of the hunk that are still to come, of the file before and after the change together
     old = ""
     for line in text.splitlines():
+        if line.startswith(_NO_NEWLINE):
+            continue
         if left > 0 and current is not None and line[:1] in (" ", "-", "+", ""):
             left -= _take_line(current.hunks[-1], line)
+        elif left > 0 and current is not None:
+            raise _torn(current, left)
         elif line.startswith("--- "):
             old = line[4:].split("\t")[0]
         elif line.startswith("+++ "):
@@ -96,7 +101,16 @@ def _files_of(text: str) -> Iterator[_FileDiff]:
             current.hunks.append(_Hunk(int(found[1])))
             left = int(found[2] or 1) + int(found[3] or 1)
     if current is not None:
+        if left > 0:
+            raise _torn(current, left)
         yield current
+
+
+def _torn(file: _FileDiff, left: int) -> DiffError:
+    hunk = f"hunk {len(file.hunks)} for {file.name}, line {file.hunks[-1].first}"
+    return DiffError(
+        f"{hunk}, ends too early: its header counts {left} more lines of before and after"
+    )
 
 
 def _take_line(hunk: _Hunk, line: str) -> int:

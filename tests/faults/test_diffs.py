@@ -49,6 +49,16 @@ def test_what_git_writes_is_accepted_as_it_is(folder: Path) -> None:
     assert plain_diff(made).startswith("--- a/system_under_test/")
 
 
+def test_a_last_line_without_a_newline_is_no_line_of_the_hunk(folder: Path) -> None:
+    apply_diff(
+        diff("     close()", "-    return done()", "+    return 1", first=7).replace(
+            "done()\n", "done()\n\\ No newline at end of file\n"
+        ),
+        folder,
+    )
+    assert (folder / FILE).read_text().endswith("return 1\n")
+
+
 def test_lines_that_moved_are_found(folder: Path) -> None:
     apply_diff(diff(" def stop():", "-    close()", "     return done()", first=2), folder)
     assert "close" not in (folder / FILE).read_text()
@@ -76,6 +86,17 @@ def test_lines_that_moved_are_found(folder: Path) -> None:
         (
             diff(" x", "-y", name="system_under_test/../outside.py"),
             "names 'a/system_under_test/../outside.py'; allowed: files of",
+        ),
+        (
+            diff(" def run():", "-    flush()", "     return answer()").rpartition("     return")[
+                0
+            ],
+            f"hunk 1 for {FILE}, line 1, ends too early: its header counts 2 more lines",
+        ),
+        (
+            diff(" def run():", "-    flush()").replace(" def run():\n", "")
+            + diff(" def stop():", "-    close()", first=6).partition("+++")[2].partition("\n")[2],
+            f"hunk 1 for {FILE}, line 1, ends too early: its header counts 2 more lines",
         ),
     ],
 )
