@@ -106,7 +106,6 @@ def _death_between(
     unanswered = () if kept.is_delayed else excuses.spans("check_held", broker, facts.producers)
     written_ns = int(_written_s(context, kept) * NS_PER_S)
     again_ns = int(_again_s(context, kept) * NS_PER_S)
-    alone_held = excuses.spans("progress_held unreplicated", broker)
     slow = (*held, *unanswered)
     first: Window | None = None
     early_ns = one.start_ns if kept.is_delayed else kept.since_ns
@@ -118,7 +117,7 @@ def _death_between(
         if _free_ns(moved_ns, death.start_ns, held) > written_ns:
             continue
         first = first or death
-        slow = (*held, *unanswered) if _waits(context, kept, death) else tuple(alone_held)
+        slow = (*_held_after(context, broker, kept, death), *unanswered)
         back_ns = max(back_ns, death.end_ns)
         moved_ns = _later(max(moved_ns, death.end_ns), again_ns, slow)
     if first is None:
@@ -128,15 +127,18 @@ def _death_between(
     return None if late else first
 
 
-def _waits(context: Context, kept: Kept, death: Window) -> bool:
-    """Whether a broker that is back needs others before it moves the message again: producers, or what followers have.
+def _held_after(context: Context, broker: str, kept: Kept, death: Window) -> list[Span]:
+    """When a broker that is back may have to wait before it moves the message again.
 
-    It fetches what its disk may lack, before it moves anything. After that it does not wait for its followers.
+    It fetches from its followers what its disk may lack, before it moves anything. This does not depend on when a send
+    counts as replicated. A hardened broker whose disk lacks nothing moves delayed messages without its followers.
     """
     facts, effects = context.facts, death.fault.effects
     lacks = not {ROLLS_BACK, EMPTIES}.isdisjoint(effects)
     lacks = lacks or (FORGETS in effects and facts.leaders_keeping != "sync")
-    return not kept.is_delayed or facts.mode != "hardened" or lacks
+    with_followers = lacks or facts.mode != "hardened"
+    alone = not with_followers and (kept.is_delayed or is_alone(context))
+    return context.excuses.spans(f"progress_held{' unreplicated' if alone else ''}", broker)
 
 
 def is_alone(context: Context) -> bool:

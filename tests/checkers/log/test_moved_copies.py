@@ -205,6 +205,25 @@ def test_only_rocketmq_records_the_progress_of_halves_with_the_rounds_of_checks_
     assert duplicates(HALF, *copies_s, faults=(kill(31, 40),), mode=mode, **known) == found
 
 
+@pytest.mark.parametrize(
+    ("died", "again_s", "found"),
+    [
+        ("power_cut", 75.9, FINE),
+        ("power_cut", 76.1, WRONG),
+        ("kill", 25.1, WRONG),  # its disk lacks nothing
+    ],
+)
+def test_a_broker_whose_disk_may_lack_something_waits_for_its_follower_under_async_replication(
+    died: str, again_s: float, found: list[str]
+) -> None:
+    faults = (
+        fault(died, "n0", at_s=5, healed_s=12),
+        fault("broker_black_hole", "n1", at_s=6, healed_s=40),
+    )
+    copies_s = (2.0, 2.1), (again_s, again_s + 0.1)
+    assert duplicates(DELAYED, *copies_s, faults=faults, replication="async") == found
+
+
 @pytest.mark.parametrize(("replication", "found"), [("sync", FINE), ("async", WRONG)])
 def test_only_a_copy_that_waits_for_a_follower_is_held_by_one(
     replication: str, found: list[str]
