@@ -148,6 +148,7 @@ class LitePullMember:
         )
         self._now_s = asyncio.get_running_loop().time
         self._wanted: list[MessageQueue] = []
+        self._beginning: dict[MessageQueue, asyncio.Task[None]] = {}  # the last one of each queue
         self._committed_at_s = 0.0
 
     async def start(self) -> None:
@@ -166,7 +167,7 @@ class LitePullMember:
         try:
             await self._poll()
         finally:
-            await end_tasks(refreshing)
+            await end_tasks([*refreshing, *self._beginning.values()])
 
     async def _refresh_share(self) -> None:
         """Refresh the member's share of the queues periodically."""
@@ -210,23 +211,30 @@ class LitePullMember:
             self._consumer.seek(queue, messages[0].queue_offset)
 
     async def _choose(self, queues: list[MessageQueue]) -> None:
-        """Assign exactly these queues, and begin each new one at the group's offset."""
+        """Assign exactly these queues, and begin each new one at the group's offset.
+
+        A new queue is paused until its offset is known, so that a silent broker delays no message of the others.
+        """
         before = self._consumer.assignment
+        new = [queue for queue in queues if queue not in before]
+        self._consumer.pause(new)
         await self._consumer.assign(queues)
         self._on_assignment(queues)
-        new = [queue for queue in queues if queue not in before]
-        await asyncio.gather(*map(self._seek_committed, new))
+        for queue in new:
+            if queue in self._beginning:
+                self._beginning[queue].cancel()
+            begin = self._begin(queue)
+            self._beginning[queue] = asyncio.get_running_loop().create_task(begin)
 
-    async def _seek_committed(self, queue: MessageQueue) -> None:
-        """Seek to the committed offset; while that is unknown, the consumer itself chooses the start."""
-        try:
+    async def _begin(self, queue: MessageQueue) -> None:
+        """Seek to the committed offset and resume; if that is unknown, the consumer itself chooses the start."""
+        with suppress(*CANNOT_KNOW):
             offset = await self._consumer.committed(queue)
             if offset is None:
                 await self._consumer.seek_to_begin(queue)
             else:
                 self._consumer.seek(queue, offset)
-        except CANNOT_KNOW:
-            return
+        self._consumer.resume([queue])
 
 
 class PullMember:

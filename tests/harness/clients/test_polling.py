@@ -148,6 +148,23 @@ def test_what_a_member_is_busy_with_when_it_leaves_is_not_committed(kind: str) -
     assert sum(members.committed().values()) == members.all_sent()
 
 
+@pytest.mark.slow
+def test_a_silent_broker_keeps_no_message_of_the_others_from_a_member_that_seeks() -> None:
+    members = Members("lite-pull-assign")
+
+    async def story() -> None:
+        await members.cluster.until(3.0)
+        members.cluster.world.hosts["b"].pause()
+        members.start("c1", 0, 1)
+        await members.cluster.until(5.0)
+        assert members.given("ok")
+        members.cluster.world.hosts["b"].resume()
+        await members.cluster.until(16.0)
+
+    members.run(story)
+    assert set(members.given("ok")) >= {one.key for one in members.cluster.sent}
+
+
 def test_kinds_that_choose_share_queues_out_and_never_move_one() -> None:
     queues = [MessageQueue(TOPIC, broker, number) for broker in "ab" for number in range(5)]
     shares = [share_of(queues, (place, 3)) for place in range(3)]
