@@ -2,7 +2,8 @@
 
 A batch goes to the listener that a push consumer would call. If that fails, or does not end before the member stops,
 the member seeks back to the beginning of the batch, so that it comes again. Members that choose their queues share them
-by a fixed rule. No broker tells them of each other, so the queues of an absent member wait for it.
+by a fixed rule. No broker tells them of each other, so the queues of an absent member wait for it. They give up the
+queues of a broker that leaves the client's route.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ POLL_S = 1.0  # seconds between two checks of a member without messages for othe
 COMMIT_S = 1.0  # between two commits of a lite pull member
 COMMIT_OFFSET_S = 5.0  # the same of plain pull; RocketMQ: persistConsumerOffsetInterval
 ROUTE_REFRESH_S = (
-    5.0  # between two checks of the route; RocketMQ: topicMetadataCheckIntervalMillis, 30 s
+    5.0  # between two questions for the route; RocketMQ: topicMetadataCheckIntervalMillis, 30 s
 )
 PAUSE_S = 0.1  # pause after a pull that found nothing, and after a failed batch of lite pull
 ERROR_PAUSE_S = 1.0
@@ -108,6 +109,14 @@ def share_of(queues: Iterable[MessageQueue], share: tuple[int, int]) -> list[Mes
     )
 
 
+async def keep_route(consumer: PullConsumer | LitePullConsumer, topic: str) -> None:
+    """Ask for the route periodically. A task of its own does this, so that a silent name server delays no message."""
+    while True:
+        with suppress(*CANNOT_KNOW):
+            await consumer.fetch_queues(topic)
+        await asyncio.sleep(ROUTE_REFRESH_S)
+
+
 class LitePullMember:
     """Polls a LitePullConsumer."""
 
@@ -147,7 +156,6 @@ class LitePullMember:
             on_commit_sent=callbacks.on_commit_sent,
         )
         self._now_s = asyncio.get_running_loop().time
-        self._wanted: list[MessageQueue] = []
         self._beginning: dict[MessageQueue, asyncio.Task[None]] = {}  # the last one of each queue
         self._committed_at_s = 0.0
 
@@ -160,27 +168,21 @@ class LitePullMember:
             )
 
     async def run(self) -> None:
-        refreshes = (
-            [self._refresh_share()] if self._chooses else []
-        )  # a task of its own, so that a silent name server delays no message
-        refreshing = [asyncio.get_running_loop().create_task(refresh) for refresh in refreshes]
+        tasks = []
+        if self._chooses:
+            refresh = keep_route(self._consumer, self._config.topic)
+            tasks = [asyncio.get_running_loop().create_task(refresh)]
         try:
             await self._poll()
         finally:
-            await end_tasks([*refreshing, *self._beginning.values()])
-
-    async def _refresh_share(self) -> None:
-        """Refresh the member's share of the queues periodically."""
-        while True:
-            with suppress(*CANNOT_KNOW):
-                queues = await self._consumer.fetch_queues(self._config.topic)
-                self._wanted = share_of(queues, self._share)
-            await asyncio.sleep(ROUTE_REFRESH_S)
+            await end_tasks([*tasks, *self._beginning.values()])
 
     async def _poll(self) -> None:
         while True:
-            if self._wanted != self._consumer.assignment and self._chooses:
-                await self._choose(self._wanted)
+            if self._chooses:
+                wanted = share_of(self._consumer.known_queues(self._config.topic), self._share)
+                if wanted != self._consumer.assignment:
+                    await self._choose(wanted)
             polled = await self._consumer.poll_queue(POLL_S)
             if polled is not None:
                 await self._consume(*polled)
@@ -270,17 +272,18 @@ class PullMember:
         await self._consumer.start()
 
     async def run(self) -> None:
-        while True:
-            try:
-                queues = await self._consumer.fetch_queues(self._config.topic)
-            except CANNOT_KNOW:
-                await asyncio.sleep(ERROR_PAUSE_S)
-                continue
-            await self._read(share_of(queues, self._share))
-            await asyncio.sleep(ROUTE_REFRESH_S)
-            for _, task in self._readers.values():
-                if task.done():
-                    task.result()
+        refresh = keep_route(self._consumer, self._config.topic)
+        refreshing = asyncio.get_running_loop().create_task(refresh)
+        try:
+            while True:
+                queues = self._consumer.known_queues(self._config.topic)
+                await self._read(share_of(queues, self._share))
+                await asyncio.sleep(POLL_S)
+                for _, task in self._readers.values():
+                    if task.done():
+                        task.result()
+        finally:
+            await end_tasks([refreshing])
 
     async def stop(self) -> None:
         await self._end(list(self._readers))

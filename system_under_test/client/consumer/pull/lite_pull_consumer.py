@@ -207,6 +207,11 @@ class LitePullConsumer:
         """The queues of a topic that can be read, sorted, as the name servers say now. Raises ClientError."""
         return list((await self._client.look_up(topic)).read_queues)
 
+    def known_queues(self, topic: str) -> list[MessageQueue]:
+        """The same as the client knows them, sorted; empty before it knows any."""
+        route = self._client.routes.route(topic)
+        return [] if route is None else list(route.read_queues)
+
     # Polling
 
     async def poll(self, timeout_s: float | None = None) -> list[Message]:

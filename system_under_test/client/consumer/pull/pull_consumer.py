@@ -75,6 +75,11 @@ class PullConsumer:
         """The queues of a topic that can be read, sorted, as the name servers say now. Raises ClientError."""
         return list((await self._client.look_up(topic)).read_queues)
 
+    def known_queues(self, topic: str) -> list[MessageQueue]:
+        """The same as the client knows them, sorted; empty before it knows any."""
+        route = self._client.routes.route(topic)
+        return [] if route is None else list(route.read_queues)
+
     async def pull(
         self,
         queue: MessageQueue,
