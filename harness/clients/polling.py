@@ -41,9 +41,7 @@ from staticfire.system_under_test.runtime.env import Env
 POLL_S = 1.0  # seconds between two checks of a member without messages for other work
 COMMIT_S = 1.0  # between two commits of a lite pull member
 COMMIT_OFFSET_S = 5.0  # the same of plain pull; RocketMQ: persistConsumerOffsetInterval
-ROUTE_REFRESH_S = (
-    5.0  # between two questions for the route; RocketMQ: topicMetadataCheckIntervalMillis, 30 s
-)
+ROUTE_REFRESH_S = 5.0  # between two questions; RocketMQ: topicMetadataCheckIntervalMillis, 30 s
 PAUSE_S = 0.1  # pause after a pull that found nothing, and after a failed batch of lite pull
 ERROR_PAUSE_S = 1.0
 PULL_TIMEOUT_S = 3.0

@@ -88,6 +88,20 @@ def test_a_power_cut_takes_the_offsets_that_the_disk_did_not_have(
     assert check_duplication(*begins("2 ok begin 0 by=0"), **known).valid is valid
 
 
+@pytest.mark.parametrize(
+    ("persist_s", "killed_s", "valid"),
+    [(5.0, 20, True), (5.0, 22, False), (20.0, 34, True), (20.0, 36, False)],
+)
+def test_a_master_that_could_not_write_tries_again_an_interval_later(
+    persist_s: float, killed_s: float, valid: bool
+) -> None:
+    slow = fault("slow_disk", "n0", at_s=6, healed_s=15)
+    kill = fault("kill", "n0", at_s=killed_s, healed_s=killed_s + 1)
+    timings = Timings(offset_persist_s=persist_s)
+    known = {"replica_sets": {"b": ("n0", "n1")}, "timings": timings, "faults": (slow, kill)}
+    assert check_duplication(*begins("2 ok begin 0 by=0"), **known).valid is valid
+
+
 def sent(*reported: str, taken_s: float = 60) -> tuple[str, ...]:
     """The same, asked of the master, with what the owner said of its commit's destination at 4.9 s and later."""
     lines = [*begins("2 ok begin 0 by=0", taken_s=taken_s)]
