@@ -1,13 +1,13 @@
-"""Rounds of checks: when a broker asks about an open transaction, and what may keep it from that.
+"""Rounds of checks: when a broker asks about an open transaction, and what may keep it from asking.
 
-In each round a broker walks over its halves, asks a producer about each that is old enough, and puts it back at the end
-of the queue. The walk ends at the first half that is too young. Those before a half that was put back are older than
-its copy. So it is checked again in the first round in which the copy is as old as a half must be.
+In each round a broker walks over its open halves. It asks a producer about each half that is old enough, and appends a
+copy of that half to the end of the queue. The walk ends at the first half that is too young. All halves in front of a
+copy are older than the copy. So the broker checks a half again in the first round in which the copy is old enough.
 
-A check does not come, or does not arrive, while the broker cannot write, has lost its producers, or asks one that
-cannot be reached.
+The broker sends no check, or its check does not arrive, while it cannot write, has lost its producers, or asks a
+producer that it cannot reach.
 
-Cannot see: which producer a broker asks. So a fault of any of them may have swallowed a check.
+Cannot see: which producer a broker asks. So a fault of any producer may have swallowed a check.
 
 Source: TransactionalMessageServiceImpl.check of Apache RocketMQ 4.9.
 """
@@ -23,7 +23,7 @@ from staticfire.checkers.engine.kernel import Context
 from staticfire.checkers.guarantees.promises import NS_PER_S
 from staticfire.checkers.model.intervals import Span, joined, shared, without
 
-# In the table of excuses.
+# Rows of the table of excuses.
 ASKED_AGAIN = "asked_again"
 ON_ITS_WAY = "answer_on_its_way"
 LATE = "check_on_its_way"
@@ -31,7 +31,7 @@ NO_PRODUCERS = "producers_unknown"
 
 
 def asked_again_within_ns(context: Context) -> int:
-    """From one check of a half until a producer has the next one, with nothing in the way; 0: not known."""
+    """Return the longest unhindered time from one check of a half to the next check; 0 if it is not known."""
     facts = context.facts
     if not facts.check_every_s:
         return 0
@@ -40,14 +40,14 @@ def asked_again_within_ns(context: Context) -> int:
 
 
 def lost_spans(context: Context, broker: str) -> list[Span]:
-    """When a check of the broker may get lost on its way, or be late."""
+    """Return when a check of the broker may get lost on its way, or be late."""
     excuses, producers = context.excuses, context.facts.producers
     ways = excuses.spans(ASKED_AGAIN, broker), excuses.spans(ON_ITS_WAY, broker, producers)
     return joined(chain.from_iterable(ways))
 
 
 def silent_spans(context: Context, broker: str) -> list[Span]:
-    """When the broker may not ask, or a check may get lost."""
+    """Return when the broker may not ask, or a check may get lost."""
     known = context.cache.setdefault("silent brokers", {})
     assert isinstance(known, dict)
     if broker not in known:
@@ -58,9 +58,10 @@ def silent_spans(context: Context, broker: str) -> list[Span]:
 
 
 def free_spans(context: Context, broker: str, since_ns: int, until_ns: int) -> list[Span]:
-    """The time in which nothing keeps the broker from its checks; none after a clock by which it takes ages was wrong.
+    """Return the time in which nothing keeps the broker from its checks.
 
-    That is its own; in faithful mode it is also that of the producer.
+    No such time follows a wrong step of a clock by which the broker takes the ages of halves: its own clock, and in
+    faithful mode also the producer's.
     """
     facts, wrong = context.facts, stepped_ns(context)
     clocks = *facts.replica_sets.get(broker, ()), *(facts.producers * (facts.mode == "faithful"))
@@ -69,25 +70,25 @@ def free_spans(context: Context, broker: str, since_ns: int, until_ns: int) -> l
 
 
 def has_stopped_asking(context: Context, broker: str, since_ns: int, until_ns: int) -> bool:
-    """Whether a half that the broker had put back, and that was not checked in this time, was no longer open."""
+    """Whether a half that the broker had put back, and did not check in this time, must have been closed."""
     within_ns = asked_again_within_ns(context)
     spans = free_spans(context, broker, since_ns, until_ns) if within_ns else ()
     return any(span.length_ns > within_ns for span in spans)
 
 
 class Open(NamedTuple):
-    """A half that is open, and that no broker checked in `span`."""
+    """An open half that no broker checked in `span`."""
 
     stored_ns: int
     span: Span
-    wait_ns: int  # until it is checked, with nothing in the way
-    checks: int  # before that time
+    wait_ns: int  # until an unhindered broker checks it
+    checks: int  # before `span`
 
 
 def must_be_asked(context: Context, broker: str, half: Open) -> bool:
-    """Whether nothing kept a hardened broker from its check of a half for long enough, and it had one left.
+    """Whether a hardened broker had a check left for a half, and nothing kept it from that check for long enough.
 
-    It counts the checks that it has sent, so those that were lost count. It sends none while it knows no producer.
+    A broker counts the checks that it sent, so a lost check counts. It sends none while it knows no producer.
     """
     facts = context.facts
     for free in free_spans(context, broker, *half.span):

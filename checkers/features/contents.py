@@ -8,18 +8,18 @@ the send, its id is that of the first delivery.
 **born_time_changed**: a delivery has another born time than the first one from the message's own topic, although the
 message was sent in one attempt. For a retry this is judged only if the broker sent back each failed delivery before it,
 as the consumer reports (`send_back`): a client that sends a copy of its own sets a new born time.
-**store_time_changed**: the record at one position (queue, queue offset, physical offset) was delivered with another
-store time before. **origin_changed**: a retry or a dead letter names no original (ORIGIN_MESSAGE_ID), or one that is
-not where the message was delivered from; or it does not name the topic to which the message was sent (RETRY_TOPIC,
-which the client passes to the listener as the message's topic). Or a delivery from the message's own topic names an
-original.
+**store_time_changed**: an earlier delivery of the record at one position (queue, queue offset, physical offset) had
+another store time. **origin_changed**: a retry or a dead letter names no original (ORIGIN_MESSAGE_ID), or an original
+at a position from which the message was not delivered; or it does not name the topic to which the message was sent
+(RETRY_TOPIC, which the client passes to the listener as the message's topic). Or a delivery from the message's own
+topic names an original.
 
 `provenance` compares bodies, with the key. This kernel compares only their size, because a shortened body may still be
 valid.
 
-Cannot see: contents that clients do not report (columns are UNKNOWN); condensed deliveries (`consume_many`); a
-RETRY_TOPIC that is another topic of producers; contents of a message whose send is not in the history, except for its
-id and its store time.
+Cannot see: contents that clients do not report (their columns are UNKNOWN); condensed deliveries (`consume_many`); a
+RETRY_TOPIC that is another topic of producers; contents of a message without a send in the history, except for its id
+and its store time.
 
 Source: AbstractSendMessageProcessor.consumerSendMsgBack, ScheduleMessageService and TransactionalMessageBridge of
 Apache RocketMQ 4.9, which copy properties, born time and flags, and set RETRY_TOPIC, REAL_TOPIC, ORIGIN_MESSAGE_ID.

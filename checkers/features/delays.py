@@ -1,11 +1,12 @@
 """Delayed messages are never early. `late_deliveries.py` judges late ones.
 
-**early_delivery**: a listener was called before the begin of the send plus the delay. A log has times of the wall
-clock. So a leader that starts anew while its clock is wrong, or after it was, may believe that a message has waited for
-long enough. One that runs notices a step, and goes by the clock that never steps; as RocketMQ does it, it does not.
+**early_delivery**: a listener was called before the begin of the send plus the delay. A broker reads times of
+the wall clock from its log. So a leader that starts anew may release a message too early, if its clock is wrong then or
+was wrong before. A running hardened leader notices a step, because it compares with a clock that never steps; a
+faithful one does not notice.
 
 A store time is a whole millisecond, rounded down, so a delay may end up to 1 ms early. Beyond that the kernel tolerates
-only the measured error of the stamp of the delivery (`checkers/model/event_times.py`).
+only the measured error of the time stamp of the delivery (`checkers/model/event_times.py`).
 
 Cannot see: a delay that was too short by less than the duration of the send.
 
@@ -29,13 +30,13 @@ from staticfire.checkers.model.event_times import began_latest
 
 NS_PER_MS = 1_000_000
 EARLY = "early_delivery"
-REMAINING_TIME = "services.remaining_time"  # the line of the policies
-# Of two times of brokers that are compared, both in whole milliseconds: see retries.py, transactions.py.
+REMAINING_TIME = "services.remaining_time"  # a policy
+# The tolerance between two times that brokers rounded to whole milliseconds; retries.py and transactions.py use it too.
 CLOCK_ROUGHNESS_NS = 2 * NS_PER_MS
 
 
 class Stored(NamedTuple):
-    """The queue in which a delayed message waited, None if that is not known, and when it was stored there."""
+    """The queue in which a delayed message waited (None: not known), and when the broker stored it there."""
 
     queue: LogKey | None
     earliest_ns: int
@@ -84,15 +85,13 @@ def _early(
 def mistimed(
     columns: Columns, context: Context, row: int, stored: Stored, early_ns: int
 ) -> str | None:
-    """Say why a broker may have believed that a delayed message was due when it moved it; None: it could not.
+    """Say why a broker may have moved a delayed message too early; None if it cannot have.
 
-    As RocketMQ does it, a broker whose clock is set may believe anything. A hardened leader that runs notices a step.
-    One that starts anew believes too much if its clock was behind when it stored the message, or is ahead now.
-
-    Args:
+    A faithful broker whose clock is set may release a message at any time. A hardened leader that runs notices a step.
+    One that starts anew releases too early if its clock was behind when it stored the message, or is ahead now.
         row: of the delivery that came too early.
         stored: where and since when the message waited.
-        early_ns: how long before its time the message came.
+        early_ns: how long before its due time the message came.
     """
     facts, deliveries = context.facts, columns.deliveries
     given_ns, moved_ms = int(deliveries.invoke_ns[row]), int(deliveries.stored_ms[row])

@@ -1,35 +1,39 @@
-"""Delivery in time: a message that nothing delays reaches the listener at once.
+"""Delivery in time: the listener receives a message at once if nothing delays it.
 
 **slow_delivery**: an acknowledged message waited in its queue for longer than the bound. Time counts only while no
 listener of the group was at work on the queue, a live member owned it, and no fault excused the wait
-(`excuse_table.py`). A call that begins ends such a time, whatever message it has. The bound is half a second and the
-time of two packets (`Timings.packet_s`, known in the simulation), at most two seconds, which it is on real machines.
-With short polling the time until a broker checks held pulls is added (`Timings.poll_s`). On a slow disk the bound is at
-least the time until a message is flushed (`Timings.flush_wait_s`). A member that gained a queue has
-`STARTED_WITHIN_NS` to begin. What lies between two messages that it was given counts all the same: it had begun, and
-had not given the queue up. An orderly listener that fails blocks its queue for `PUT_OFF_NS`, because it retries the
-message before it reads on. A member whose listener fails calls it again when it has sent the message back. That counts
-as work where the broker declined, because the client then has to send a copy of its own; a broker that makes the copy
-answers at once. A member that cannot send failed messages back keeps them, gives them to its listener `HELD_NS` later,
-and meanwhile fetches nothing if it keeps more than `HELD_MAX` of the queue, and nothing that lies more than `SPAN_MAX`
-behind one that it keeps.
+(`excuse_table.py`). A call that begins ends a wait, whatever message it has. The bound is half a second plus the time
+of two packets (`Timings.packet_s`, known in the simulation), at most two seconds; on real machines it is two seconds.
+With short polling the bound also includes the time until a broker checks held pulls (`Timings.poll_s`). On a slow disk
+the bound is at least the time until the broker flushes a message (`Timings.flush_wait_s`). These waits of a member do
+not count:
+
+* The first `STARTED_WITHIN_NS` after it gained the queue. Time between two messages that it received counts even then:
+  the member had begun, and still had the queue.
+* `PUT_OFF_NS` after an orderly listener failed, because it retries the message before it reads on.
+* The time until a member has sent back a message that its listener failed for, if the broker declined: the client then
+  has to send a copy of its own. A broker that makes the copy answers at once.
+* The time in which a member fetches nothing because it keeps failed messages that it cannot send back. It gives them to
+  its listener `HELD_NS` later. Meanwhile it fetches nothing if it keeps more than `HELD_MAX` messages of the queue, and
+  nothing that lies more than `SPAN_MAX` behind a message that it keeps.
 
 In a group that shares its queues the first delivery counts, in a broadcasting group the first one to each member's
 process. In a group that changed its filter only messages that both filters accept count. The checker allows further
-time to followers whose leader is gone for good, because they ask each other first, and to members that read from a
-follower that started while no coordinator answered, because it does not know its leader. Where leaders send members to
-followers, it also allows the time until TCP repeats what a broken link between the two held up (`followers_behind.py`).
+time to followers that lost their leader for good, because they ask each other first, and to members that read from a
+follower that started while no coordinator answered, because that follower does not know its leader. Where leaders send
+members to followers, it also allows the time until TCP repeats the data that a broken link between the two held up
+(`followers_behind.py`).
 
-The same holds for a message whose position no acknowledgement reports, from its store time on: messages that brokers
-first keep in an internal queue (delays, transactions), retries, and sends without an answer. An acknowledgement says
-that a synchronous leader shows the message; without one, the time counts, too, in which a fault may have kept it from
-the follower that the leader waits for. The checker skips such a message if a fault had set the clock of its broker
-wrong by then.
+If no acknowledgement reports the position of a message, the rule applies from its store time on. That concerns messages
+that brokers first keep in an internal queue (delays, transactions), retries, and sends without an answer. An
+acknowledgement shows that a synchronous leader serves the message. Without an acknowledgement, a fault may also excuse
+the time in which it kept the message from the follower that the leader waits for. The checker skips such a message if a
+fault had set the clock of its broker wrong by then.
 
 Cannot see: messages that were never delivered (`unseen`); messages that were not acknowledged, if their store time is
-not known, as on real machines; waits that calls interrupt again and again, none of them longer than the bound; what
-keeps a message that is not yet stored in its queue (`late_delivery`); the first `STARTED_WITHIN_NS` of a member that is
-given nothing in that time, or nothing more; groups that report no assignments.
+not known, as on real machines; waits that calls interrupt again and again, none of them longer than the bound; the wait
+of a message that is not yet in its queue (`late_delivery`); the first `STARTED_WITHIN_NS` of a member that receives
+nothing in that time, or nothing more; groups that report no assignments.
 
 Source: PullRequestHoldService of Apache RocketMQ 4.9: a broker holds a pull that finds nothing for 15 s, and answers it
 as soon as a message arrives. With short polling it checks the pull every 5 s, and so does each follower
@@ -81,16 +85,16 @@ from staticfire.checkers.model.columns import (
 from staticfire.checkers.model.intervals import Span, joined, shared, without
 
 # A message usually takes milliseconds from its acknowledgement to the listener. Its member may have to send a request
-# first, and the answer takes a packet, too. A busy machine or a network that is not known takes longer.
+# first, and the answer takes a packet, too. A busy machine or an unknown network takes longer.
 AT_ONCE_NS, AT_ONCE_MAX_NS = NS_PER_S // 2, 2 * NS_PER_S
 PACKETS = 2
-# the offset is asked for, again if no broker answers, and the first pull is sent
+# The member asks for the offset, repeats that if no broker answers, and sends the first pull.
 STARTED_WITHIN_NS = 10 * NS_PER_S
 PUT_OFF_NS = 10 * NS_PER_S
 # RocketMQ: pullThresholdForQueue, consumeConcurrentlyMaxSpan, ConsumeMessageConcurrentlyService
 HELD_MAX, SPAN_MAX = 1000, 2000
 HELD_NS = 5 * NS_PER_S
-FOLLOWERS_LOOK_NS = 5 * NS_PER_S  # a follower of Apache RocketMQ wakes no pull, it looks every 5 s
+FOLLOWERS_LOOK_NS = 5 * NS_PER_S  # a follower of Apache RocketMQ wakes no pull, it looks for messages every 5 s
 NEVER = -1
 ANY_PROCESS = -1
 
@@ -107,7 +111,8 @@ Tenure = tuple[
 class Held:
     """Messages of failed calls, and until when a member may have kept each of them; all of shape (messages,).
 
-    It gave the message to its listener again then. Where it did not, it may have lost the queue before.
+    The time ends when the member gave the message to its listener again. A member that never did so may have lost the
+    queue before.
     """
 
     process: Ints
@@ -118,15 +123,15 @@ class Held:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Candidates:
-    """First deliveries that were late, as far as one chunk of a queue shows; arrays of shape (deliveries,)."""
+    """First deliveries that were late, according to one chunk of a queue; arrays of shape (deliveries,)."""
 
     number: int  # of the chunk
     given: MessageEvents
     there_ns: Ints  # when it was acknowledged, or else stored
     is_acked: Mask
-    # By reader: when its listener was at work on messages of this chunk, without gaps up to the least bound.
+    # By reader: when its listener was at work on messages of this chunk; gaps up to the least bound are closed.
     busy: Mapping[Reader, Sequence[Span]]
-    # From when until when an owner was given messages of this chunk.
+    # The first and the last time at which an owner received messages of this chunk.
     given_in: Mapping[Tenure, Span]
     held: Mapping[Reader, Held]
 
@@ -149,7 +154,7 @@ def tally_delivery_waits(columns: Columns, context: Context) -> Tally:
 
 
 def scan_waits(columns: Columns, context: Context, chunk: Chunk) -> DeliveryWaits:
-    """Find late deliveries in a chunk of a queue, without knowing when other chunks kept their readers busy."""
+    """Find late deliveries in a chunk of a queue. Other chunks may have kept the readers busy meanwhile."""
     return _scan(columns, context, chunk.number)
 
 
@@ -183,7 +188,7 @@ def conclude_waits(state: DeliveryWaits, columns: Columns, context: Context) -> 
 
 
 def _idle(waited: Span, busy: Sequence[Span]) -> list[Span]:
-    """Return the time without work; `busy` is sorted, and its spans do not overlap."""
+    """Return the time without work within `waited`; `busy` is sorted, and its spans do not overlap."""
     first = bisect_left(busy, waited.start_ns, key=attrgetter("end_ns"))
     last = bisect_left(busy, waited.end_ns, key=attrgetter("start_ns"))
     return without([waited], busy[first:last])
@@ -224,7 +229,7 @@ def _scan(columns: Columns, context: Context, number: int) -> DeliveryWaits:
         if name in context.facts.filters_changed_ns:
             there = _acked_ns(columns, context.matches(columns, sends, name))[of_reader]
         waited += int(np.count_nonzero(there != NEVER))
-        # Its own call lies in one of the spans, and a gap before that is longer than the bound.
+        # The call itself begins in one of the spans. A gap before that span is longer than the bound.
         own = np.searchsorted(begins_ns, deliveries.invoke_ns[of_reader], side="right") - 1
         idle_since = np.concatenate(([NEVER], ends_ns[:-1]))[own]
         late = (there != NEVER) & (begins_ns[own] - np.maximum(there, idle_since) > bound)
@@ -251,8 +256,8 @@ def _at_work(
 ) -> tuple[Ints, Ints]:
     """Return when the listener of a reader was at work, as begins and ends, sorted; gaps up to `gap_ns` are closed.
 
-    A call that took no time ends a gap, too: so each takes a nanosecond at least. A call whose process died went on
-    until then, and one whose message a broker declined to take back until the member had dealt with it.
+    A call that took no time also ends a gap, so each call takes at least a nanosecond. A call without an end lasts
+    until its process died. If a broker declined to take the message back, the call lasts until the member reports that.
     """
     deliveries = columns.deliveries
     begins_ns = deliveries.invoke_ns[rows]
@@ -272,7 +277,7 @@ def _at_work(
 
 
 def _declined_ns(columns: Columns, context: Context, rows: Ints) -> Ints:
-    """Return when members reported that brokers had declined what their failed calls sent back; NEVER elsewhere."""
+    """Return when members reported that brokers had declined the messages of their failed calls; NEVER elsewhere."""
     deliveries, sent_back = columns.deliveries, context.timeline.sent_back
     found = np.full(len(rows), NEVER)
     if not sent_back:
@@ -294,7 +299,7 @@ def _declined_ns(columns: Columns, context: Context, rows: Ints) -> Ints:
 
 
 def _held(columns: Columns, rows: Ints) -> Held:
-    """Return what members kept of the messages of a reader."""
+    """Return the failed messages of a reader that members kept."""
     deliveries, position = columns.deliveries, index_of(columns).delivery_position
     by_member = position[rows], deliveries.process[rows]
     rows = rows[np.lexsort((deliveries.invoke_ns[rows], *by_member))]
@@ -331,14 +336,14 @@ def _too_much_held(parts: Sequence[Held]) -> Iterator[Span]:
 
 
 def _held_before(parts: Sequence[Held], queue_offset: int) -> Iterator[Span]:
-    """Yield when a member kept a message that lies too far before this one."""
+    """Yield when a member kept a message that lies more than `SPAN_MAX` before this one."""
     for part in parts:
         for at in np.flatnonzero(part.queue_offset < queue_offset - SPAN_MAX - 1).tolist():
             yield Span(int(part.since_ns[at]), int(part.until_ns[at]))
 
 
 def _given_in(columns: Columns, context: Context, rows: Ints) -> Iterator[tuple[Tenure, Span]]:
-    """Yield from when until when each owner of a queue was given messages while it owned it."""
+    """Yield the first and the last time at which each owner of a queue received messages while it owned the queue."""
     deliveries = columns.deliveries
     group, log = int(deliveries.group[rows[0]]), int(deliveries.log[rows[0]])
     for process, owned in _owned(context, (columns.names.groups[group], columns.names.logs[log])):
@@ -358,7 +363,7 @@ def _reader(columns: Columns, context: Context, given: MessageEvents, row: int) 
 def _there_ns(columns: Columns, context: Context) -> tuple[Ints, Mask]:
     """Return when each delivered message became available, and whether an acknowledgement shows that.
 
-    NEVER if the time is not known. Both of shape (deliveries,).
+    NEVER if the time is not known. Both arrays have shape (deliveries,).
     """
     deliveries = columns.deliveries
     acked_ns = _acked_ns(columns)
@@ -375,8 +380,10 @@ def _there_ns(columns: Columns, context: Context) -> tuple[Ints, Mask]:
 def _acked_ns(columns: Columns, among: Mask | None = None) -> Ints:
     """Return when each delivered message was acknowledged, NEVER if it was not; shape (deliveries,).
 
-    A position may have had two messages, one after the other, if a power cut destroyed the first. `among`: the sends
-    that count, shape (sends,).
+    If a power cut destroyed a message, its position may hold another one later.
+
+    Args:
+        among: the sends that count, shape (sends,); None: all.
     """
     sends, deliveries, index = columns.sends, columns.deliveries, index_of(columns)
     visible = (sends.outcome == Outcome.OK) & (sends.transaction == Transaction.NONE)
@@ -423,10 +430,10 @@ def _judge(
     idle: Sequence[Span],
     given_in: Mapping[Tenure, Span],
 ) -> Iterator[Finding]:
-    """Judge one delivery whose reader had nothing else to do at these times, while the message waited."""
+    """Judge one delivery. `idle` is the time in which its reader had nothing else to do while the message waited."""
     given = chunk.given
     group, queue = columns.names.groups[given.group[row]], queue_of(columns, given, row)
-    assert queue is not None  # it was delivered from it
+    assert queue is not None  # the delivery came from it
     longest = Span(0, 0)
     bound = bound_ns(context, queue.stream)
     for process, owned in _owned(context, (group, queue)):

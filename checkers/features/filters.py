@@ -3,8 +3,8 @@
 **unwanted_delivery**: a group that subscribes to some tags received a message with another tag, or with none. `loss`
 judges whether it receives every message that it wants (`Context.wants`).
 
-A group may change its filter. Either filter may apply to messages that were sent before all its members had the new
-one: such a message is required if both accept it, and unwanted if neither does. Before the first member can have
+A group may change its filter. Either filter may apply to a message that was sent before all members had the new one:
+the message is required if both filters accept it, and unwanted if neither does. Before the first member can have
 subscribed with the new filter (fault `filter_change`), messages that the first filter excludes are unwanted.
 
 The facts of the run define the meaning of an expression in terms of tags, whatever its language. In workloads that
@@ -53,7 +53,7 @@ def _unwanted(columns: Columns, context: Context) -> Iterator[Finding]:
 
 
 def _unwanted_rows(columns: Columns, context: Context) -> Iterator[tuple[str, Ints]]:
-    """Yield for each group that filters its unwanted deliveries."""
+    """Yield each group that filters, with its unwanted deliveries."""
     deliveries, sends, groups = columns.deliveries, columns.sends, columns.names.groups
     for group in context.facts.wanted_tags:
         if group in groups:

@@ -1,16 +1,17 @@
 """Forwarding: each message that a member forwards reaches the other topic at least once.
 
-**not_forwarded**: a member that forwards acknowledged a message before it had reported any copy of it. If it dies now,
-no later member will see the message. Also, once a run, reported copies that no send acknowledged. **phantom_copy**: a
-member reported a copy of a message that it had not received by then. Also, once a run, copies of messages in queues
-that no op concerns.
+**not_forwarded**: a member that forwards acknowledged a message before it had reported any copy of it. If the member
+dies now, no later member will see the message. Also, once a run: members reported copies that no send acknowledged.
+**phantom_copy**: a member reported a copy of a message that it had not received by then. Also, once a run: members
+reported copies of messages in queues that no op concerns.
 
-A forwarder reports copies (op `forward`) when they are stored as safely as its options demand. So they are in the other
-topic as every acknowledged message is: `loss` judges their delivery, and `provenance` their bodies. A message that is
-forwarded twice is no anomaly: at least once.
+A forwarder reports a copy (op `forward`) when it is stored as safely as the forwarder's options demand. From then on
+the copy is a message like any other: `loss` judges its delivery, and `provenance` its body. Forwarding is at least
+once, so a message that is forwarded twice is no anomaly.
 
 Cannot see: whether a copy holds the contents of its original (copies have keys of their own, and bodies made of them);
-a message that was left out at a position where another one had been lost, of which a copy was reported.
+a message that the forwarder left out at a position from which another message was lost, if it had reported a copy of
+that other message.
 
 Source: at-least-once forwarding, the remedy for a backlog in RocketMQ that lies in too few queues.
 """
@@ -80,7 +81,7 @@ def _queues_here(columns: Columns) -> list[int]:
 
 
 class _Reported:
-    """Reports about one queue: the offset of each original, and the `forward` that names it."""
+    """Reports about one queue: the offset of each original, and the `forward` op that names it."""
 
     def __init__(self, columns: Columns, given: MessageEvents, forwards: Sequence[Forward]) -> None:
         self._given, self._forwards = given, forwards
@@ -104,7 +105,7 @@ class _Reported:
         return rows
 
     def made_up(self) -> Iterator[tuple[Forward, int]]:
-        """Yield each `forward` and offset of an original that the member had not received."""
+        """Yield each original that the member had not received: its `forward` and its offset."""
         (position_given, position_reported, positions), (member, teller, members) = (
             self._position,
             self._member,
@@ -117,13 +118,13 @@ class _Reported:
 
 
 def _numbers(one: Ints, other: Ints) -> tuple[Ints, Ints, int]:
-    """Number the values of two columns 0, 1, 2, ...; return both in these numbers, and the count."""
+    """Number the values of two columns 0, 1, 2, ...; return both columns as these numbers, and the count of numbers."""
     values, numbers = np.unique(np.concatenate((one, other)), return_inverse=True)
     return numbers[: len(one)], numbers[len(one) :], len(values)
 
 
 def _originals(columns: Columns, forwards: Sequence[Forward]) -> tuple[Ints, Ints]:
-    """Return offsets that are in this part, and the number of the `forward` of each."""
+    """Return the offsets that are in this part, and the number of the `forward` of each."""
     lowest, highest = -NEVER, NEVER
     if columns.chunk is not None:
         lowest, highest = columns.chunk.first_offset, columns.chunk.last_offset
@@ -177,7 +178,7 @@ def _made_up(context: Context, forward: Forward, offset: int) -> Finding:
 
 
 def finish_forwarding(tally: Tally, context: Context) -> Verdict:
-    """Judge whether every copy and original that whole queues report exists."""
+    """Judge whether every copy and original that members reported exists, which needs all queues."""
     reported = sum(forward.messages for forward in context.timeline.forwards)
     gone = reported - tally.counts.get("copies", 0)
     strange = reported - tally.counts.get("originals", 0)

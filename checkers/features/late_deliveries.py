@@ -1,32 +1,33 @@
 """Delayed messages and retries that come much too late.
 
 **late_delivery**: the first delivery to a group, in the queue to which the message was sent, came more than 10 s after
-it was due. Time in which a fault hindered it, or no member owned the queue, does not count (`queue_unowned` bounds the
-latter). If no member of the group reports its queues, the time of a rebalance does not count either. The same holds for
-a retry. It is due when its delay level is over, counted from the member's report that the broker had taken the message
-back (`send_back`). A broker that starts anew goes by the times in its log. If its clock was stepped, a message may wait
-its whole delay again then, and no longer: the broker does not know for how long the message has been there. So may a
-message that was sent up to a delay later, because it may wait behind one of that time: a broker delivers a level in
-order. After a clock was set back, a log may be ahead of it for long, since log times never go back. A broker that runs
-notices a step; as RocketMQ does it, a broker does not, and near a step any lateness is allowed. A broker flushes a
-message twice, when it stores it and when it is due, and slow disks take their time for both (`Timings.flush_wait_s`).
-`loss` judges a message that never comes.
+it was due. Time does not count while a fault hindered the message or no member owned the queue (`queue_unowned` bounds
+the time without an owner). If no member of the group reports its queues, the time of a rebalance does not count either.
+A retry is due when its delay level is over, counted from the member's report that the broker had taken the message back
+(`send_back`). `loss` judges a message that never comes. More time is allowed
+
+* after a broker whose clock was stepped started anew: it goes by the times in its log and does not know how long a
+  message has been there. So the message may wait its whole delay again, and no longer. The same holds for a message
+  that was sent up to a delay later, because it may wait behind the first one: a broker delivers a level in order;
+* after a clock was set back: log times never go back, so a log may be ahead of the clock for long;
+* near any step of a clock, in faithful mode: a running hardened broker notices the step, a faithful one does not;
+* on a slow disk: the broker flushes a message when it stores it and again when it is due (`Timings.flush_wait_s`).
 
 A message is also late if its broker moved it to its queue (its store time) more than half a second after it was due (2
-s on real machines), and no fault hindered the broker since 10 s before it stored the message: a delay level may be only
-a second longer than the previous one.
+s on real machines), and no fault hindered the broker since 10 s before it first kept the message. The bound is small
+because a delay level may be only a second longer than the previous one.
 
 A fault hinders a queue and a group while a row of the table of excuses covers the member that owns the queue (any
 member while none owns it), unless messages pass. So does a broken link to a follower that must have a message before
-members get it, until TCP repeats what the link kept (`followers_behind.py`). A message passes if it was sent to this
-queue without a delay and delivered to this group within the time of one request: its broker stored, flushed, replicated
-and served it, and the member took it. In a retry queue those messages pass that were delivered to the group within the
-time of one request after they were due. Between two passing messages less than a request apart, a fault hinders for
-less than the row requires (`Excuse.at_least`).
+members get it, until TCP repeats the data that the link held up (`followers_behind.py`). A message passes if it was
+sent to this queue without a delay and delivered to this group within the time of one request: its broker stored,
+flushed, replicated and served it, and the member took it. In a retry queue, a message passes if the group received it
+within the time of one request after it was due. Between two passing messages less than a request apart, a fault is too
+short for what the row requires (`Excuse.at_least`), so it does not hinder.
 
 Cannot see: lateness below the bounds; late moves by a broker where clients report no store times, or where its clock
 was stepped before; the lateness of a send with several attempts, each of which may have begun a delay; the lateness of
-a retry that was sent back twice, that the client copied itself, or whose time the client does not report.
+a retry that was sent back twice, that the client copied itself, or for which the client reports no time.
 
 Source: ScheduleMessageService of Apache RocketMQ 4.9 (it checks a level every 100 ms, and tries failed deliveries
 again); bugs #3966 and #9249, which skipped a message whose delivery had failed.
@@ -71,12 +72,12 @@ from staticfire.checkers.model.columns import (
 from staticfire.checkers.model.event_times import began_earliest
 from staticfire.checkers.model.intervals import Span, shared, without
 
-# Delivered within 100 ms of its time, then stored, replicated and pulled; a backlog may lie before it.
+# A broker delivers within 100 ms of the due time, then stores and replicates the message; a backlog may lie before it.
 LATE_AFTER_NS = 10 * NS_PER_S
-# Until a broker that nothing hinders has moved what is due: it looks every 100 ms, and real machines have other work.
+# An unhindered broker looks for due messages every 100 ms. Real machines also have other work.
 MOVED_LATE_NS = NS_PER_S // 2
 MOVED_LATE_OUTSIDE_NS = 2 * NS_PER_S
-SLOW = "slow_delivery"  # of the table of excuses: what is in the way of a broker, however short
+SLOW = "slow_delivery"  # row of the table of excuses: all that hinders a broker, however short
 _EVER = Span(0, FOREVER_NS)
 
 
@@ -112,9 +113,9 @@ class _Kept(NamedTuple):
     """Deliveries of messages that brokers first kept in an internal queue; all of shape (deliveries,)."""
 
     given: Ints  # rows of deliveries
-    since_ns: Ints  # from when the broker kept it
+    since_ns: Ints  # since when the broker kept it
     due_ns: Ints
-    known_ns: Ints  # from when it was due for all that clients know
+    known_ns: Ints  # from when on it was due, as far as clients can tell
     latest_ns: Ints  # when it was due if its broker took it just before it answered
 
     def where(self, rows: Mask) -> _Kept:
@@ -144,7 +145,7 @@ def check_late_deliveries(columns: Columns, context: Context) -> Verdict:
 
 
 def late_rows(columns: Columns, context: Context) -> Columns:
-    """Select late messages, and as few passing messages as give the same result as all of them."""
+    """Select late messages, and as few passing messages as give the same result as all of them would."""
     deliveries = columns.deliveries
     delayed, of_sends = _delayed(columns)
     kept_sends = [delayed]
@@ -228,8 +229,8 @@ def _passes(
 def _delayed(columns: Columns) -> tuple[Ints, _Kept]:
     """Return rows of delayed sends, and the first delivery of each to a group in its queue."""
     sends, deliveries = columns.sends, columns.deliveries
-    # A request that no broker answered, an earlier attempt too, may have reached its broker at any time; a client that
-    # does not say how often it tried may have made one.
+    # An unanswered request, also of an earlier attempt, may have reached its broker at any time. A client that does not
+    # report its number of attempts may have made one before.
     answered = np.isin(sends.outcome, (Outcome.OK, Outcome.WEAK)) & (sends.tries == 1)
     delayed = np.flatnonzero((sends.due_ns != UNKNOWN) & answered & (sends.log != UNKNOWN))
     if not len(delayed):
@@ -374,7 +375,7 @@ def _judge(
 ) -> Finding | None:
     deliveries = columns.deliveries
     group, queue = columns.names.groups[deliveries.group[row]], queue_of(columns, deliveries, row)
-    assert queue is not None  # it was delivered from it
+    assert queue is not None  # the delivery came from it
     given_ns = int(deliveries.invoke_ns[row])
     waited = [Span(known_ns, given_ns)]
     if owned := _owned(context, group, queue):
@@ -409,7 +410,7 @@ def _judge(
 
 
 def _log_is_ahead(columns: Columns, context: Context, row: int) -> str | None:
-    """Say that the log of the broker that served a delivery has times that had not come yet."""
+    """Say that the log of the broker that served a delivery has times that lie in the future."""
     deliveries, facts = columns.deliveries, context.facts
     given_ns, stored_ms = int(deliveries.invoke_ns[row]), int(deliveries.stored_ms[row])
     if facts.wall_epoch_ms is None or stored_ms == UNKNOWN:

@@ -1,22 +1,22 @@
 """Times in messages: a producer stamps a message while it sends it, and a broker stores it before it delivers it.
 
 **wrong_born_time**: the born time of a message that was delivered from its own topic is outside its send. (A copy that
-a client made for the retry topic has a born time of its own: `contents.py`.)
+a client made for the retry topic has its own born time: `contents.py`.)
 
 **wrong_store_time**: the store time of a message is
 
 * before its send began, or after it was delivered;
-* before it was due, for a delayed message, which a broker stores in its queue when it is due;
-* after the end of its send, if that was acknowledged in one attempt and brokers do not first keep the message (for a
-  delay, a transaction, or a retry);
+* before it was due, for a delayed message, because a broker stores that in its queue when it is due;
+* after the end of its send, if the send was acknowledged in one attempt and brokers do not first keep the message (for
+  a delay, a transaction, or a retry);
 * before any delivery of the previous try began, for a dead letter. A client that cannot send back a retry counts its
   tries itself, so its record is older;
 * after the last answer to a send-back, for a dead letter, if each member that received the previous try got the answer
-  that the broker has the message (`send_back`). A broker stores a dead letter at once. Where a member had to send a
-  copy of its own, its broker may carry the send-back out later.
+  that the broker has the message (`send_back`): a broker stores a dead letter at once. If a member had to send a copy
+  of its own, its broker may carry out the send-back later.
 
-The kernel skips messages whose producer or broker had a wrong wall clock by then, because of a fault that bit: such a
-clock may be wrong until its node starts again. A producer whose node is not known may be any client.
+The kernel skips a message if the wall clock of its producer or broker was wrong by then, because of a fault that bit. A
+clock may stay wrong until its node starts again. A producer whose node is not known may be any client.
 
 Cannot see: runs whose wall clock is not tied to the history (`RunFacts.wall_epoch_ms`); contents that a client does not
 report; messages whose send is not in the history.
@@ -39,7 +39,7 @@ from staticfire.checkers.guarantees.promises import FOREVER_NS, NS_PER_S, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally
 from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Transaction
 
-ROUGHNESS_NS = NS_PER_S // 10  # whole milliseconds, and clocks of cores that differ
+ROUGHNESS_NS = NS_PER_S // 10  # allows for whole milliseconds, and for clocks of cores that differ
 BORN, STORED = "wrong_born_time", "wrong_store_time"
 
 
@@ -101,7 +101,7 @@ def _wrong(columns: Columns, context: Context) -> dict[str, Mask]:
 def _sent_back_ns(columns: Columns) -> Ints:
     """Return the earliest time at which each dead letter may have been sent back, shape (deliveries,); -1 for others.
 
-    That is when the first delivery began to the same group with one try less.
+    That is the time at which the first delivery to the same group with one try less began.
     """
     given = columns.deliveries
     found: Ints = np.full(len(given), -1, np.int64)
@@ -123,7 +123,7 @@ def _sent_back_ns(columns: Columns) -> Ints:
 def _taken_back_ns(columns: Columns, context: Context) -> Ints:
     """Return the time by which brokers had confirmed that they have each dead letter, shape (deliveries,).
 
-    FOREVER_NS for others, and if a member that received the previous try has no such answer or does not report it.
+    FOREVER_NS for other deliveries, and if a member that received the previous try reports no such answer.
     """
     given, names = columns.deliveries, columns.names
     found: Ints = np.full(len(given), FOREVER_NS, np.int64)

@@ -1,25 +1,25 @@
 """Checks of a transaction that its broker should not have made: after the transaction was over, or twice in a round.
 
 **checked_too_often**, for transactions that were sent in one attempt: a broker checked a transaction again more than a
-request after it was over (its producer had ended it with a commit that was sent, or had answered with commit or
-rollback, or a consumer had received it), or twice within half of the time between its rounds.
+request after it was over, or twice within half of the time between its rounds. A transaction is over when its producer
+has sent a commit that ends it, a producer has answered a check with commit or rollback, or a consumer has received it.
 
-It may check again
+The broker may check again
 
-* while a fault of the broker, or of the producer that is asked, delays requests;
-* if a fault of the broker, or of the producer, was near the end, so that the broker did not learn it;
-* if the broker died before it had recorded its progress or the end: then as many times in a round as it may have put
-  the half back since it last recorded its progress.
+* while a fault of the broker, or of the producer that it asks, delays requests;
+* if a fault of the broker, or of the producer, was near the end, so that the broker may not have learned it;
+* if the broker died before it had recorded its progress or the end. In each round it may then check once for every time
+  that it had put the half back since it last recorded its progress.
 
-In the last two cases the half is open, so the broker goes on asking in each round (`check_rounds.py`): after a round
-without a check, with nothing in the way, they explain none. A half that the broker has twice is checked twice in each
-round: where most of at least two rounds since its death have one check, the broker had the half once.
+In the last two cases the half is open, so the broker asks again in each round (`check_rounds.py`). A round without a
+check, with nothing in the way, shows that the half was closed, and ends these excuses. A broker that has a half twice
+checks it twice in each round. If most of at least two rounds since its death have one check, it had the half once.
 
-Outside the simulation it may always check again: there a busy broker refuses the end of a transaction, and the producer
-does not learn that.
+Outside the simulation the broker may always check again: a busy broker refuses the end of a transaction there, and the
+producer does not learn of the refusal.
 
-Cannot see: a check too many in the round after a fault; of two halves that a broker checks in turn, because a half must
-be older than the time between two rounds, that they are two.
+Cannot see: a check too many in the round after a fault; two halves that a broker checks in turn, because a half must be
+older than the time between two rounds.
 
 Source: TransactionalMessageServiceImpl of Apache RocketMQ 4.9.
 """
@@ -50,8 +50,8 @@ from staticfire.checkers.model.columns import Mask, MessageEvents, Outcome, Tran
 from staticfire.checkers.model.intervals import Span, shared, without
 from staticfire.checkers.model.timeline import CheckBack
 
-DOUBLED = "half_doubled"  # of the table of excuses
-# A single round may lack one of two checks: it went to a producer that was leaving, or its half lay behind a young one.
+DOUBLED = "half_doubled"  # row of the table of excuses
+# A single round may lack one of two checks: the producer was leaving, or the half lay behind a young one.
 ROUNDS_AT_LEAST = 2
 
 
@@ -63,7 +63,7 @@ def checked_again(
     checks: list[CheckBack],
     given_ns: Mapping[int, int],
 ) -> tuple[str, str | None] | None:
-    """Say what is wrong with checks of the only half of a transaction, and what excuses it.
+    """Say what is wrong with the checks of the only half of a transaction, and what excuses them.
 
     None if nothing is wrong, or if the transaction may have more halves.
 
@@ -75,7 +75,7 @@ def checked_again(
     """
     if halves.tries[row] != 1:
         return None
-    # No sooner does a broker put a half back to ask for it again.
+    # The broker cannot put a half back, to ask about it again, before this time.
     first_ns = int(halves.invoke_ns[row]) + round(context.facts.check_after_s * NS_PER_S)
     due = _Due(first_ns, max(first_ns, int(halves.check_ns[row])))
     found = [
@@ -89,26 +89,26 @@ def checked_again(
 
 
 class _Due(NamedTuple):
-    """From when on a broker may put a half back, and ask about it."""
+    """The times from which on a broker may put a half back, and ask about it."""
 
     first_ns: int
     asked_ns: int
 
 
 class _Moment(NamedTuple):
-    """The time of a check or an answer of a producer, or of an effect of what a broker knew."""
+    """The time of a check, of a producer's answer, or of an effect that shows what a broker knew."""
 
     time_ns: int
     node: str | None  # of the producer; None: its client does not say
-    is_seen: bool = False  # by a consumer: no producer has a part in it
+    is_seen: bool = False  # a consumer received the message, so no producer has a part in this
 
 
 class _Again(NamedTuple):
-    """Checks that should not have been made, as far as one half shows."""
+    """Needless checks, as far as one half shows."""
 
     what: str
     times: int
-    known: _Moment  # when the broker should have known better
+    known: _Moment  # when the broker should have known the end
     asked: _Moment  # the last one
 
 
@@ -119,7 +119,7 @@ def _asked_over(
     checks: list[CheckBack],
     given_ns: Mapping[int, int],
 ) -> Iterator[_Again]:
-    """Yield each check after an end of its transaction that its broker should have known."""
+    """Yield each check that came after the broker should have known the end of the transaction."""
     ends = [_Moment(of.time_ns, of.node) for of in checks if of.state in ("commit", "rollback")]
     seen_ns = given_ns.get(int(halves.message[row]))
     if seen_ns is not None:
@@ -136,7 +136,7 @@ def _asked_over(
 
 
 def _asked_twice(context: Context, checks: list[CheckBack]) -> Iterator[_Again]:
-    """Yield checks of one round, from each check on."""
+    """Yield the checks that one round made too many, starting from each check."""
     every_s = context.facts.check_every_s
     times_ns = [check.time_ns for check in checks]
     for at, one in enumerate(checks):
@@ -158,9 +158,9 @@ def _end_not_known(
 ) -> str | None:
     """Say why a broker may not know how a transaction has ended, or that it has checked it.
 
-    Faults of brokers and producers at that time affect the broker's requests. If a broker has forgotten, since it was
-    due, that it had put a half back, in each round since it recorded that, it checks once more for each of
-    these. It does not forget what it knew and has kept.
+    Faults of brokers and producers at that time affect the broker's requests. A broker may also forget copies that it
+    put back since the half was due. In each round since it last recorded its progress it then checks once more for each
+    of these. A broker does not forget what it knew and has kept.
     """
     facts = context.facts
     if not facts.disks_observed:
@@ -202,10 +202,10 @@ def _on_its_way(context: Context, broker: str, of: _Moment) -> Iterator[Window]:
 def _repeated_by_tcp(
     context: Context, broker: str, first_ns: int, again: _Again
 ) -> Iterator[Window]:
-    """Yield a fault that may have held a check up that the broker had made before it knew better.
+    """Yield a fault that may have held up a check that the broker sent before it knew the end.
 
-    TCP doubles the time between two attempts. So what the broker sends arrives before the faults that held the first
-    of it up, one after the other, have been over for as long as they held that up.
+    TCP doubles the time between two attempts. So the check arrives before the faults that held up its first packet, one
+    after the other, have been over for as long as they held it up.
     """
     asked = again.asked
     nodes = context.facts.producers if asked.node is None else (asked.node,)
@@ -227,7 +227,7 @@ def _repeated_by_tcp(
 def _that_matter(
     context: Context, broker: str, first_ns: int, again: _Again, anomaly: str = ASKED_AGAIN
 ) -> list[Window]:
-    """Select faults that may have made the broker check again. The end of its process removes no end from its log."""
+    """Select faults that may have made the broker check again. The log keeps an end when the process ends."""
     in_log = _is_in_log(context, broker, first_ns, again.known)
     return [
         window
@@ -237,7 +237,7 @@ def _that_matter(
 
 
 def _is_in_log(context: Context, broker: str, first_ns: int, known: _Moment) -> bool:
-    """Whether the broker knew the end before it may put the half back, no fault near, with a clock always right."""
+    """Whether the broker learned the end before it could put the half back, with no fault near and no clock wrong."""
     request_ns = int(context.facts.timings.request_s * NS_PER_S)
     near = known.time_ns - request_ns, known.time_ns + request_ns
     wrong = stepped_ns(context)
@@ -256,9 +256,9 @@ def _may_have_doubled(
     open_ns: int,
     again: _Again,
 ) -> list[Window]:
-    """Return deaths in which a broker may have forgotten an end, or made a second half, if they explain all checks.
+    """Return deaths after which a broker may have forgotten an end or made a second half, if they explain all checks.
 
-    That is so until it had surely recorded its progress; if its disk loses data, it may forget later ones.
+    A death explains nothing once the broker had surely recorded its progress, unless its disk lost data.
     """
     asked_ns = again.asked.time_ns
     found = [
@@ -288,14 +288,14 @@ def _is_recorded(context: Context, broker: str, known: _Moment, death: Window) -
 
 
 def put_back_since(context: Context, broker: str, first_ns: int, death: Window) -> int:
-    """Return how many copies of a half a broker may have behind the progress that it had recorded at its death."""
+    """Return how many copies of a half a broker may have put back after the progress that its death left recorded."""
     facts = context.facts
     held_s = _held_ns(context, broker, first_ns, death.start_ns) / NS_PER_S
     return 2 + ceil((facts.timings.offset_persist_s + held_s) / (facts.check_every_s or 1.0))
 
 
 def _held_ns(context: Context, broker: str, since_ns: int, until_ns: int) -> int:
-    """For how long a broker could not record its progress."""
+    """Return how long a broker could not record its progress."""
     alone = " unreplicated" if is_alone(context) else ""
     held = context.excuses.spans(f"progress_held{alone}", broker)
     return sum(span.length_ns for span in shared([Span(since_ns, until_ns)], held))
@@ -304,9 +304,9 @@ def _held_ns(context: Context, broker: str, since_ns: int, until_ns: int) -> int
 def _was_one(
     context: Context, broker: str, checks: Sequence[CheckBack], death: Window, asked_ns: int
 ) -> bool:
-    """Whether most rounds since a death have one check, although nothing was in the way of others.
+    """Whether most rounds since a death have one check, although nothing hindered a second one.
 
-    Faithful brokers may ask a producer on a connection that no longer exists.
+    False in faithful mode: faithful brokers may ask a producer on a connection that no longer exists.
     """
     facts, request_ns = context.facts, int(context.facts.timings.request_s * NS_PER_S)
     within_ns = asked_again_within_ns(context)

@@ -2,15 +2,14 @@
 
 **order_violated**: an orderly group began to consume a message, successfully and for the first time, before it had
 finished an earlier one of the queue. A listener that fails blocks its queue, and a member that takes the queue over
-continues where the previous one stopped. The same holds for what one owner is given from when it gains the queue until
-it gains it once more: a reset of offsets sends the group back, and changes no order. Allowed where the log may have
-lost a suffix, whose offsets the broker uses again.
+continues where the previous one stopped. The rule also applies to the messages that one owner receives from one gain of
+the queue to its next gain: a reset of offsets sends the group back, and changes no order. Allowed where the log may
+have lost a suffix, because the broker uses those offsets again.
 
 **key_moved**: different queues acknowledged messages of one sharding key, so nothing orders them any more.
 Allowed while a fault may have changed the routes that the producers saw (excuse_table.py): a producer that starts, or
-refreshes its route, while a broker is away sees other queues. A move across a permanent change of the queues is
-allowed, too. **hot_key** (informational): one sharding key has most of the messages, and its queue lags behind the
-others.
+refreshes its route, while a broker is away sees other queues. A move across a permanent change of the queues is also
+allowed. **hot_key** (informational): one sharding key has most of the messages, and its queue lags behind the others.
 
 Together with the order within a queue (`order`) these rules mean: a group consumes messages of one key in the order in
 which brokers acknowledged them.
@@ -42,7 +41,7 @@ from staticfire.checkers.guarantees.promises import NS_PER_S, Judgement, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally, Verdict
 from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, MessageEvents, Outcome
 
-# What nine of ten messages wait in the queue of a hot key, at least, and against other queues.
+# The least 90th percentile of the waits in the queue of a hot key, and its ratio to that of other queues.
 HOT_WAIT_NS, HOT_RATIO = NS_PER_S, 3
 
 
@@ -68,7 +67,7 @@ def tally_orderly(columns: Columns, context: Context) -> Tally:
 
 
 def _terms(columns: Columns, context: Context, rows: Ints) -> Iterator[Ints]:
-    """Yield the rows of each owner of one queue, from when it gained the queue until it gained it again."""
+    """Yield the rows of each owner of one queue, split where the owner gained the queue again."""
     deliveries = columns.deliveries
     group = columns.names.groups[int(deliveries.group[rows[0]])]
     queue = columns.names.logs[int(deliveries.log[rows[0]])]
@@ -83,9 +82,9 @@ def _terms(columns: Columns, context: Context, rows: Ints) -> Iterator[Ints]:
 
 
 def _held_up(deliveries: MessageEvents, rows: Ints) -> dict[int, int]:
-    """Return which calls began before one for an earlier position had ended, each with the last such call.
+    """Return the calls that began before a call for an earlier position had ended, each with the last such call.
 
-    Of each position of the queue the first call that finished counts.
+    For each position of the queue, the first call that finished counts.
     """
     order = np.lexsort((deliveries.op_index[rows], deliveries.queue_offset[rows]))
     rows = rows[order]
@@ -101,11 +100,11 @@ def _held_up(deliveries: MessageEvents, rows: Ints) -> dict[int, int]:
 def _latest_of_others(ended: Ints) -> Ints:
     """Return for each position the last end of a call for an earlier one (-1: none), shape of `ended`.
 
-    That is the highest end so far or, if the position's own call has that, the highest one below it.
+    That is the highest end so far or, if that is the end of the position's own call, the highest one below it.
     """
     highest = np.concatenate(([-1], np.maximum.accumulate(ended)))
     before = highest[:-1]
-    # What each place adds to the lower ones: itself, or the highest that it takes the place of.
+    # What each position adds to the lower ends: its own, or the former highest that it replaces.
     lower = np.where(ended < before, ended, np.where(ended > before, before, -1))
     second = np.maximum.accumulate(np.concatenate(([-1], lower)))[:-1]
     return np.where(before != ended, before, second)
@@ -256,7 +255,7 @@ def _waits_ns(columns: Columns, sends: MessageEvents) -> Ints:
 
 
 def _excuse(context: Context, of_key: MessageEvents, row: int) -> str:
-    """Say why the producers may have seen other queues for a message and the previous one; empty if they must not."""
+    """Say why the producers may have seen other queues for a message and the previous one; empty if they cannot."""
     find = context.excuses.find
     since = int(of_key.invoke_ns[row - 1 : row + 1].min())
     window = find("queues_changed", since, int(of_key.time_ns[row]))

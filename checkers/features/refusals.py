@@ -2,17 +2,17 @@
 
 **wrong_refusal**: a broker refused an illegal send with another code than `CODES` has for it. The code decides whether
 a client tries another broker, and whether the message may be stored. A busy broker refuses before it reads the request
-(`BUSY`), and so does one that cannot store or has not loaded its topics yet (`UNABLE`). The latter is allowed only
-where a fault of a replica explains it.
+(`BUSY`), and so does one that cannot store or has not loaded its topics yet (`UNABLE`). `UNABLE` is allowed only where
+a fault of a replica explains it.
 
 **needless_refusal**: a broker answered a legal send with a code that is no success, although it was not too busy, and
-no fault of a replica explains that it could not store the message. Whether it stored the message all the same does not
-matter: after SYSTEM_ERROR that is not known. A send of another account may also be refused while its rights are being
-changed. The same is asked of a message that a consumer sends back: the broker that holds it must make a copy, unless a
-fault explains that it could not, or had not loaded its groups yet.
+no fault of a replica explains that it could not store the message. It does not matter whether it stored the message all
+the same: after SYSTEM_ERROR that is not known. A broker may also refuse a send of another account while the rights of
+the account are being changed. The rule also applies to a message that a consumer sends back: the broker that holds it
+must make a copy, unless a fault explains that it could not, or had not loaded its groups yet.
 
-Cannot see: illegal sends that the client itself refused, which have no code; if a coordinator knows no route for a
-topic, the client refuses, too. Sends that a client reports without a code are not judged. Of several attempts only the
+Cannot see: illegal sends that the client itself refused, which have no code; a client also refuses if a coordinator
+knows no route for the topic. Sends that a client reports without a code are not judged. Of several attempts only the
 last is known. `refused_at_rest` judges send-backs that no broker answered.
 
 Source: Apache RocketMQ 4.9.8: AbstractSendMessageProcessor.msgCheck and consumerSendMsgBack,
@@ -38,14 +38,14 @@ SERVICE_NOT_AVAILABLE = 14
 TOPIC_NOT_EXIST = 17
 SUBSCRIPTION_GROUP_NOT_EXIST = 26
 
-# Why the send is illegal -> the code of the broker.
+# Why the send is illegal, and the code with which a broker must refuse it.
 CODES: Mapping[str, int] = MappingProxyType(
     {
         "body": MESSAGE_ILLEGAL,
         "properties": MESSAGE_ILLEGAL,
         "name of the topic": SYSTEM_ERROR,
         "unknown topic": TOPIC_NOT_EXIST,
-        # An AclException in the hook of a request is an exception like any other.
+        # RocketMQ treats an AclException in the hook of a request like any other exception.
         "signature": SYSTEM_ERROR,
         "no signature": SYSTEM_ERROR,
         "unknown account": SYSTEM_ERROR,
@@ -53,7 +53,7 @@ CODES: Mapping[str, int] = MappingProxyType(
     }
 )
 BUSY = SYSTEM_BUSY
-ACCOUNT_REFUSED = "account_refused"  # of the table of excuses
+ACCOUNT_REFUSED = "account_refused"  # row of the table of excuses
 UNABLE = frozenset({SYSTEM_ERROR, SERVICE_NOT_AVAILABLE, TOPIC_NOT_EXIST})
 UNABLE_TO_TAKE_BACK = UNABLE | {SUBSCRIPTION_GROUP_NOT_EXIST}
 
@@ -100,7 +100,7 @@ def _finding(context: Context, one: Refused) -> Finding:
 
 
 def _excuse(context: Context, one: Refused, anomaly: str) -> str | None:
-    """Return the reason that kept the broker from storing the message or reading the request."""
+    """Return the reason why the broker could not store the message or read the request."""
     if one.code not in (UNABLE_TO_TAKE_BACK if one.is_sent_back else UNABLE):
         return None
     timings = context.facts.timings

@@ -3,14 +3,14 @@
 **wrong_answer**: a requester received the reply to another request, or to a request of another process.
 **duplicate_reply**: one request ended with two replies, or a reply arrived after it had ended with one.
 **phantom_reply**: a reply arrived to a request that no listener had received by then.
-**lost_reply**: the requester got no reply, although a listener had replied at least a second before it gave up, and it
-lived. A fault may lose a reply on its way, so the rule applies at rest, from the request to its end. It also applies to
-each reply that ended as `ok`: a broker reports that only after the requester has answered the push (code 326), so no
-fault excuses it. A requester whose request was not acknowledged may take its reply without knowing that there was a
-request; there the request must have a position.
+**lost_reply**: a living requester got no reply, although a listener had replied at least a second before the requester
+gave up. A fault may lose a reply on its way, so the rule applies at rest, from the request to its end. It also applies
+to each reply that ended as `ok`: a broker reports `ok` only after the requester has answered the push (code 326), so no
+fault excuses the loss. A requester whose request was not acknowledged may take the reply and discard it, because it
+does not know the request. So there the request must have a position.
 
-A request to which no listener replied in time is no anomaly: responders die. The verdict is unknown if replies are
-missing that must be there: listeners replied, and no requester received any; a request ended with a reply that the
+It is no anomaly if no listener replied to a request in time: responders die. The verdict is unknown if replies that
+must be there are missing: listeners replied, and no requester received any; a request ended with a reply that the
 history does not hold; or replies arrived, and no listener recorded one. `loss` judges whether the request itself is
 consumed.
 
@@ -33,12 +33,12 @@ from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Outcome
 from staticfire.checkers.model.message_ids import OTHER, MessageIds
 from staticfire.checkers.model.timeline import Exchange
 
-WRITTEN_WITHIN_NS = NS_PER_S  # an answer is written down after its request has ended with it
-_GAVE_UP = (Outcome.UNKNOWN, Outcome.WEAK)  # how requests end that got no answer in time
+WRITTEN_WITHIN_NS = NS_PER_S  # until a reply is in the history after its request has ended with it
+_GAVE_UP = (Outcome.UNKNOWN, Outcome.WEAK)  # outcomes of requests that got no reply in time
 
 
 def answered_rows(columns: Columns, context: Context) -> Columns:
-    """Select the deliveries of requests whose replies arrived, and the sends of these and of all that got a reply."""
+    """Select the deliveries of requests whose replies arrived, and the sends of all requests that got a reply."""
     replies = {of.reply for of in context.timeline.answers}
     given = is_among(columns.deliveries.message, _ids_of(columns, replies))
     replied = {of.key for of in (*context.timeline.replies, *context.timeline.answers)}
@@ -70,7 +70,7 @@ def check_requests(columns: Columns, context: Context) -> Verdict:
 
 
 def _missing(columns: Columns, context: Context) -> str | None:
-    """Say which replies are missing that must be there; None if none is."""
+    """Say which of the replies that must be there are missing; None if none is."""
     answers, replies = context.timeline.answers, context.timeline.replies
     if replies and not answers:
         return f"{len(replies)} replies were written, and no requester was given an answer"
@@ -111,7 +111,7 @@ def _judge(columns: Columns, context: Context, answers: Sequence[Exchange]) -> I
 
 
 def _lost_replies(columns: Columns, context: Context) -> Iterator[Finding]:
-    """Yield replies that a waiting requester never received: all that it had taken, and others at rest."""
+    """Yield replies that a waiting requester never received: at rest, and those that a broker says it took."""
     sends = answered_rows(columns, context).sends
     row_of = {columns.names.key(message): row for row, message in enumerate(sends.message.tolist())}
     answered = {of.key for of in context.timeline.answers}
@@ -136,7 +136,7 @@ def _lost_replies(columns: Columns, context: Context) -> Iterator[Finding]:
 
 
 def _asked(columns: Columns) -> dict[str, tuple[int, int]]:
-    """Return by key the process that sent each request, and when it ended with a reply (FOREVER_NS: it did not)."""
+    """Return by key the process that sent each request, and when it ended with a reply (FOREVER_NS: never)."""
     sends = columns.sends
     ended = np.where(sends.outcome == Outcome.OK, sends.time_ns, FOREVER_NS)
     rows = zip(sends.message.tolist(), sends.process.tolist(), ended.tolist(), strict=True)
@@ -148,7 +148,7 @@ def _asked(columns: Columns) -> dict[str, tuple[int, int]]:
 
 
 def _given_at(columns: Columns) -> dict[str, int]:
-    """Return by key the op at which each message was first delivered to a listener."""
+    """Return by key the op at which a listener first received each message."""
     deliveries = columns.deliveries
     order = np.argsort(deliveries.invoke_index, kind="stable")
     messages, first = np.unique(deliveries.message[order], return_index=True)

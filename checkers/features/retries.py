@@ -1,21 +1,21 @@
 """Retries and dead letters: each failed delivery leads to one retry after its delay, or to a dead letter.
 
-**retry_unprovoked**: a retry has no cause. That is so if
+**retry_unprovoked**: a retry has no cause. There are five cases.
 
-* a message came from the retry topic for the nth time, and no listener of the group had failed for its previous
-  delivery, or left it unfinished;
-* none of the members that had received it before reported that it had sent it back (`send_back`), although they
+* A message came from the retry topic for the nth time, and no listener of the group had failed for its previous
+  delivery, or left it unfinished.
+* None of the members that had received it before reported that it had sent it back (`send_back`), although they
   reported other ops half a minute later. This is also checked for dead letters, and only in groups that report
-  send-backs: if a group reports none although the run intended to record them, the verdict is unknown;
-* it came from a broker to which no member had sent it back, and none of them had sent a copy of its own, which may go
-  to any broker, or ended before it could report one. This is also checked for dead letters;
-* it came from its own topic with a retry count, which a client sets that retries by itself, and the group had not
-  received it before with a lower count and without success;
-* more retries with the same count came from different positions than deliveries with the count below had failed, in
-  groups that report send-backs. If a client repeats a delivery by itself, with a count of its own, and that fails, the
+  send-backs: if a group reports none although the run intended to record them, the verdict is unknown.
+* It came from a broker to which no member had sent it back, and no member had sent a copy of its own, which may go to
+  any broker, or had ended before it could report one. This is also checked for dead letters.
+* It came from its own topic with a retry count, which a client sets that retries by itself, and the group had not
+  received it before with a lower count and without success.
+* In a group that reports send-backs, more retries with the same count came from different positions than deliveries
+  with the count below had failed. A client may repeat a delivery by itself, with a count of its own. If that fails, the
   broker makes a copy with the count after that of the message that it holds. Allowed where an answer to a send-back was
   lost, or a member ended before it could report one: the client then sends copies of its own. Also allowed where a
-  broker died between moving a retry and writing that down (`moved_copies.py`).
+  broker died between moving a retry and recording the move (`moved_copies.py`).
 
 **retry_early**: a retry came before its delay was over (delay level 3 for the first retry, one more for each later
 one). Allowed where a broker's clock was stepped. **retried_too_often**: a message had more retries than the group
@@ -58,22 +58,22 @@ from staticfire.checkers.model.event_times import began_latest, ended_earliest
 from staticfire.checkers.model.timeline import SentBack
 
 RETRY, DEAD = "%RETRY%", "%DLQ%"
-# Attempts of a client to send a copy, where its broker did not answer (RocketMQ: 1 + retryTimesWhenSendFailed).
+# Attempts of a client to send a copy if its broker did not answer (RocketMQ: 1 + retryTimesWhenSendFailed).
 COPY_ATTEMPTS = 3
 FIRST_LEVEL = 3  # of the ladder
 NS_PER_MS = 1_000_000
-# How late a harness outside the simulation may write down an event that its client did not stamp: a busy one was 31 ms
+# How late a harness outside the simulation may record an event that its client did not stamp: a busy one was 31 ms
 # late. Delays of retries are at least 1 s, and a broker that gets one wrong is wrong by a whole level.
 WRITTEN_LATE_NS = 100 * NS_PER_MS
-# How many times as long as a request, and in ns: until a member has said that it sent something back. It waits for the
-# broker, then for others to which it sends a copy of its own.
+# How long until a member has reported a send-back: this many times a request's time, in ns. The member waits for the
+# broker, then for other brokers to which it sends a copy of its own.
 SAID_WITHIN = 10 * NS_PER_S
-SEND_BACK = "send_back"  # in RunFacts.due: members tell what they send back
+SEND_BACK = "send_back"  # in RunFacts.due: members report what they send back
 
 
 @dataclass(slots=True)
 class _Story:
-    """A group's deliveries of one message, in the order of calls: rows of deliveries."""
+    """A group's deliveries of one message, as rows of deliveries in the order of calls."""
 
     first: list[int] = field(default_factory=list)  # from its own topic
     retried: list[int] = field(default_factory=list)
@@ -111,7 +111,7 @@ def _kinds(columns: Columns) -> Ints:
 
 
 def _stories(columns: Columns, context: Context, kinds: Ints) -> Iterator[tuple[str, _Story]]:
-    """Yield the deliveries of messages that groups with dead letters received from elsewhere than their topic."""
+    """Yield the deliveries of each message that a group with dead letters received from another topic than its own."""
     deliveries, groups = columns.deliveries, columns.names.groups
     for group in context.facts.retries_max:
         if group not in groups:
@@ -190,7 +190,7 @@ def _not_sent_back(
 
 
 def _reports(columns: Columns, context: Context, group: str, row: int) -> list[SentBack]:
-    """Return what members reported of sending the message of a copy back, for this copy."""
+    """Return the reports of members that sent back the delivery before this copy."""
     deliveries = columns.deliveries
     key = columns.names.key(int(deliveries.message[row])) or ""
     tries = int(deliveries.tries[row]) - 1
@@ -207,7 +207,7 @@ def _silent(columns: Columns, context: Context, row: int, before: list[int]) -> 
 
 
 def _unreported(columns: Columns, context: Context, group: str, story: _Story) -> int:
-    """Select copies that a member must have reported, in groups that should report send-backs and report none."""
+    """Count copies that a member must have reported, in groups that should report send-backs and report none."""
     if SEND_BACK not in context.facts.due or group in _heard(context).groups:
         return 0
     deliveries, lived, count = columns.deliveries, [*story.first, *story.retried], 0
@@ -218,8 +218,8 @@ def _unreported(columns: Columns, context: Context, group: str, story: _Story) -
 
 
 class _Heard(NamedTuple):
-    groups: frozenset[str]  # that tell what they send back
-    last_ns: Mapping[int, int]  # when each process was last heard of
+    groups: frozenset[str]  # those that report what they send back
+    last_ns: Mapping[int, int]  # the last event of each process
 
 
 def _heard(context: Context) -> _Heard:
@@ -242,7 +242,7 @@ def _not_reported(tally: Tally, _context: Context) -> str | None:
 def _dead_twice(
     columns: Columns, context: Context, group: str, story: _Story, retries_max: int
 ) -> Iterator[Finding]:
-    """Yield dead letters, each at its own position, beyond those that have a cause."""
+    """Yield dead letters, each at its own position, in excess of those that have a cause."""
     deliveries = columns.deliveries
     positions: dict[tuple[int, int], int] = {}
     for row in story.dead:
@@ -268,7 +268,7 @@ def _dead_twice(
 def _retried_twice(
     columns: Columns, context: Context, group: str, story: _Story
 ) -> Iterator[Finding]:
-    """Yield retries with one count, each at its own position, beyond the deliveries that failed before."""
+    """Yield retries with the same count, each at its own position, in excess of the deliveries that failed before."""
     deliveries = columns.deliveries
     steps: dict[int, dict[tuple[int, int], int]] = {}
     for row in story.retried:
@@ -300,7 +300,7 @@ def _retried_twice(
 def _sent_back(
     columns: Columns, context: Context, rows: list[int], reasons: list[int]
 ) -> tuple[int, Window | None]:
-    """Return how often a message must have been sent back to come in these rows, and a death if one is needed."""
+    """Return how often the message must have been sent back to come in these rows, and a death if that needs one."""
     deliveries = columns.deliveries
     since_ns = min(int(deliveries.invoke_ns[r]) for r in reasons)
     copies: dict[str, list[Copy]] = {}
@@ -317,7 +317,7 @@ def _sent_back(
 def _unclear(
     columns: Columns, context: Context, group: str, reasons: list[int], extra: int
 ) -> str | None:
-    """Say why failed deliveries may have left more copies than one each: nothing says that the broker made the copy."""
+    """Say why failed deliveries may have left more than one copy each: no report says that the broker made the copy."""
     deliveries = columns.deliveries
     key = columns.names.key(int(deliveries.message[reasons[0]]))
     tries = int(deliveries.tries[reasons[0]])
@@ -382,7 +382,7 @@ def _uses_up(deliveries: MessageEvents, row: int, retries_max: int) -> bool:
 
 
 def _repeats(deliveries: MessageEvents, row: int, retry: int) -> bool:
-    """Whether a client that could not send back retried by itself: the same position, with a lower count before."""
+    """Whether a client that could not send back retried by itself: the same position came before with a lower count."""
     return bool(
         deliveries.log[row] == deliveries.log[retry]
         and deliveries.queue_offset[row] == deliveries.queue_offset[retry]
@@ -392,7 +392,7 @@ def _repeats(deliveries: MessageEvents, row: int, retry: int) -> bool:
 
 
 def _provokes(context: Context, deliveries: MessageEvents, row: int, retry: int) -> bool:
-    """Whether a delivery may be the cause of the retry: a count one lower, earlier, and not successful by then."""
+    """Whether a delivery may be the cause of the retry: it began earlier, with a count one lower, without success."""
     return bool(
         deliveries.tries[row] == deliveries.tries[retry] - 1
         and deliveries.invoke_index[row] < deliveries.invoke_index[retry]
@@ -432,7 +432,7 @@ def _judge_time(
     if delay_ns is None:
         return
     ended = [r for r in before if not _is_overlong(context, deliveries, r)]
-    if not ended:  # its client gave it up some time after the call
+    if not ended:  # its client gave the message up some time after the call
         return
     since = min(int(ended_earliest(deliveries, r)) for r in ended)
     early_ns = since + delay_ns - int(began_latest(deliveries, row))

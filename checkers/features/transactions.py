@@ -2,41 +2,41 @@
 
 To *check* a transaction, a broker asks a producer for its end. A *half* is the message before its end is known.
 
-**rolled_back_visible**: a message was delivered whose transaction was rolled back, or never decided; or its producer
-had left the end to the check, and no producer had answered "commit" by then. The latter needs the answers: if the
-history has no `check_back` at all, producers do not report them, and the verdict is unknown (`ends_unknown`).
+**rolled_back_visible**: a group received a message whose transaction was rolled back, or never decided; or its producer
+had left the end to the check, and no producer had answered "commit" by then. Only the producers' answers show this: if
+the history has no `check_back` at all, producers do not report them, and the verdict is unknown (`ends_unknown`).
 
-**unresolved_transaction**: a transaction stays open. That is so in four cases. (A transaction that ended as `ok` and is
+**unresolved_transaction**: a transaction stays open. There are four cases. (A transaction that ended as `ok` and is
 never seen is `lost`.)
 
 * A broker stored the half with SEND_OK, its producer left the end to the check and would have answered "commit", and a
   group has read everything without the message.
-* The producer never decided or left the end to the check, the cluster was at rest (rest.py) for a round of checks after
-  the half was due for one, producers were asked about other transactions later, and no broker had checked this one. A
-  half that says for how long brokers must not check it is due in the round after that time and the configured one. The
-  same holds after a check that was not the last configured one, if all answers had been "unknown". For a hardened
-  broker it suffices that for so long nothing kept it from its checks (`check_rounds.py`), and that it had checks left
-  if all those were lost that a fault may have swallowed.
+* The producer never decided or left the end to the check, and no broker checked the transaction, although the cluster
+  was at rest (rest.py) for a round of checks after the half was due for one, and brokers asked producers about other
+  transactions later. If a half says for how long brokers must not check it, it is due in the round after both that time
+  and the configured one. The same holds after a check that was not the last configured one, if all answers had been
+  "unknown". For a hardened broker it suffices that nothing kept it from its checks for so long (`check_rounds.py`), and
+  that it had checks left even if all those were lost that a fault may have swallowed.
 * The outcome of the send is unknown, a broker checked the transaction, a producer answered "commit" with no fault near,
   and a group has read all queues of the topic without the message, at least a round of checks and two requests later.
-  Excused by a fault of the broker that asked, and by the damage that excuses a loss of a message that this broker had
+  Excused by a fault of the broker that asked, and by damage that excuses the loss of a message that this broker had
   acknowledged at that time. If the client does not name that broker, this holds for each that may have asked. Outside
   the simulation a busy broker refuses an answer and asks again, so there this case counts only while the broker had
   checks left.
 * The producer had committed it, no broker checked it, and a broker stored the message at least two requests later, by
-  its store time. Allowed where faults of the broker or of the producer that were near the end may have held it up until
-  then; skipped where a clock of the broker was wrong.
+  its store time. Allowed where faults of the broker or the producer near the end may have held it up until then;
+  skipped where a clock of the broker was wrong.
 
-**check_too_early**: a broker checked before it may, or before the half says that it may. Allowed where its clock was
-stepped.
+**check_too_early**: a broker checked a transaction before the configured time, or before the time that its half names.
+Allowed where the broker's clock was stepped.
 
-**checked_too_often**: a broker checked a transaction without need. That is so in three cases.
+**checked_too_often**: a broker checked a transaction without need. There are three cases.
 
 * It checked more often than configured, for each half that the send may have stored. Allowed where a leader died
   meanwhile and may have forgotten, and where the producer died before it could report its number of attempts. If the
-  death took nothing from its disk, it checks in as many rounds more as it had not recorded.
+  death lost nothing from the leader's disk, it allows only as many further rounds as the leader had not recorded.
 * It checked again after the transaction was over, or twice in a round (`needless_checks.py`).
-* It checked a transaction whose send had failed, so that it had not stored a half; or, once a run, one that no producer
+* It checked a transaction whose send had failed without storing a half; or, once a run, a transaction that no producer
   of the run had sent.
 
 Cannot see: a transaction whose half no broker acknowledged or checked, unless its message appears; checks that never
@@ -91,7 +91,7 @@ ANOMALIES = (
     "check_too_early",
     "checked_too_often",
 )
-LATE_REQUESTS = 2  # until a broker has stored what a producer has committed
+LATE_REQUESTS = 2  # until a broker has stored a message that its producer committed
 
 
 def tally_transactions(columns: Columns, context: Context) -> Tally:
@@ -201,7 +201,7 @@ def _is_left(halves: MessageEvents) -> Mask:
 
 
 def _unresolved(columns: Columns, context: Context, halves: MessageEvents) -> Iterator[Finding]:
-    """Yield halves that were stored for certain, and whose commit depends on the broker's check."""
+    """Yield open halves that were certainly stored, and whose commit depends on the broker's check."""
     left = halves.where(_is_left(halves))
     seen = is_among(left.message, np.unique(columns.deliveries.message))
     passed = np.zeros(len(left), np.bool_)
@@ -226,12 +226,12 @@ def _unresolved(columns: Columns, context: Context, halves: MessageEvents) -> It
 def _answered(
     columns: Columns, context: Context, halves: MessageEvents, asked: Mapping[int, list[CheckBack]]
 ) -> Iterator[Finding]:
-    """Yield halves of sends with unknown outcome that a producer committed in a check, and that no group has seen."""
+    """Yield sends with unknown outcome that a producer committed in a check, and that no group has seen."""
     facts = context.facts
     committed = (halves.transaction == Transaction.COMMIT) & (halves.outcome == Outcome.UNKNOWN)
     committed &= halves.log == UNKNOWN
     committed &= ~is_among(halves.message, np.unique(columns.deliveries.message))
-    # A group that begins at the end of a queue may pass a message of which no offset is known.
+    # A group that begins at the end of a queue may skip a message whose offset is not known.
     groups = [group for group in facts.groups if group not in facts.late_groups]
     wanted = {group: context.wants(columns, halves, group) for group in groups}
     wait_s = facts.check_every_s + LATE_REQUESTS * facts.timings.request_s
@@ -267,7 +267,7 @@ def _answered(
 def _askers(
     context: Context, checks: Iterable[CheckBack], holder: LogKey | None = None
 ) -> Iterable[str]:
-    """Return brokers that may have asked: the holder of the only half, or those that the history names; else any."""
+    """Return brokers that may have asked: the holder of the only half, or those that the history names; else all."""
     named = {check.broker for check in checks} if holder is None else {holder.stream}
     known = context.facts.replica_sets
     return [broker for broker in known if broker in named] if named <= known.keys() else known
@@ -284,7 +284,7 @@ def _promise_since(context: Context, key: str | None, check: CheckBack) -> tuple
 
 
 def _arrived(context: Context, check: CheckBack) -> bool:
-    """Whether no fault, of the broker that asked or of the producer, was near an answer."""
+    """Whether no fault of the broker that asked, or of the producer, was near an answer."""
     facts, request_ns = context.facts, int(context.facts.timings.request_s * NS_PER_S)
     near = check.earliest_ns - request_ns, check.time_ns + request_ns
     nodes = facts.producers if check.node is None else (check.node,)
@@ -309,7 +309,7 @@ def _never_asked(
     for row in np.flatnonzero(undecided).tolist():
         began_ns = int(halves.invoke_ns[row])
         wait_s = _check_within_s(context)
-        if halves.check_ns[row] != UNKNOWN:  # brokers put it back until then
+        if halves.check_ns[row] != UNKNOWN:  # until then, brokers put it back unchecked
             wait_s += (halves.check_ns[row] - began_ns) / NS_PER_S
         wait_ns = round(wait_s * NS_PER_S)
         due_ns = int(halves.time_ns[row]) + wait_ns
@@ -332,10 +332,11 @@ def _never_asked(
 def _is_overdue(
     columns: Columns, context: Context, halves: MessageEvents, row: int, still: Open
 ) -> bool:
-    """Whether the broker of a half must have checked it in a time in which no check came, whatever struck others.
+    """Whether the broker of a half should have checked it in a time without a check, whatever faults struck others.
 
-    Faithful brokers also count rounds without a check, and ask on connections that no longer exist. A broker that may
-    have lost the half asks nothing. A client rolls back a half that was stored with a weak status.
+    Always False in faithful mode: faithful brokers also count rounds without a check, and ask on connections that no
+    longer exist. A broker that may have lost the half need not ask. A client rolls back a half that was stored with a
+    weak status.
     """
     queue = queue_of(columns, halves, row)
     if context.facts.mode != "hardened" or queue is None or halves.tries[row] != 1:
@@ -349,9 +350,9 @@ def _is_overdue(
 
 
 def _check_within_s(context: Context) -> float:
-    """Return how long after it was stored or put back a half is checked, if it says nothing of that.
+    """Return how long after it was stored or put back a broker checks a half that names no time of its own.
 
-    A round of checks ends at the first half that may not be checked yet, so those behind that one wait for it.
+    A round of checks ends at the first half that is too young, so the halves behind that one wait for it.
     """
     facts = context.facts
     return facts.check_after_s + facts.check_every_s + facts.timings.request_s
@@ -360,16 +361,16 @@ def _check_within_s(context: Context) -> float:
 def _given_up_early(
     columns: Columns, context: Context, halves: MessageEvents, asked: Mapping[int, list[CheckBack]]
 ) -> Iterator[Finding]:
-    """Yield transactions that were stored and checked at rest, and that no broker checked to the configured number.
+    """Yield transactions that were stored and checked at rest, and that brokers stopped checking too early.
 
     All answers were "unknown", so only the number of checks ends them. RocketMQ also counts rounds without a check
-    (issue 8311), so only the hardened system promises this.
+    (issue 8311), so only the hardened system guarantees the number.
     """
     facts = context.facts
     if facts.mode != "hardened" or not facts.check_every_s or not facts.check_max:
         return
     wait_ns = round(_check_within_s(context) * NS_PER_S)
-    # An older one is given up at once; 0: not known.
+    # A broker gives an older half up at once; 0: the age is not known.
     kept_ns = round(facts.reserved_s * NS_PER_S) or FOREVER_NS
     asked_ns = max((check.time_ns for check in context.timeline.check_backs), default=0)
     rests = list(spans_at_rest(context))
@@ -415,7 +416,7 @@ def _checked(
             yield _question(columns, context, halves, row, "checked_too_often", what, None)
             continue
         attempts = max(int(halves.tries[row]), 1)  # each may have stored a half of its own
-        # Of several attempts the queue of the last half is known; others may lie elsewhere.
+        # After several attempts only the queue of the last half is known; others may lie elsewhere.
         holder = queue_of(columns, halves, row) if attempts == 1 else None
         askers = list(_askers(context, checks, holder))
         again = checked_again(context, halves, row, askers, checks, given_ns)
@@ -441,7 +442,7 @@ def _first_check_ns(context: Context, halves: MessageEvents, row: int) -> int:
 def _stored_late(
     columns: Columns, context: Context, halves: MessageEvents, asked: Mapping[int, list[CheckBack]]
 ) -> Iterator[Finding]:
-    """Yield transactions that ended with a commit, that no broker checked, and that were stored much later."""
+    """Yield committed transactions that no broker checked, and whose message a broker stored much later."""
     rows = np.flatnonzero(is_committed(halves))
     stored_ns = _first_stored_ns(columns, context, halves.message[rows])
     request_ns = round(context.facts.timings.request_s * NS_PER_S)
@@ -462,11 +463,11 @@ def _stored_late(
 def _held_up(
     context: Context, broker: str | None, senders: Iterable[str], ended_ns: int, stored_ns: int
 ) -> Window | None:
-    """Return a fault near the end of a transaction that may have held the end up until the message was stored.
+    """Return a fault near the end of a transaction that may have delayed the end until the message was stored.
 
-    A broker that does not learn the end at all asks for it. So the end was on its way, or waited in the broker. It
-    arrives, as TCP doubles the time between two attempts, before the faults that held it up have been over for as long
-    as they held it up.
+    A broker that never learns the end asks for it. So the end was on its way, or waited in the broker. TCP doubles the
+    time between two attempts, so the end arrives before the faults that held it up have been over for as long as they
+    held it up.
     """
     excuses, request_ns = context.excuses, round(context.facts.timings.request_s * NS_PER_S)
     windows = [*excuses.windows(ASKED_AGAIN, broker), *excuses.windows(ON_ITS_WAY, broker, senders)]
@@ -496,7 +497,7 @@ def _first_stored_ns(columns: Columns, context: Context, messages: Ints) -> dict
 
 
 def _is_failed_commit(halves: MessageEvents, row: int) -> bool:
-    """Whether no half was stored. One that was rolled back failed, too, and a broker may check it."""
+    """Whether the send failed and stored no half. A rolled-back send also failed, and a broker may check its half."""
     failed = halves.outcome[row] == Outcome.FAILED
     return bool(failed and halves.transaction[row] == Transaction.COMMIT)
 
@@ -522,10 +523,10 @@ def _many_halves(halves: MessageEvents, row: int) -> str | None:
 def _broker_died(
     context: Context, brokers: Iterable[str], first_ns: int, checks: list[CheckBack], attempts: int
 ) -> str | None:
-    """Say why a broker may have checked again: what it had recently put back or passed was not durable.
+    """Say why a broker may have checked again: its latest progress was not durable when it died.
 
-    It then counts from where it had last recorded its progress, and has several halves of the transaction. It checks
-    them in the same rounds, unless a half must be older than the time between two rounds.
+    It then counts from the progress that it last recorded, and has several halves of the transaction. It checks them in
+    the same rounds, unless a half must be older than the time between two rounds.
     """
     facts, last_ns = context.facts, checks[-1].time_ns
     in_rounds = facts.check_every_s and facts.check_after_s <= facts.check_every_s
@@ -573,7 +574,7 @@ def _question(
 
 
 def finish_transactions(tally: Tally, context: Context) -> Verdict:
-    """Judge what no single message shows: that each check is about a transaction of the run."""
+    """Judge what no single message shows: whether each check is about a transaction of the run."""
     asked = {of.key for of in context.timeline.check_backs if of.topic in context.facts.topics}
     strangers = len(asked) - tally.counts.get("checked_back", 0)
     if strangers > 0:
