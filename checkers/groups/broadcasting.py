@@ -1,11 +1,11 @@
-"""Broadcasting: every member of the group gets every message, whatever the others get.
+"""Broadcasting: every member of the group receives every message, independently of the others.
 
-**member_missed**: a message that was acknowledged, or is proven to be stored (`checkers/derived/proven.py`), and that
-a member of a broadcasting group was never given, although the run was drained. A member is a node; it keeps its
-offsets on its own disk, so a crash makes it get messages twice, not miss them. What its listener fails for is dropped,
-as RocketMQ does it. What the damage done to brokers excuses is excused for each member.
+**member_missed**: a member of a broadcasting group never received a message that was acknowledged, or is proven to be
+stored (`checkers/derived/proven.py`), although the run was drained. A member is a node. It keeps its offsets on its own
+disk, so after a crash it receives messages twice, and misses none. It drops the messages that its listener fails for,
+as RocketMQ does. If damage to brokers excuses the loss of a message, it does so for each member.
 
-Cannot see: a member that never started. That it gets things twice is a matter of `duplication`, member by member.
+Cannot see: a member that never started. `duplication` judges repeated deliveries, member by member.
 
 Source: the broadcasting mode of Apache RocketMQ 4.9 (LocalFileOffsetStore, no retries).
 """
@@ -42,13 +42,13 @@ def tally_broadcasting(columns: Columns, context: Context) -> Tally:
 
 
 def _members(context: Context, group: str) -> list[str]:
-    """The nodes of a group."""
+    """Return the nodes of a group, sorted."""
     reported = context.timeline.subscriptions
     return sorted({one.node for one in reported if one.group == group})
 
 
 def _given_to(columns: Columns, context: Context, group: str, member: str) -> Ints:
-    """The ids of the messages that a member was given, sorted."""
+    """Return the ids of the messages that a member received, sorted."""
     deliveries, groups = columns.deliveries, columns.names.groups
     if group not in groups:
         return np.zeros(0, np.int64)
@@ -63,7 +63,7 @@ def _missed(
 ) -> Iterator[Finding]:
     for row in range(len(missed)):
         queue = queue_of(columns, missed, row)
-        assert queue is not None  # it was acknowledged
+        assert queue is not None  # the message was acknowledged
         key = columns.names.key(int(missed.message[row]))
         rule = context.promises.rule(queue.stream, int(missed.invoke_ns[row]), key=key)
         yield finding_at(
@@ -95,7 +95,7 @@ def _missed_proven(
 
 
 def _candidates(columns: Columns, context: Context, _cleared: Mask) -> Ints:
-    """All that is broadcast: one member's delivery does not clear a message."""
+    """Select all messages that were broadcast: a delivery to one member does not clear a message."""
     wanted = np.zeros(len(columns.sends), np.bool_)
     for group in context.facts.broadcasting:
         wanted |= context.wants(columns, columns.sends, group)

@@ -1,23 +1,23 @@
-"""Consumer groups: every queue has an owner, and in a group that shares its queues no more than one.
+"""Consumer groups: every queue has an owner, and in a group that shares its queues only one.
 
-**queue_unowned**: no living member owned a queue of the group for longer than a rebalance takes, not counting the time
-in which a fault of the queue's broker or of the members excuses it (excuse_table.py, rebalances.py). A queue must have
-its first owner that much after its first acknowledged message, and the time in which clients learn of a new queue. The
-same holds from when a leader confirmed the queue to an operator and could register it at the coordinators. A queue in
-which nothing was ever acknowledged may vanish with the disk of the leader, which may have been the only one to
-know of it. So may one for which a delayed message alone was acknowledged: it still waited elsewhere. The drain says
-that such a queue is empty.
-**double_ownership**: two living members owned one queue for longer than a rebalance takes, not counting the time in
-which one of them could not find out; each member computes its share alone, so they overlap for a while. In a
-broadcasting group every member owns every queue. A rebalance takes 23 s at rest (20 s until each member has looked, and
-a request), 30 s near faults and when a member came or went meanwhile. Where brokers do not notify members, it takes 23
-s from the last member that came or went, or broker that started again, meanwhile.
+**queue_unowned**: no living member owned a queue of the group for longer than a rebalance takes. Time in which a fault
+of the queue's broker or of the members excuses this does not count (excuse_table.py, rebalances.py). A queue must have
+its first owner by that time after its first acknowledged message, plus the time in which clients learn of a new queue.
+The same holds from when a leader confirmed the queue to an operator and could register it at the coordinators. A queue
+without any acknowledged message may vanish with the disk of the leader, because other nodes may not know the queue. So
+may a queue whose only acknowledged message was delayed and still waited elsewhere. The drain reports that such a queue
+is empty.
+**double_ownership**: two living members owned one queue for longer than a rebalance takes. Time in which one of them
+could not learn of the other does not count. Each member computes its share alone, so the members overlap for a while.
+In a broadcasting group every member owns every queue. A rebalance takes 23 s at rest (20 s until each member has
+looked, and a request), and 30 s near faults or if a member came or went meanwhile. Where brokers do not notify members,
+it takes 23 s from the last time that a member came or went, or a broker started again.
 
-What a member owns is what it says (`assign`), until it says something else, its node is started again, or a fault ends
+A member owns what it reports (`assign`), until it reports something else, its node is started again, or a fault ends
 it.
 
-Cannot see: an owner that never pulls (its messages are `unseen`, or wait for too long: `delivery_gap`), groups of a
-client that does not report assignments, and an owner that died unnoticed: it owns until its node starts again.
+Cannot see: an owner that never pulls (its messages are `unseen`, or wait for too long: `delivery_gap`); groups of a
+client that does not report assignments; the death of an owner that went unnoticed: it owns until its node starts again.
 
 Source: RebalanceImpl and RebalanceService (every 20 s) of Apache RocketMQ 4.9; Jepsen judges no groups.
 """
@@ -55,11 +55,11 @@ class Owned:
 
     process: int
     span: Span
-    op_index: int  # of the assignment that gave it
+    op_index: int  # of the assignment that began it
 
 
 def check_groups(columns: Columns, context: Context) -> Verdict:
-    """Judge the assignments of all groups, and the listeners of orderly ones."""
+    """Judge the assignments of all groups."""
     owned = owned_while_watched(context)
     findings = [
         *_unowned(columns, context, owned),
@@ -75,7 +75,7 @@ def check_groups(columns: Columns, context: Context) -> Verdict:
 
 
 def watched_until_ns(context: Context) -> int:
-    """Until when groups were watched: the last assignment or drain."""
+    """Return until when the run watched groups: the time of the last assignment or drain."""
     drained = (drain.time_ns for drain in context.timeline.drains.values())
     changed = (
         changes[-1].time_ns for changes in context.timeline.ownership.values() if len(changes)
@@ -84,7 +84,7 @@ def watched_until_ns(context: Context) -> int:
 
 
 def owned_while_watched(context: Context) -> Mapping[QueueOfGroup, list[Owned]]:
-    """What each process owned of each queue of a group, until groups were watched no more; found once."""
+    """Return what each process owned of each queue of a group while groups were watched; computed once."""
     if "owned" not in context.cache:
         end_ns = watched_until_ns(context)
         pairs = sorted(context.timeline.ownership)
@@ -95,7 +95,7 @@ def owned_while_watched(context: Context) -> Mapping[QueueOfGroup, list[Owned]]:
 
 
 def _owned(context: Context, pair: QueueOfGroup, end_ns: int) -> Iterator[Owned]:
-    """What each process owned of one queue, and when."""
+    """Yield what each process owned of one queue, and when."""
     since: dict[int, tuple[int, int]] = {}
     for change in context.timeline.ownership[pair]:
         if change.change == "gained":
@@ -107,7 +107,7 @@ def _owned(context: Context, pair: QueueOfGroup, end_ns: int) -> Iterator[Owned]
 
 
 def owned_spans(context: Context, pair: QueueOfGroup, end_ns: int) -> Iterator[tuple[int, Span]]:
-    """When each process owned a queue of a group; what it still has then, until `end_ns`."""
+    """Yield when each process owned a queue of a group; a queue that it still has ends at `end_ns`."""
     for one in _owned(context, pair, end_ns):
         yield one.process, one.span
 
@@ -119,7 +119,7 @@ def _ended(context: Context, process: int, start_ns: int, op_index: int, until_n
 
 
 def _deaths(context: Context, process: int) -> list[int]:
-    """When this process may have ended: its node was started again, ended, or was made to end. Sorted."""
+    """Return when this process may have ended: its node started again, ended, or was made to end. Sorted."""
     key = "deaths", process
     if key not in context.cache:
         node = context.timeline.nodes.get(process)
@@ -142,7 +142,7 @@ def _ends(context: Context, process: int, node: str) -> Iterator[int]:
     for fault in context.facts.faults:
         if STOPS in fault.effects and node in fault.targets and fault.bitten_ns is not None:
             yield began_ns(fault)
-            if own_start_ns <= began_ns(fault):  # later: the process that the fault has started
+            if own_start_ns <= began_ns(fault):  # else it is the process that the fault has started
                 yield fault.bitten_ns  # until then the process may have gained a queue
 
 
@@ -155,7 +155,7 @@ def _unowned(
     last_ns, timings = watched_until_ns(context), context.facts.timings
     for group, topics in sorted(context.facts.groups.items()):
         if not any(name == group for name, _ in owned):
-            continue  # its members do not say what they own
+            continue  # its members do not report what they own
         members = context.timeline.members(group)
         for queue in sorted(queue for queue in known if queue.topic in topics):
             owners = owned.get((group, queue), ())
@@ -180,7 +180,7 @@ def _unowned(
 
 
 def _confirmed(context: Context) -> Mapping[LogKey, list[Span]]:
-    """When clients must know each queue that leaders have confirmed."""
+    """Return the times in which clients must know each queue that leaders have confirmed."""
     facts, lag_ns = context.facts, registered_ns(context.facts)
     found: dict[LogKey, list[Span]] = {}
     for one in confirmed_queues(context):
@@ -196,7 +196,7 @@ def _confirmed(context: Context) -> Mapping[LogKey, list[Span]]:
 
 
 def _is_empty(context: Context, group: str, queue: LogKey) -> bool:
-    """Whether no remaining replica had ever stored a message in a queue, by the drain after the run."""
+    """Whether, by the drain after the run, no remaining replica had ever stored a message in a queue."""
     drain = context.timeline.drains_of(group, queue.topic)
     end = None if drain is None else drain.ends.get(queue)
     return end is not None and end.max_offset == 0
@@ -207,7 +207,7 @@ def _length_ns(spans: Iterable[Span]) -> int:
 
 
 def first_acknowledged_rows(columns: Columns, _context: Context) -> Columns:
-    """The first acknowledged send of each queue: all that is read here of messages."""
+    """Select the first acknowledged send of each queue, the only messages that this checker reads."""
     return some_rows(columns, sends=_first_acks(columns))
 
 
@@ -218,7 +218,7 @@ def _first_acks(columns: Columns) -> Ints:
 
 
 def _first_acknowledged(columns: Columns) -> dict[LogKey, int]:
-    """When the first message of each queue was acknowledged."""
+    """Return when the first message of each queue was acknowledged."""
     firsts = columns.sends.where(_first_acks(columns))
     return {
         columns.names.logs[queue]: at

@@ -1,19 +1,20 @@
-"""Exclusive work on a queue: in a group with an orderly listener one member at a time.
+"""Exclusive work on a queue: in a group with an orderly listener, one member at a time works on a queue.
 
 **two_listeners**: the listeners of two members were at work on one queue at the same time.
-**overlapping_owners**: a listener was given messages of a queue between two calls of another member's, which had not
-given the queue up: two members were its owners, though their listeners did not happen to meet.
+**overlapping_owners**: a listener received messages of a queue between two calls of another member, which had not given
+the queue up. Both members were its owners, although their listeners did not run at the same time.
 
-The lock that a member of such a group holds on the broker is there to prevent exactly this, so no rebalance excuses
-it, and no member that leaves, dies, is slow or fails. Nor does a partition: a member that cannot renew a lock
-believes in it for half as long as its broker keeps it, by monotonic clocks. A fault by which the leader of the queue
-forgot its locks excuses it until the member must know of that (excuse_table.py). In faithful mode more faults may:
-RocketMQ takes the ages from wall clocks, its members keep what they have cached when they lose a broker, and unlock at
-their end what their listeners are busy with. What is excused is informational. Which groups are orderly is one of the
-facts of a run.
+The lock that a member of such a group holds on the broker must prevent exactly this. So no rebalance is an excuse, and
+no member that leaves, dies, is slow or fails. A partition is none either: a member that cannot renew a lock relies on
+it for half as long as its broker keeps it, by monotonic clocks. A fault by which the leader of the queue forgot its
+locks is an excuse until the member must know of it (excuse_table.py). In faithful mode more faults are: RocketMQ takes
+the ages of locks from wall clocks, its members keep what they have cached when they lose a broker, and at their end
+they unlock queues on which their listeners are at work. Excused findings are informational. The facts of a run say
+which groups are orderly.
 
-Cannot see: a listener whose end was not written down: it counts as ended when it was called; `overlapping_owners` of
-members that do not report what they own; and a lock given twice while one of the two was given no messages.
+Cannot see: the end of a listener that was not recorded, which counts as ended when it was called; `overlapping_owners`
+of members that do not report what they own; a lock that was given twice, if one of its two holders received no
+messages.
 
 Source: RebalanceLockManager and ConsumeMessageOrderlyService of Apache RocketMQ 4.9.
 """
@@ -60,7 +61,7 @@ def _findings(columns: Columns, context: Context) -> Iterator[Finding]:
 
 
 def _of_stream(columns: Columns, context: Context, delivered: MessageEvents) -> Iterator[Finding]:
-    """Judge what one group was given of one queue."""
+    """Judge the deliveries of one queue to one group."""
     delivered = delivered.where(np.lexsort((delivered.op_index, delivered.invoke_index)))
     begun = delivered.invoke_index
     ended, others = _latest_of_others(delivered, delivered.op_index)
@@ -76,7 +77,7 @@ def _of_stream(columns: Columns, context: Context, delivered: MessageEvents) -> 
 
 
 def _latest_of_others(delivered: MessageEvents, until: Ints) -> tuple[Ints, Ints]:
-    """For each row: the highest `until` of earlier rows of other processes, or -1, and the last row that has it."""
+    """Return for each row the highest `until` of earlier rows of other processes, and the last row with it; else -1."""
     highest, rows = np.full(len(delivered), -1, np.int64), np.full(len(delivered), -1, np.int64)
     for process in np.unique(delivered.process).tolist():
         others = np.where(delivered.process != process, until, -1)
@@ -89,9 +90,9 @@ def _latest_of_others(delivered: MessageEvents, until: Ints) -> tuple[Ints, Ints
 
 
 def _kept_until(columns: Columns, context: Context, delivered: MessageEvents) -> Ints:
-    """For each row: when the next call of its process began, if the process had the queue from the one to the other.
+    """Return for each row when the next call of its process began, if the process had the queue until then.
 
-    Else when this one began. Only calls that follow each other are compared, so that a long queue may be cut nearby.
+    Otherwise, when this call began. Only consecutive calls are compared, so a long queue may be cut nearby.
     """
     queue = queue_of(columns, delivered, 0)
     group = columns.names.groups[delivered.group[0]]
@@ -115,7 +116,7 @@ def _finding(
     anomaly: str,
     what: str,
 ) -> Finding:
-    """`pair`: the rows of the call that should not have been, and of the other member's before it."""
+    """`pair`: the rows of the call that should not have begun, and of the other member's call before it."""
     row, other = pair
     window = _excuse(columns, context, delivered, pair, anomaly)
     return finding_at(
@@ -138,7 +139,7 @@ def _excuse(
     pair: tuple[int, int],
     anomaly: str,
 ) -> Window | None:
-    """Why the lock may have been lost that one of the two members had."""
+    """Return why one of the two members may have lost its lock."""
     row, other = pair
     queue = queue_of(columns, delivered, row)
     if context.facts.mode != "hardened":
@@ -146,7 +147,7 @@ def _excuse(
     broker = None if queue is None else queue.stream
 
     def counts(window: Window) -> bool:
-        """Whether the end of a leader, if the row waits for one, fell into the time of the fault."""
+        """Whether a leader ended during the fault, if the row asks for that."""
         times = began_ns(window.fault), healed_ns(window.fault)
         waits = window.excuse.since is Since.LEADER_ENDS
         return not waits or leader_ended(context, broker or "", *times)

@@ -1,22 +1,22 @@
-"""Judges deliveries against ownership: only a running member that has the queue is given its messages.
+"""Ownership of deliveries: only a running member that has a queue receives its messages.
 
 **unknown_consumer**: a listener was called that belongs to no known member: its group is not one of the run's and no
 member of it ever opened, its process never opened, or it opened as a member of other groups. **delivery_after_exit**: a
 listener was called although its process had ended: the node ran its next process, had ended by itself, or the fault
 that ends it had struck (`process_ends.py`). **unowned_delivery**: a listener was called with messages of a queue that
 its process did not have, by its own assignments. **unowned_commit**: a process committed an offset for a queue that it
-never had by then, by its own assignments. No fault is an excuse: a member knows what it has, and a dead one calls no
-listener.
+had never had by then, by its own assignments. Faults excuse none of these: a member knows its queues, and a dead member
+calls no listener.
 
-A member may have one call at hand when it gives a queue up, and calls and assignments may be reported in either order
-where they happen at once: `AT_HAND_NS` is the time for both.
+A member may still have one call in hand when it gives a queue up. Calls and assignments that happen at once may be
+reported in either order. `AT_HAND_NS` is the tolerance for both.
 
-Cannot see: members of a group that reports no assignments at all for a topic; where members report what they subscribe
-to, the answer is unknown then. A process that never opened, in a group of which no member opened. Dead-letter topics,
+Cannot see: members of a group that reports no assignments at all for a topic (if members report their subscriptions,
+the verdict is then unknown); a process that never opened, in a group of which no member opened; dead-letter topics,
 which the harness reads at the end in the name of the group.
 
-Source: RebalanceImpl and ConsumeMessageConcurrentlyService of Apache RocketMQ 4.9 (a call of a queue that was dropped
-ends before it reaches the listener); Jepsen's consumers are not asked.
+Source: RebalanceImpl and ConsumeMessageConcurrentlyService of Apache RocketMQ 4.9 (a call for a dropped queue ends
+before it reaches the listener). Jepsen does not ask its consumers for assignments.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from staticfire.checkers.guarantees.verdict import (
 from staticfire.checkers.model.columns import Columns, Ints, Mask, MessageEvents
 from staticfire.checkers.model.timeline import Timeline
 
-AT_HAND_NS = NS_PER_S  # our clients: 0; in others a listener's thread may have passed the last look at its queue
+AT_HAND_NS = NS_PER_S  # our clients need 0; in others a listener's thread may have passed its last check of the queue
 DEAD_LETTERS = "%DLQ%"
 
 
@@ -49,7 +49,7 @@ class _Calls:
     """Calls of listeners; arrays of shape (calls,)."""
 
     processes: list[int]
-    process: Ints  # place in `processes`
+    process: Ints  # index in `processes`
     group: Ints
     topic: Ints
     log: Ints
@@ -58,7 +58,7 @@ class _Calls:
 
     @classmethod
     def of(cls, delivered: MessageEvents, rows: Ints) -> Self:
-        """The calls of which these are the first rows."""
+        """Return the calls that begin in these rows."""
         processes, process = np.unique(delivered.process[rows], return_inverse=True)
         names = ("group", "topic", "log", "invoke_index", "invoke_ns")
         others = {name: getattr(delivered, name)[rows] for name in names}
@@ -109,7 +109,7 @@ def _tally_calls(columns: Columns, context: Context) -> Tally:
 
 
 def _strange_commits(columns: Columns, context: Context) -> Iterator[Finding]:
-    """Commits of processes for queues that they never had by then, in groups that report assignments."""
+    """Yield commits of processes for queues that they had never had by then, in groups that report assignments."""
     names, commits, ownership = columns.names, columns.commits, context.timeline.ownership
     reported = {(group, queue.topic) for group, queue in ownership}
     who = np.stack((commits.log, commits.group, commits.process))
@@ -135,13 +135,13 @@ def _strange_commits(columns: Columns, context: Context) -> Iterator[Finding]:
 
 
 def _begins_call(rows: MessageEvents) -> Mask:
-    """Which rows are the first of a call of a listener, shape (rows,): those of one op follow each other."""
+    """Whether each row is the first of a call of a listener, shape (rows,). The rows of one op must be adjacent."""
     new: Mask = (rows.op_index[1:] != rows.op_index[:-1]) | (rows.log[1:] != rows.log[:-1])
     return np.concatenate(([True], new))
 
 
 def _unknown(columns: Columns, context: Context, calls: _Calls) -> Mask:
-    """Calls of listeners that belong to no known member."""
+    """Whether each call is of a listener that belongs to no known member."""
     timeline, names = context.timeline, columns.names.groups
     groups_of: dict[int, set[str]] = {}
     for subscribed in timeline.subscriptions:
@@ -166,7 +166,7 @@ def _unknown(columns: Columns, context: Context, calls: _Calls) -> Mask:
 
 
 def _groups_that_open(timeline: Timeline, opened: Collection[int]) -> set[str]:
-    """Groups whose members say when they are ready: one did that subscribes, or has queues."""
+    """Return the groups whose members report when they are ready: one that opened subscribes, or has queues."""
     return {subscribed.group for subscribed in timeline.subscriptions} | {
         group
         for (group, _), changes in timeline.ownership.items()
@@ -175,14 +175,14 @@ def _groups_that_open(timeline: Timeline, opened: Collection[int]) -> set[str]:
 
 
 def _ended(context: Context, calls: _Calls) -> Mask:
-    """Calls of listeners whose process had ended before."""
+    """Whether the process of each call had ended before."""
     ends = np.array([ended_ns(context, process) for process in calls.processes], np.int64)
     ended: Mask = calls.invoke_ns > ends[calls.process]
     return ended
 
 
 def _reported(columns: Columns, context: Context, calls: _Calls) -> Mask:
-    """Calls of groups that report assignments of the topic."""
+    """Whether each call is of a group that reports assignments of the topic."""
     names = columns.names
     assigned = {(group, queue.topic) for group, queue in context.timeline.ownership}
     table = np.array(
@@ -193,7 +193,7 @@ def _reported(columns: Columns, context: Context, calls: _Calls) -> Mask:
 
 
 def _owned(columns: Columns, context: Context, calls: _Calls) -> Mask:
-    """Calls of listeners whose process had the queue, or was just losing or gaining it."""
+    """Whether the process of each call had the queue, or was just losing or gaining it."""
     names = columns.names
     groups, number = len(names.groups), {process: at for at, process in enumerate(calls.processes)}
     stream = calls.log * groups + calls.group
@@ -243,7 +243,7 @@ WHY = {
 def _findings(
     columns: Columns, context: Context, delivered: MessageEvents, rows: Ints, anomaly: str
 ) -> Iterator[Finding]:
-    """The findings of the first of these rows, at least as many as there can be witnesses."""
+    """Yield the findings of the first of these rows, at least as many as there can be witnesses."""
     if len(rows) > WITNESSES_MAX:
         at = delivered.op_index[rows]
         rows = rows[at <= np.partition(at, WITNESSES_MAX)[WITNESSES_MAX]]
@@ -262,7 +262,7 @@ def _findings(
 
 
 def _unknown_reason(tally: Tally, context: Context) -> str | None:
-    """Members that report what they subscribe to report assignments, too; without them nothing was compared."""
+    """Say which groups report subscriptions and no assignments, so that their deliveries were not judged."""
     assigned = {group for group, _ in context.timeline.ownership}
     silent = {one.group for one in context.timeline.subscriptions} - assigned
     if not silent or not tally.counts.get("unreported", 0):

@@ -1,19 +1,19 @@
 """Resets of offsets: the members of a group go back to where an operator has sent the group.
 
-**reset_ignored**: a leader answered that it has notified the members of a group of a reset to the beginning of a topic,
-or to the time of a message. One member owned a queue of that leader from the request until it must have carried the
-reset out. The group had consumed messages of the queue from the new offset on, and after the request no member was
-given one of them again. The drain of the group was complete, so all messages behind the new offset were consumed. If
-the owner gives the queue up after that, or gets another order, only what lies below the highest message that it was
-given again counts: the next owner may begin further on. If the owner ends, only the first message counts. Allowed where
-the order may not have reached the owner, because it goes one way, or where the log may have lost a suffix. The checker
-has no question where no queue had such an owner.
+**reset_ignored**: a member did not go back. The rule applies if a leader answered that it has notified the members of a
+group of a reset to the beginning of a topic, or to the time of a message, and if one member owned a queue of that
+leader from the request until it must have carried the reset out. The group had consumed messages of the queue from the
+new offset on, and after the request no member received one of them again. The drain of the group was complete, so all
+messages behind the new offset were consumed. If the owner later gives the queue up, or gets another order, only the
+messages below the highest one that it received again count: the next owner may begin further on. If the owner ends,
+only the first message counts. Allowed where the order may not have reached the owner, because it is sent one way, or
+where the log may have lost a suffix. The checker does not apply if no queue had such an owner.
 
-The new offset is 0, or what the leader answered; in the queue of the message that the operator chose it is at most the
-message's own.
+The new offset is 0, or the offset that the leader answered. In the queue of the message that the operator chose, it is
+at most the message's own.
 
-Cannot see: queues whose owner changed at that time, which includes orderly members that carry a reset out by giving
-their queues up; clients that do not report which queues they own; messages that retention has deleted by the end; an
+Cannot see: queues whose owner changed at that time, which includes orderly members that carry out a reset by giving up
+their queues; clients that do not report which queues they own; messages that retention has deleted by the end; an
 answer that is too high in a queue whose time the operator did not read; resets forward.
 
 Source: Broker2Client.resetOffset and MQClientInstance.resetOffset of Apache RocketMQ 4.9.
@@ -40,24 +40,24 @@ NO_ROWS: Final = np.zeros(0, np.int64)
 
 
 class Owed(NamedTuple):
-    """A queue that must begin again, because one member had it all the time and its group was drained."""
+    """A queue that its owner must begin again: it had the queue all the time, and its group was drained."""
 
     reset: OffsetsReset
     log: LogKey
     owner: int  # process
-    offset: int  # where the owner must go on at the latest
+    offset: int  # where the owner must go on, at most
     end: QueueEnd
-    until_ns: int  # the owner had the queue, and no other order, until then
-    has_ended: bool  # what it was doing then may be lost
+    until_ns: int  # until then the owner had the queue, and no other order
+    has_ended: bool  # the owner ended then, so its last work may be lost
 
 
 class Returned(NamedTuple):
-    """What of a queue came again: rows of deliveries, none or one each."""
+    """The deliveries of a queue that matter, as rows: none or one of each."""
 
-    first: Ints  # the first message that is owed
-    missing: Ints  # the first one of them that did not come again
-    again: Ints  # the first one when it came again
-    highest: Ints  # what the owner was given again
+    first: Ints  # the first message that must come again
+    missing: Ints  # the first of these messages that did not come again
+    again: Ints  # `first` when it came again
+    highest: Ints  # the highest message that the owner received again
 
     @property
     def rows(self) -> Ints:
@@ -65,7 +65,7 @@ class Returned(NamedTuple):
 
 
 def owed(context: Context) -> Iterator[Owed]:
-    """Yield every queue of which a reset can be judged."""
+    """Yield every queue for which a reset can be judged."""
     timeline = context.timeline
     for reset in _resets(context):
         drain = timeline.drains_of(reset.group, reset.topic)
@@ -81,13 +81,13 @@ def owed(context: Context) -> Iterator[Owed]:
 
 
 def rows_around_resets(columns: Columns, context: Context) -> Columns:
-    """Select, for each queue that is owed, what `check_resets` compares."""
+    """Select the deliveries that `check_resets` compares, of each queue that must begin again."""
     kept = [_returned(columns, one).rows for one in owed(context)]
     return some_rows(columns, deliveries=np.unique(np.concatenate([NO_ROWS, *kept])))
 
 
 def check_resets(columns: Columns, context: Context) -> Verdict:
-    """Compare what came after each reset with what was consumed before it."""
+    """Compare the deliveries after each reset with those that were consumed before it."""
     findings: list[Finding] = []
     judged = 0
     for one in owed(context):
@@ -106,7 +106,7 @@ def check_resets(columns: Columns, context: Context) -> Verdict:
 
 
 def _returned(columns: Columns, one: Owed) -> Returned:
-    """Compare what the group had consumed from the new offset on, and still is there, with what it was given again."""
+    """Compare the messages that the group had consumed, and that still exist, with those that it received again."""
     deliveries, reset, names = columns.deliveries, one.reset, columns.names
     if one.log not in names.logs or reset.group not in names.groups:
         return Returned(NO_ROWS, NO_ROWS, NO_ROWS, NO_ROWS)
@@ -157,7 +157,7 @@ def _goes_on_until_ns(context: Context, reset: OffsetsReset, log: LogKey) -> int
 
 
 def _owner(context: Context, reset: OffsetsReset, log: LogKey) -> int | None:
-    """Return the process that had the queue all the time; None if another one, or none, may have had it."""
+    """Return the process that had the queue all the time; None if it may have had another owner, or none."""
     owners: set[int] = set()
     for change in context.timeline.ownership.get((reset.group, log), ()):
         if change.time_ns > _carried_out_ns(context, reset):
@@ -174,7 +174,7 @@ def _carried_out_ns(context: Context, reset: OffsetsReset) -> int:
 
 
 def _finding(columns: Columns, context: Context, one: Owed, row: int, *, later: bool) -> Finding:
-    """`later`: the owner had begun again, so that it lacks the message because of something that came after that."""
+    """`later`: the owner had begun again, so a later event explains why it lacks the message."""
     reset = one.reset
     carried_out_ns = _carried_out_ns(context, reset)
     went_on_ns = one.until_ns if later and one.until_ns < FOREVER_NS else carried_out_ns

@@ -1,16 +1,16 @@
-"""Shares of a group: its living members have as many queues of a topic as each other, but for one.
+"""Shares of a group: the numbers of queues of a topic that its living members have differ by one at most.
 
-**uneven_shares**: of two living members of a group one had at least two queues of a topic more than the other, for
-longer than a rebalance takes, while the cluster was at rest (rest.py) and no member came or went. That is what the
-strategies AVG and AVG_BY_CIRCLE promise, in which every member computes its share from the same two lists; the facts
-name the groups that use one of them (`evenly`). A lock that a member left behind may keep a queue from its new owner of
-an orderly group for as long as it lives.
+**uneven_shares**: one living member of a group had at least two queues of a topic more than another one for longer than
+a rebalance takes, while the cluster was at rest (rest.py) and no member came or went. The strategies AVG and
+AVG_BY_CIRCLE promise even shares: every member computes its share from the same two lists. The facts name the groups
+that use one of the two (`evenly`). In an orderly group, the lock that a member left behind may keep a queue from its
+new owner until the lock expires.
 
-A member that gives its last queue up, and never has one again, may have left: it counts as long as it had one.
+A member that gives up its last queue, and never has one again, may have left: it counts only while it had one.
 
-Cannot see: a member that never has a queue; groups in which a member does not say what it subscribes to, or in which
-members subscribe to different topics; topics that their first message makes, of which clients learn at different times;
-uneven shares near faults.
+Cannot see: a member that never has a queue; groups in which a member does not report its subscription, or in which
+members subscribe to different topics; topics that their first message creates, because clients learn of these at
+different times; uneven shares near faults.
 
 Source: AllocateMessageQueueAveragely, AllocateMessageQueueAveragelyByCircle and RebalanceImpl of Apache RocketMQ 4.9;
 Jepsen judges no groups.
@@ -32,8 +32,8 @@ from staticfire.checkers.model.columns import Columns
 from staticfire.checkers.model.intervals import Span, shared, without
 
 UNEVEN = "uneven_shares"
-MORE = 2  # queues: what does not come out even is one
-Event = tuple[int, int, int, int]  # when; process; queues and lives that it gains, or loses
+MORE = 2  # queues; a difference of one is the remainder
+Event = tuple[int, int, int, int]  # time, process, queues that it gains (negative: loses), lives likewise
 
 
 def check_shares(_columns: Columns, context: Context) -> Verdict:
@@ -56,7 +56,7 @@ def _uneven(context: Context, group: str, topic: str) -> Finding | None:
     lives = _lives(context, group, topic)
     if lives is None:
         return None
-    # One that never got a queue came all the same.
+    # A member that never got a queue also came.
     opened = [
         Span(one.time_ns, one.time_ns + 1)
         for one in context.timeline.subscriptions
@@ -89,7 +89,7 @@ def _uneven(context: Context, group: str, topic: str) -> Finding | None:
 
 
 def _lives(context: Context, group: str, topic: str) -> Mapping[int, Span] | None:
-    """When each member lived; None where not every member says that it subscribes to the topic, and to no other."""
+    """Return when each member lived; None unless every member reports a subscription to this topic, and to no other."""
     reported = [one for one in context.timeline.subscriptions if one.group == group]
     members = {one.process: one.time_ns for one in reported}
     owners = {
@@ -115,7 +115,7 @@ def _lives(context: Context, group: str, topic: str) -> Mapping[int, Span] | Non
 
 
 def _owned(context: Context, group: str, topic: str) -> Iterator[tuple[int, Span]]:
-    """When each process had a queue of the topic, once for each queue."""
+    """Yield when each process had a queue of the topic, once for each queue."""
     end_ns = watched_until_ns(context)
     for pair in context.timeline.ownership:
         if pair[0] == group and pair[1].topic == topic:
@@ -123,7 +123,7 @@ def _owned(context: Context, group: str, topic: str) -> Iterator[tuple[int, Span
 
 
 def _events(context: Context, group: str, topic: str, lives: Mapping[int, Span]) -> Sequence[Event]:
-    """When members came, went, got queues and gave them up, sorted."""
+    """Return when members came, went, gained queues and gave them up, sorted."""
     events = [
         event
         for process, life in lives.items()
@@ -135,7 +135,7 @@ def _events(context: Context, group: str, topic: str, lives: Mapping[int, Span])
 
 
 def _uneven_spans(events: Sequence[Event]) -> Iterator[Span]:
-    """When two living members were too far apart."""
+    """Yield when two living members differed by at least `MORE` queues."""
     queues: dict[int, int] = {}
     living: set[int] = set()
     since_ns: int | None = None
