@@ -94,7 +94,7 @@ PUT_OFF_NS = 10 * NS_PER_S
 # RocketMQ: pullThresholdForQueue, consumeConcurrentlyMaxSpan, ConsumeMessageConcurrentlyService
 HELD_MAX, SPAN_MAX = 1000, 2000
 HELD_NS = 5 * NS_PER_S
-FOLLOWERS_LOOK_NS = 5 * NS_PER_S  # a follower of Apache RocketMQ wakes no pull, it looks for messages every 5 s
+FOLLOWERS_LOOK_NS = 5 * NS_PER_S  # Apache's followers wake no pull, they look every 5 s
 NEVER = -1
 ANY_PROCESS = -1
 

@@ -33,7 +33,8 @@ from staticfire.checkers.model.intervals import Span, shared, without
 
 UNEVEN = "uneven_shares"
 MORE = 2  # queues; a difference of one is the remainder
-Event = tuple[int, int, int, int]  # time, process, queues that it gains (negative: loses), lives likewise
+# time, process, and the queues and lives that it gains (negative: loses)
+Event = tuple[int, int, int, int]
 
 
 def check_shares(_columns: Columns, context: Context) -> Verdict:

@@ -1,8 +1,9 @@
-"""The rule of every anomaly, by mode and excuse, made of the declarations in `checkers/anomalies/`.
+"""The rule of every anomaly, by mode and excuse, made from the declarations in `checkers/anomalies/`.
 
-A rule says what the anomaly is when nothing excuses it, in hardened and in faithful mode; and what excuses it, with the
-judgement that it has then. Those with `by_damage` need more: what they mean depends on the profile and on what was
-done to the nodes that held the message (`checkers/guarantees/promises.py`). `staticfire promises` shows all of it.
+A rule gives the judgement of an anomaly without an excuse, in hardened and in faithful mode. It also says what excuses
+the anomaly, and the judgement with that excuse. Anomalies with `by_damage` need more: their judgement depends on the
+profile and on the damage to the nodes that held the message (`checkers/guarantees/promises.py`). `staticfire promises`
+prints all rules.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from staticfire.checkers.guarantees.judgement import Judgement
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """What one anomaly means. `excuse` says when it is `excused` instead."""
+    """The judgements of one anomaly. `excuse` says when it is `excused` instead."""
 
     hardened: Judgement = Judgement.VIOLATION
     faithful: Judgement = Judgement.VIOLATION

@@ -25,7 +25,7 @@ Mode = Literal["hardened", "faithful"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RottenRecord:
-    """A stored record that a fault has changed: its message and its bytes, by position in the stream."""
+    """A stored record that a fault has changed: the message, and its bytes by position in the stream."""
 
     key: str
     start: int
@@ -34,18 +34,18 @@ class RottenRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Struck:
-    """When a fault that does not strike all of its targets at once struck one of them; no end: until it was healed."""
+    """When a fault that does not strike all targets at once struck one of them; without an end: until the heal."""
 
     node: str
     start_ns: int
     end_ns: int | None = None
-    # What it did to this target then; None: all that the fault does.
+    # The effects on this target at that time; None: all effects of the fault.
     affects: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incident:
-    """What a fault did to the disk of a node, such as "power cut", at the moment at which it did."""
+    """The moment at which a fault damaged the disk of a node, and the damage, such as "power cut"."""
 
     node: str
     at_ns: int
@@ -56,10 +56,10 @@ class Incident:
 class OffsetsReset:
     """A leader's answer to an operator: it has notified the members of a group to go back in a topic.
 
-    `offsets` are the places, (partition, offset), where members must go on at the latest; none: at the beginning.
+    `offsets` are pairs (partition, offset): where members must go on, at most. Without any they begin again.
 
-    `answers` are the offsets that the leader answered, `committed` what it says that the group had committed right
-    before; none in runs that do not record the time.
+    `answers` are the offsets that the leader answered. `committed` are the offsets that the group had committed right
+    before, by the leader. Both are empty in runs that do not record the time.
     """
 
     group: str
@@ -73,7 +73,7 @@ class OffsetsReset:
     committed: tuple[tuple[int, int], ...] = ()
 
     def offset(self, partition: int) -> int | None:
-        """Return where members must go on at the latest; None: the reset does not say."""
+        """Return where members must go on, at most; None: the reset does not say."""
         return dict(self.offsets).get(partition) if self.offsets else 0
 
     @classmethod
@@ -87,44 +87,44 @@ class OffsetsReset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuesConfirmed:
-    """A leader's answer to an operator: from then on a topic has at least so many queues there."""
+    """A leader's answer to an operator: from then on a topic has at least this many queues on the replica set."""
 
     topic: str
     stream: str  # whose logs of the topic they are: `LogKey.stream`
-    queues: int  # to read, and to write
+    queues: int  # both to read and to write
     answered_ns: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultFacts:
-    """One planned fault and what became of it; a time of None means that it never came to that."""
+    """One planned fault and what became of it; a time of None means that the fault did not get that far."""
 
     fault_id: str
     kind: str  # "kill", "power_cut", "partition"
     targets: tuple[str, ...]  # nodes
     fired_ns: int | None = None
-    bitten_ns: int | None = None  # when it was proven to have had an effect
+    bitten_ns: int | None = None  # when an effect of it was proven
     healed_ns: int | None = None
-    permanent: bool = False  # is never healed, on purpose: a disk destroyed for good
+    permanent: bool = False  # it is deliberately never healed, such as a destroyed disk
     error: str | None = None  # why it could not be fired or healed as planned
     affects: tuple[str, ...] | None = None  # effects (fault_effects); None: those of the kind
     destroys: Destroys | None = None  # name of a promises.Damage; None: that of the kind
     strikes: Strikes | None = None  # when (fault_effects); None: that of the kind
     links: tuple[tuple[str, str], ...] = ()  # (from, to) between which packets vanish
-    records: tuple[RottenRecord, ...] = ()  # what it has changed on the disks of its targets
-    resets: tuple[OffsetsReset, ...] = ()  # of offsets, as far as leaders have answered
-    confirmed: tuple[QueuesConfirmed, ...] = ()  # by each leader that has answered
+    records: tuple[RottenRecord, ...] = ()  # those that it has changed on the disks of its targets
+    resets: tuple[OffsetsReset, ...] = ()  # those that leaders have answered
+    confirmed: tuple[QueuesConfirmed, ...] = ()  # one for each leader that has answered
     struck: tuple[Struck, ...] = ()  # targets one after the other; none: all of them, all the time
-    incidents: tuple[Incident, ...] = ()  # as far as they are known; no verdict rests on them
+    incidents: tuple[Incident, ...] = ()  # the known ones; no verdict depends on them
 
     @property
     def effects(self) -> tuple[str, ...]:
-        """What it does to its targets, or to its links if it has any."""
+        """The effects on its targets, or on its links if it has any."""
         return default_effects(self.kind) if self.affects is None else self.affects
 
     @property
     def damage(self) -> Destroys:
-        """What it destroys on its targets: the name of a promises.Damage, in small letters."""
+        """The damage to its targets: the name of a promises.Damage, in lower case."""
         return default_damage(self.kind) if self.destroys is None else self.destroys
 
     @property
@@ -137,44 +137,44 @@ class FaultFacts:
 class Timings:
     """How long the mechanisms of a cluster and its clients take, in seconds.
 
-    A system says them with the options of the run; a fact that is not there has the default.
+    A system gives them with the options of the run. A timing that is not recorded has the default.
     """
 
-    rebalance_s: float = 20.0  # members look for changes of their group
+    rebalance_s: float = 20.0  # between two looks of a member for changes of its group
     members_notified: bool = True  # servers announce such a change at once
     heartbeat_s: float = 30.0  # of clients
-    channel_expiry_s: float = 120.0  # a silent client or server is forgotten after this
+    channel_expiry_s: float = 120.0  # after this, a silent client or server is forgotten
     lock_life_s: float = 60.0  # of the lock of a queue that its owner does not renew
     lock_renewal_s: float = 20.0
-    lock_belief_s: float = 30.0  # how long a member believes in a lock that it cannot renew
+    lock_belief_s: float = 30.0  # how long a member relies on a lock that it cannot renew
     lock_end_s: float = 30.0  # until it gives up the locks of a leader whose connection has ended
     commit_s: float = 5.0  # members send their offsets
-    offset_persist_s: float = 5.0  # servers write the offsets of groups down
-    progress_s: float = 10.0  # servers write down how far they have moved what they kept back
-    write_back_s: float = 0.0  # until a disk has the offsets that were written; 0: with an fsync
+    offset_persist_s: float = 5.0  # servers write the offsets of groups to disk
+    progress_s: float = 10.0  # servers record how far they have moved kept messages
+    write_back_s: float = 0.0  # until a disk has written offsets; 0: with an fsync
     follower_sync_s: float = 10.0  # followers copy offsets, topics and groups
-    replication_silence_s: float = 20.0  # a connection between replicas ends, and begins again
-    route_refresh_s: float = 30.0  # clients ask where everything is
+    replication_silence_s: float = 20.0  # after this, replicas connect anew
+    route_refresh_s: float = 30.0  # clients ask for routes
     route_keep_s: float = 60.0  # how long clients use the route of a server that left it
     register_s: float = 30.0  # servers register with coordinators
-    clean_s: float = 10.0  # servers look how full their disks are
-    request_s: float = 3.0  # a request without an answer
+    clean_s: float = 10.0  # servers check how full their disks are
+    request_s: float = 3.0  # until a request without an answer ends
     send_s: float = 0.0  # a send, with all its attempts, or a request with its reply; 0: not known
-    consume_timeout_s: float = 900.0  # a listener that does not return
-    reset_s: float = 11.0  # a member that was notified of a reset of its offsets goes on there
-    poll_s: float = 0.0  # a waiting fetch looks again; 0: an arrival wakes it
-    packet_s: float = 1.0  # a packet arrives, where no fault delays it; 1: not known
-    flush_timeout_s: float = 5.0  # a send that waits for the disk is answered with a weak status
+    consume_timeout_s: float = 900.0  # until a client gives up a listener that does not return
+    reset_s: float = 11.0  # until a member that was notified of a reset goes on there
+    poll_s: float = 0.0  # until a broker checks a held fetch again; 0: an arrival wakes it
+    packet_s: float = 1.0  # until a packet arrives that no fault delays; 1: not known
+    flush_timeout_s: float = 5.0  # until a broker stops waiting for the disk: a weak status
     follower_timeout_s: float = 3.0  # the same for the copy of a follower
-    # From the store of a message to its flush, where no fault slows the disk; 0: not known, and not long. Consumers are
-    # given nothing that is not flushed.
+    # From the store of a message to its flush, if no fault slows the disk; 0: not known, and short. Consumers receive
+    # only flushed messages.
     flush_wait_s: float = 0.0
-    # From a write under asynchronous flush until the disk has it.
+    # From a write under asynchronous flush until it is on the disk.
     flush_s: float = 13.5
 
     @property
     def send_back_s(self) -> float:
-        """From sending a message back until the report of it: one request, and the client's own copy if that fails."""
+        """Return the time from a send-back until its report: one request, and the client's own copy if that fails."""
         return 3 * self.request_s
 
 
@@ -189,7 +189,7 @@ class NodeExit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MinimumEvidence:
-    """What a run must at least have seen, or its verdict is unknown."""
+    """The least that a run must have seen; with less, its verdict is unknown."""
 
     acked_min: int = 1  # sends acknowledged with SEND_OK
     bitten_min: int = 1  # faults that bit; counts only when faults were planned
@@ -203,72 +203,72 @@ class RunFacts:
     flush: Flush
     replication: Replication
     mode: Mode = "hardened"
-    policies: tuple[str, ...] = ()  # behaviours that are faithful; none in faithful mode: all
-    transient_pool: bool = False  # leaders keep what is new in their memory for a while
+    policies: tuple[str, ...] = ()  # names of the faithful behaviours; none in faithful mode: all
+    transient_pool: bool = False  # leaders keep new messages in their memory for a while
     groups: Mapping[str, tuple[str, ...]]  # consumer group -> topics it must see completely
     orderly: tuple[str, ...] = ()  # groups whose listener takes one message of a queue at a time
-    broadcasting: tuple[str, ...] = ()  # groups of which every member gets every message
-    # Groups whose members choose queues and positions themselves: none of them must see everything.
+    broadcasting: tuple[str, ...] = ()  # groups whose members each get every message
+    # Groups whose members choose queues and positions themselves, so none of them must see everything.
     assigned: tuple[str, ...] = ()
-    evenly: tuple[str, ...] = ()  # groups that share queues out by AVG or AVG_BY_CIRCLE
+    evenly: tuple[str, ...] = ()  # groups that share out queues by AVG or AVG_BY_CIRCLE
     wanted_tags: Mapping[str, tuple[str, ...]] = field(
         default_factory=dict
-    )  # groups that want not all
-    # Groups that changed their filter: which tags they asked for before, and when every member asked for `wanted_tags`.
+    )  # groups with a filter, and the tags that they want
+    # Groups that changed their filter: the tags that they wanted before, and when every member wanted `wanted_tags`.
     wanted_before: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     filters_changed_ns: Mapping[str, int] = field(default_factory=dict)
     retries_max: Mapping[str, int] = field(
         default_factory=dict
-    )  # groups with dead letters: after how many retries
+    )  # groups with dead letters, and the number of retries before
     delay_levels_ms: tuple[int, ...] = ()  # of servers, level 1 first
-    check_after_s: float = 0.0  # a younger open transaction is not asked for; 0: no transactions
-    check_max: int = 15  # an open transaction is not asked for more often
-    check_every_s: float = 0.0  # from one round of questions to the next; 0: not known
+    check_after_s: float = 0.0  # no checks of a younger open transaction; 0: no transactions
+    check_max: int = 15  # most checks of an open transaction
+    check_every_s: float = 0.0  # from one round of checks to the next; 0: not known
     follower_reads: bool = False  # leaders send members that have read everything to a follower
-    # a follower that is as far behind counts as not there
+    # a follower that is this far behind counts as absent
     follower_behind_max_bytes: int = 256 << 20
     topics: tuple[str, ...]
     replica_sets: Mapping[str, tuple[str, ...]]  # by name, the nodes of each, the leader first
-    queues_max: int = 0  # of each of these topics on a replica set, at most; 0: not known
-    refused_topics: tuple[str, ...] = ()  # named by sends that must be refused, and by no other
-    living: tuple[str, ...] | None = None  # replica sets that must serve after heal; None: all
+    queues_max: int = 0  # most queues of each of these topics on a replica set; 0: not known
+    refused_topics: tuple[str, ...] = ()  # only sends that must be refused name them
+    living: tuple[str, ...] | None = None  # replica sets that must serve after the heal; None: all
     producers: tuple[str, ...] = ()  # client nodes under load
     consumers: tuple[str, ...] = ()
-    forwarders: tuple[str, ...] = ()  # consumers that do nothing but send on what they are given
-    gap_max_s: float | None = None  # how long a client may do without; None: no such promise
+    forwarders: tuple[str, ...] = ()  # consumers that only forward the messages that they receive
+    gap_max_s: float | None = None  # longest gap in service for a client; None: no promise
     faults: tuple[FaultFacts, ...] = ()
     exits: tuple[NodeExit, ...] = ()
     timings: Timings = field(default_factory=Timings)
     coordinators: tuple[str, ...] = ()
     reserved_s: float = 0.0  # younger messages that not all groups have consumed are not deleted
-    # Nothing that is younger is deleted, consumed or not, as long as disks have space; 0: not known.
+    # Younger messages are not deleted, consumed or not, while disks have space; 0: not known.
     kept_s: float = 0.0
-    # Made when other groups had consumed, and retention may have deleted.
+    # Groups created after other groups had consumed, when retention may have deleted messages.
     late_groups: tuple[str, ...] = ()
     floors: MinimumEvidence = field(default_factory=MinimumEvidence)
     disks_observed: bool = True  # the harness looked at the disks at each acknowledgement
-    routes_observed: bool = False  # the harness asked the coordinators, again and again
-    resources_observed: bool = False  # what servers hold was measured, before and after the load
-    errors_observed: bool = False  # logs of nodes were searched for errors of wrong programs
+    routes_observed: bool = False  # the harness asked the coordinators again and again
+    resources_observed: bool = False  # resources of servers were measured around the load
+    errors_observed: bool = False  # the harness searched the logs of nodes for programming errors
     topic_routes_observed: bool = False  # coordinators and leaders were compared after the drain
-    # Each change of what coordinators say and of the tables of leaders, and each start and end of servers, is recorded.
+    # Every change of coordinators' answers and leaders' tables, and every start and end of servers, is recorded.
     route_changes_observed: bool = False
-    # made on every replica set beforehand; else the first message makes them
+    # the run created them on every replica set beforehand; else the first message creates them
     topics_everywhere: bool = True
     files_observed: bool = True  # the harness could read the files of servers after the run
     clock_uncertainty_ns: Mapping[str, int] = field(
         default_factory=dict
-    )  # client node -> the most that the stamps of its events may be off; none in a simulation
+    )  # client node -> the largest error of the time stamps of its events; none in a simulation
     # what all wall clocks showed at time 0 of the history; None: not known
     wall_epoch_ms: int | None = None
     due: tuple[
         str, ...
     ] = ()  # kinds of op that the run set out to record: checkers/engine/evidence.py
-    gone: str = ""  # a cluster that is not ours went away: how that was seen
+    gone: str = ""  # how the harness saw that an external cluster went away
     torn: bool = False  # the history's last line was cut short
     unfinished: bool = False  # the run broke off before it wrote its verdict
     unchecked: bool = False  # no checksums tie history, observations and these facts together
-    unread: str = ""  # there are observations, and why they were not read
+    unread: str = ""  # why observations that exist were not read
 
     @property
     def leaders_keeping(self) -> Keeping:
@@ -280,7 +280,7 @@ class RunFacts:
 
     @property
     def filter_change_begins_ns(self) -> int | None:
-        """When the first member of a group may have asked for something else; None: nothing says so."""
+        """When the first member of a group may have had another filter; None: no record says so."""
         began = [
             fault.fired_ns
             for fault in self.faults
@@ -289,7 +289,7 @@ class RunFacts:
         return min(began) - max(self.clock_uncertainty_ns.values(), default=0) if began else None
 
     def behaves(self, policy: str) -> bool:
-        """Whether servers decide in this line of their policies as the original product does."""
+        """Whether servers decide like the original product in this line of their policies."""
         return self.mode == "faithful" and (not self.policies or policy in self.policies)
 
     def to_json(self) -> dict[str, object]:

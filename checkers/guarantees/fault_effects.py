@@ -12,23 +12,23 @@ from types import MappingProxyType
 from typing import Final, Literal
 
 STOPS = "stops"  # the process ends, cleanly or not, and starts again later
-FORGETS = "forgets"  # what the process held in memory alone is gone: locks, members, offsets not yet written
-ROLLS_BACK = "rolls_back"  # what was written and not yet fsynced may be gone
+FORGETS = "forgets"  # the process loses what only its memory held: locks, members, offsets not yet written
+ROLLS_BACK = "rolls_back"  # data that was written and not yet fsynced may be lost
 EMPTIES = "empties"  # the disk is empty afterwards
-STALLS = "stalls"  # the host or process answers nothing for a while, and goes on where it was
+STALLS = "stalls"  # the host or process answers nothing for a while, then goes on where it was
 DISK = "disk"  # writes are slow or fail
 WRITES_FAIL = "writes_fail"  # writes or fsyncs fail: a server ends itself
-ROTS = "rots"  # a stored record is not what was written; it excuses nothing
-SWALLOWS = "swallows"  # packets to and from the target vanish: with STALLS, its host is away, not its process
-NETWORK = "network"  # what the target sends is late, lost or held back
+ROTS = "rots"  # a stored record differs from what was written; it excuses nothing
+SWALLOWS = "swallows"  # packets to and from the target vanish; with STALLS, the host is away, not the process
+NETWORK = "network"  # packets from the target are late, lost or held back
 CUTS = "cuts"  # packets between certain pairs of nodes vanish: the links of the fault
 CLOCK = "clock"  # the wall clock is wrong
 LISTENER = "listener"  # the listener of a consumer is slow or fails
 ROUTES = "routes"  # which coordinators a node asks
 QUEUES = "queues"  # how many queues the topic has
-OFFSETS = "offsets"  # where groups stand, by an operator
-RIGHTS = "rights"  # which accounts may send, by an administrator
-ADMIN = "admin"  # what administrators do beside the load; it excuses nothing
+OFFSETS = "offsets"  # an operator moves the offsets of groups
+RIGHTS = "rights"  # an administrator changes which accounts may send
+ADMIN = "admin"  # administrators work beside the load; it excuses nothing
 
 ALL_EFFECTS = frozenset(
     {
@@ -53,7 +53,7 @@ ALL_EFFECTS = frozenset(
     }
 )
 
-# A broker that cannot serve, or whose copies cannot be made, for as long as that lasts.
+# Effects during which a broker cannot serve, or replicas cannot copy its messages.
 UNABLE = (STOPS, STALLS, DISK, NETWORK, CUTS)
 
 Destroys = Literal["none", "process", "write_error", "power", "disk", "record"]  # promises.Damage
@@ -123,7 +123,7 @@ AFFECTED_BY_KIND: Mapping[str, tuple[str, ...]] = MappingProxyType(
 _ANY = tuple(sorted(ALL_EFFECTS))
 
 
-# What a kind destroys, by the name of a `promises.Damage`; of the others nothing.
+# The damage of each kind, as the name of a `promises.Damage`; other kinds destroy nothing.
 DESTROYED_BY_KIND: Mapping[str, Destroys] = MappingProxyType(
     {
         "kill": "process",
@@ -140,7 +140,7 @@ DESTROYED_BY_KIND: Mapping[str, Destroys] = MappingProxyType(
     }
 )
 
-# When a kind strikes; the others strike at once.
+# When each kind strikes; other kinds strike at once.
 STRIKES_BY_KIND: Mapping[str, Strikes] = MappingProxyType(
     {
         "failing_disk": LATER,
@@ -154,15 +154,15 @@ STRIKES_BY_KIND: Mapping[str, Strikes] = MappingProxyType(
 
 
 def default_effects(kind: str) -> tuple[str, ...]:
-    """The effects of a kind of fault whose facts do not name them; an unknown kind may have any."""
+    """Return the effects of a kind of fault, if the facts do not record them; an unknown kind may have any."""
     return AFFECTED_BY_KIND.get(kind, _ANY)
 
 
 def default_damage(kind: str) -> Destroys:
-    """What a kind of fault destroys whose facts do not say; an unknown kind destroys nothing."""
+    """Return the damage of a kind of fault, if the facts do not record it; an unknown kind destroys nothing."""
     return DESTROYED_BY_KIND.get(kind, "none")
 
 
 def default_strikes(kind: str) -> Strikes:
-    """When a kind of fault strikes whose facts do not say."""
+    """Return when a kind of fault strikes, if the facts do not record it."""
     return STRIKES_BY_KIND.get(kind, AT_ONCE if kind in AFFECTED_BY_KIND else UNCLEAR)

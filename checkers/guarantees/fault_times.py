@@ -12,7 +12,7 @@ FOREVER_NS = 1 << 62
 
 
 def by_target(fault: FaultFacts) -> Iterator[FaultFacts]:
-    """A fault that struck its targets one after the other, as a fault of each."""
+    """Yield a fault for each target, if it struck its targets one after the other; else the fault itself."""
     if not fault.struck:
         yield fault
     for one in fault.struck:
@@ -27,24 +27,24 @@ def by_target(fault: FaultFacts) -> Iterator[FaultFacts]:
 
 
 def began_ns(fault: FaultFacts) -> int:
-    """When a fault that was fired or bit began."""
+    """Return when a fault that was fired or bit began."""
     at_ns = start_ns(fault)
     assert at_ns is not None
     return at_ns
 
 
 def start_ns(fault: FaultFacts) -> int | None:
-    """When a fault was fired, or else bit; None if it did neither."""
+    """Return when a fault was fired, or else bit; None if it did neither."""
     return fault.bitten_ns if fault.fired_ns is None else fault.fired_ns
 
 
 def healed_ns(fault: FaultFacts) -> int:
-    """When a fault was over; FOREVER_NS if it never was."""
+    """Return when a fault was over; FOREVER_NS if it never was."""
     return FOREVER_NS if fault.healed_ns is None else fault.healed_ns
 
 
 def cuts_between(fault: FaultFacts, near: frozenset[str], far: frozenset[str]) -> bool:
-    """Whether a partition cut a link between these nodes; facts without links say only that there was one."""
+    """Whether a partition cut a link between these nodes; without recorded links, any partition may have."""
     return not fault.links or any(_joins(link, near, far) for link in fault.links)
 
 

@@ -1,4 +1,4 @@
-"""Former names of anomalies and facts, and facts that came later, for verdicts that earlier versions wrote."""
+"""Former names of anomalies and facts, and later facts, to read verdicts that earlier versions wrote."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from staticfire.checkers.guarantees.fault_effects import STALLS, STOPS
 
-# Of verdict.json. Facts have their former names before version 3, anomalies in version 1, which does not say it.
+# The version of verdict.json. Facts have former names before version 3, anomalies in version 1, which has no number.
 VERDICT_VERSION = 3
 VERSIONS_READ = range(1, VERDICT_VERSION + 1)
 ANOMALIES_RENAMED = 2
@@ -29,7 +29,7 @@ FORMER_ANOMALIES: Mapping[str, str] = {
     "weak_though_safe": "spurious_weak_status",
 }
 
-# Former name of a fact, or of a timing among them -> the name since version 3.
+# Former name of a fact, or of one of its timings -> the name since version 3.
 FORMER_FACTS: Mapping[str, str] = {
     "brokers": "replica_sets",
     "name_servers": "coordinators",
@@ -40,13 +40,13 @@ FORMER_TIMINGS: Mapping[str, str] = {
     "slave_sync_s": "follower_sync_s",
     "slave_timeout_s": "follower_timeout_s",
 }
-# Facts of older runs that `due` says now.
+# Facts of older runs that `due` replaces.
 FACTS_GONE = frozenset({"asks_brokers"})
-FREEZE_IN_RESTART = "name_server_freeze_in_rolling_restart"  # its parts did not say what they did
+FREEZE_IN_RESTART = "name_server_freeze_in_rolling_restart"  # recorded without its parts' effects
 
 
 def with_current_facts(facts: Any) -> Any:
-    """Facts as JSON, with the names of version 3. What a damaged file has in place of facts stays as it is."""
+    """Return facts as JSON with the names of version 3. A value of another type, from a damaged file, is unchanged."""
     if not isinstance(facts, dict):
         return facts
     found = _renamed(facts, FORMER_FACTS)
@@ -58,7 +58,7 @@ def with_current_facts(facts: Any) -> Any:
 
 
 def _with_own_effects(fault: Any) -> Any:
-    """A fault of two parts, as JSON, each of which says what it does: its first target freezes, the others restart."""
+    """Return a fault of two parts, as JSON, with the effects of each: its first target freezes, the others restart."""
     if not isinstance(fault, dict) or fault.get("kind") != FREEZE_IN_RESTART:
         return fault
     struck, targets = fault.get("struck"), fault.get("targets")
@@ -74,7 +74,7 @@ def _with_effects(one: Any, frozen: list[Any]) -> Any:
 
 
 def _renamed(fields: Mapping[str, Any], former: Mapping[str, str]) -> dict[str, Any]:
-    """The fields with their current names; one that has both names keeps both, and is refused later."""
+    """Return the fields with their current names. A field with both names keeps both, and is refused later."""
     return {
         former[name] if former.get(name, name) not in fields else name: value
         for name, value in fields.items()
@@ -82,7 +82,7 @@ def _renamed(fields: Mapping[str, Any], former: Mapping[str, str]) -> dict[str, 
 
 
 def current_name(name: str) -> str:
-    """The name of an anomaly, or of a count with it (`vanished_informational`), as this version gives it."""
+    """Return the current name of an anomaly, or of a count with it (`vanished_informational`)."""
     anomaly, suffix = name, ""
     for end in ("_allowed", "_informational", "_hazard"):
         if name.endswith(end):
@@ -91,9 +91,9 @@ def current_name(name: str) -> str:
 
 
 def with_current_names(verdict: Any) -> Any:
-    """A verdict of version 1, as JSON, with the names of version 2 in its counts, findings and shares.
+    """Return a verdict of version 1, as JSON, with the names of version 2 in its counts, findings and shares.
 
-    What a damaged file has in place of these stays as it is.
+    Values of another type there, from a damaged file, are unchanged.
     """
     if not isinstance(verdict, dict):
         return verdict

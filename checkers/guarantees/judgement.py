@@ -1,4 +1,4 @@
-"""Judges an anomaly: a violation, allowed, or a documented hazard."""
+"""The judgement of an anomaly: a violation, allowed, or a documented hazard."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from enum import StrEnum
 
 
 class Judgement(StrEnum):
-    """What an anomaly means under the profile of the run."""
+    """The meaning of an anomaly under the profile of the run."""
 
     VIOLATION = "violation"
     ALLOWED = "allowed"
-    INFORMATIONAL = "informational"  # a documented hazard: shown, never red
+    INFORMATIONAL = "informational"  # a documented hazard: reported, and never a failure

@@ -1,7 +1,7 @@
 """The promises as a table for readers: profile x anomaly x damage -> violation, allowed or informational.
 
-What depends on damage is not written down a second time: it is asked of `LossPromises` with one made-up fault after the
-other, so the table cannot say anything else than the checkers do.
+The table repeats no rule about damage. It asks `LossPromises` with one invented fault after the other, so it always
+agrees with the checkers.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ANYTHING = "whatever happens"
 ROT = "bit_rot"  # the kind of fault that changes single records
 _SENT_NS, _FIRED_NS, _HEALED_NS = (at_s * NS_PER_S for at_s in (1, 2, 3))
 
-# What may be done to the nodes of one replica set: words -> (kind of fault, nodes). Partitions, pauses, full and slow
+# Damage to the nodes of one replica set, in words -> (kind of fault, nodes). Partitions, pauses, full and slow
 # disks and wrong clocks destroy nothing.
 DAMAGES: Mapping[str, tuple[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -43,7 +43,7 @@ DAMAGES: Mapping[str, tuple[str, tuple[str, ...]]] = MappingProxyType(
         "its record changed on all replicas": (ROT, (LEADER, FOLLOWER)),
     }
 )
-# A changed record costs its own message and no other: it does not bear on anomalies of several messages.
+# A changed record costs only its own message, so it has no part in anomalies of several messages.
 OF_ONE_MESSAGE = frozenset(
     {"lost", "unseen", "lost_from_log", "poll_skip", "int_poll_skip", "member_missed"}
 )
@@ -52,7 +52,7 @@ _KEY = "k"
 
 @dataclass(frozen=True, slots=True, order=True)
 class Profile:
-    """How a cluster keeps messages, and what it is held to."""
+    """How a cluster keeps messages, and the mode in which it is judged."""
 
     keeping: Keeping
     replication: Replication
@@ -72,7 +72,7 @@ PROFILES = tuple(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:
-    """One cell: what `anomaly` means in `profile` after `damage`."""
+    """One cell: the judgement of `anomaly` in `profile` after `damage`."""
 
     profile: Profile
     anomaly: str
@@ -82,7 +82,7 @@ class Promise:
 
 
 def promises_of(profile: Profile, anomaly: str) -> Iterator[Promise]:
-    """What the anomaly means under the profile: a line for each damage, or one whatever happens.
+    """Yield the judgements of the anomaly under the profile: one for each damage, or a single one.
 
     Raises KeyError for an anomaly that is not in the table.
     """

@@ -1,8 +1,8 @@
-"""Promises as data: for a profile and a damage, what an acknowledged message may suffer.
+"""Promises as data: what an acknowledged message may suffer, for a profile and a damage.
 
-SEND_OK is a promise, and how much of one depends on the profile (flush, replication) and on what was
-done to the nodes that hold the message. The tables below say what each node keeps and who must hold a
-message when it is acknowledged; everything else follows. A fault that did not bite excuses nothing.
+SEND_OK is a promise. How much it promises depends on the profile (flush, replication) and on the damage to the nodes
+that hold the message. The tables below say what each node keeps and which nodes must hold a message when it is
+acknowledged; everything else follows. A fault that did not bite excuses nothing.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from staticfire.checkers.guarantees.unflushed import flushed_by_ns, moved_by_ns
 from staticfire.checkers.model.intervals import Span
 
 NS_PER_S = 1_000_000_000
-# After its restart a replica fetches what it lacks from its peers. Until that is done (connect retry
-# 5 s, then the transfer) a fault on the peer can still destroy the only copy: one episode. A fault that keeps
-# the two from each other meanwhile has it begin again at its heal.
+# After its restart a replica fetches missing messages from its peers. Until that is done (reconnect after 5 s, then the
+# transfer), a fault on the peer can still destroy the only copy: both faults are one episode. If a fault separates the
+# two meanwhile, the transfer begins again at the heal of that fault.
 RESYNC_NS = 10 * NS_PER_S
 FOREVER_NS = 1 << 62
 
 
 class Damage(IntEnum):
-    """What a fault destroys on a node, from nothing to everything."""
+    """The damage of a fault to a node, from nothing to everything."""
 
     NONE = 0  # partition, black hole, pause, graceful stop, full or slow disk, clock: nothing that was acknowledged
     PROCESS = 1  # memory of the process; the page cache stays
@@ -50,7 +50,7 @@ class Damage(IntEnum):
 
 
 class Kept(IntEnum):
-    """What a damaged node still holds of the messages that it held."""
+    """The messages that a damaged node still has."""
 
     NOTHING = 0
     PREFIX = 1  # the commit log up to some point
@@ -58,7 +58,7 @@ class Kept(IntEnum):
 
 
 class Loss(Enum):
-    """What may happen to a message that was acknowledged with SEND_OK."""
+    """The possible loss of a message that was acknowledged with SEND_OK."""
 
     NEVER = "it must survive"
     SUFFIX = "it may be lost only as part of a suffix of the commit log"
@@ -68,7 +68,7 @@ class Loss(Enum):
     )
 
 
-# While it lasts, a node neither fetches nor gives what another one lacks.
+# Effects during which a node neither fetches missing messages nor serves them to a peer.
 _ABSENT = frozenset({STOPS, STALLS})
 
 KEPT: Mapping[tuple[Keeping, Damage], Kept] = MappingProxyType(
@@ -94,7 +94,7 @@ KEPT: Mapping[tuple[Keeping, Damage], Kept] = MappingProxyType(
     }
 )
 
-# SEND_OK of a synchronous leader means: one follower has it, too. Which one, no node knows.
+# SEND_OK of a synchronous leader means that one follower also has the message. No node knows which follower.
 FOLLOWER_HOLDS_ACKED: Mapping[Replication, bool] = MappingProxyType(
     {"none": False, "async": False, "sync": True}
 )
@@ -133,7 +133,7 @@ JUDGEMENT_OF_LOSS: Mapping[Loss, Judgement] = MappingProxyType(
 
 
 def judge(mode: Mode, anomaly: str) -> Judgement:
-    """Judge an anomaly that nothing excuses; one that is not in the table is a violation."""
+    """Judge an anomaly without an excuse; an anomaly that is not in the table is a violation."""
     rule = RULES.get(anomaly, PLAIN)
     return rule.hardened if mode == "hardened" else rule.faithful
 
@@ -145,17 +145,17 @@ class DamageEvent:
     node: str
     damage: Damage
     start_ns: int
-    until_ns: int  # messages sent later are not touched by it
+    until_ns: int  # it does not affect messages sent later
     healed_ns: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossRule:
-    """What one message may suffer, and the hits that allow it (empty: none does)."""
+    """What one message may suffer, and the hits that allow it (empty: none)."""
 
     loss: Loss
     hits: tuple[DamageEvent, ...]
-    hazard: Hazard | None = None  # what explains the loss, excused or not
+    hazard: Hazard | None = None  # it explains the loss, excused or not
 
     @property
     def judgement(self) -> Judgement:
@@ -165,9 +165,8 @@ class LossRule:
 class LossPromises:
     """Answers what a message may suffer, from its replica set and the time of its send.
 
-    Hits on replicas of one replica set count together only while the cluster could not have repaired
-    itself in between (an *episode*): losing the leader's tail today and the follower's tomorrow is no
-    excuse.
+    Hits on replicas of one replica set count together only if the cluster could not repair itself in between (an
+    *episode*). If the leader loses its tail today and the follower loses its tail tomorrow, no loss is excused.
     """
 
     __slots__ = ("_barred", "_facts", "_hits", "_rotten", "_rules", "_visible")
@@ -191,7 +190,7 @@ class LossPromises:
     ) -> LossRule:
         """Return what a message acknowledged by `broker` may suffer; `sent_ns` is its invocation.
 
-        With `until_ns`: what it may have suffered by then. With `key`: also because its own record was changed.
+        With `until_ns`: what it may have suffered by then. With `key`: a change of its own record also counts.
         """
         rotten = self._rotten.get(broker, {}).get(key, ()) if key is not None else ()
         hits = tuple(
@@ -206,8 +205,8 @@ class LossPromises:
     ) -> LossRule:
         """Return what a copy may suffer that `broker` keeps for a retry.
 
-        It was made between `given_ns` and `answered_ns`, and is due after `delay_ns`; None: not known. What costs the
-        leader a tail costs it no copy that was on its disk before.
+        The broker made the copy between `given_ns` and `answered_ns`. It is due after `delay_ns`; None: not known.
+        Damage that costs the leader a tail does not affect a copy that was on its disk before.
         """
         leader = self._facts.replica_sets.get(broker, ("",))[0]
         flushed_ns = FOREVER_NS
@@ -233,9 +232,10 @@ class LossPromises:
 
     @property
     def visible(self) -> LossPromises:
-        """What is promised for a message without SEND_OK once a consumer was given it: its leader holds it.
+        """What is promised for a message without SEND_OK once a consumer received it: its leader has it.
 
-        The hardened broker shows only what is as durable as the flush mode asks; Apache's shows what is in memory.
+        A hardened broker serves only messages that are as durable as the flush mode demands. Apache's broker serves
+        all messages in memory.
         """
         if self._visible is None:
             flush: Flush = self._facts.flush if self._facts.mode == "hardened" else "async"
@@ -248,7 +248,7 @@ class LossPromises:
         sent_ns: NDArray[np.int64],
         keys: Callable[[int], str | None] | None = None,
     ) -> Judgement:
-        """Return the strictest judgement of the loss of messages that `broker` acknowledged; none: allowed.
+        """Return the strictest judgement of the loss of messages that `broker` acknowledged; without any: allowed.
 
         `keys` gives the key of each row.
         """
@@ -265,16 +265,16 @@ class LossPromises:
         )
 
     def must_survive(self, broker: str, sent_ns: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return which of the messages that `broker` acknowledged no fault of the run may have destroyed."""
+        """Return which of the messages that `broker` acknowledged must have survived all faults of the run."""
         judgements, which = self._judgements(broker, sent_ns)
         return np.array([of is Judgement.VIOLATION for of in judgements], np.bool_)[which]
 
     def _judgements(
         self, broker: str, sent_ns: NDArray[np.int64]
     ) -> tuple[list[Judgement], NDArray[np.intp]]:
-        """Return the judgements of losses, and which of them each message has."""
+        """Return the distinct judgements of losses, and the index of the judgement of each message."""
         ends = sorted(hit.until_ns for hit in self._hits.get(broker, ()))
-        # The rule changes only with the hits that are still to come.
+        # The rule depends only on the hits that have not ended by the send.
         _, rows, which = np.unique(
             np.searchsorted(ends, sent_ns), return_index=True, return_inverse=True
         )
@@ -300,10 +300,10 @@ class LossPromises:
         held_by: Collection[str],
         absent_from: Collection[str],
     ) -> LossRule:
-        """Return what the rule comes to for one lost message, given the nodes that were asked for it after the run.
+        """Return the rule for one lost message, given the nodes that were asked for it after the run.
 
-        `held_by` had it in its queue, `absent_from` did not. No damage explains why a message that its leader still
-        has was not delivered. A hazard excuses a loss only while a follower has, or may have, the copy that SEND_OK
+        `held_by` had it in its queue, `absent_from` did not. If its leader still has a message, no damage explains why
+        it was not delivered. A hazard excuses a loss only while a follower has, or may have, the copy that SEND_OK
         promised and the leader does not serve.
         """
         leader, *followers = self._facts.replica_sets.get(broker, ("",))
@@ -319,23 +319,23 @@ class LossPromises:
             for hit in self._hits[broker]
             if hit.until_ns >= sent_ns and self._kept(broker, hit.node, hit.damage) is not Kept.ALL
         }
-        # Without the leader the followers serve what they have.
+        # Without the leader, the followers serve their copies.
         exposed = absent_from if serves else followers
         if all(follower in exposed and follower not in damaged for follower in followers):
             return replace(rule, loss=Loss.NEVER, hazard=NOT_COPIED)
         return replace(rule, hazard=NOT_FETCHED)
 
     def holders(self, broker: str) -> tuple[str, ...]:
-        """Return the nodes of which one must hold every acknowledged message of `broker`."""
+        """Return the nodes, at least one of which must hold every acknowledged message of `broker`."""
         nodes = self._facts.replica_sets.get(broker, ())
         return nodes if FOLLOWER_HOLDS_ACKED[self._facts.replication] else nodes[:1]
 
     def hit_times(self, broker: str) -> list[tuple[int, int]]:
-        """Return from when until when faults may have destroyed something on a node of `broker`."""
+        """Return the times, as (begin, end), in which faults may have destroyed something on a node of `broker`."""
         return [(hit.start_ns, hit.until_ns) for hit in self._hits.get(broker, ())]
 
     def robbed_nodes(self, broker: str, *, since_ns: int, until_ns: int) -> set[str]:
-        """Return the nodes of `broker` that a fault may have cost messages between the two times."""
+        """Return the nodes of `broker` that may have lost messages by a fault between the two times."""
         return {
             hit.node
             for hit in self._hits.get(broker, ())
@@ -346,7 +346,7 @@ class LossPromises:
     def any_record_damaged(self, broker: str, after: int, before: int) -> bool:
         """Whether a fault changed a record of `broker` between two positions of its commit log.
 
-        What no replica can mend, consumers pass over.
+        Consumers skip a record that no replica can repair.
         """
         nodes = self._facts.replica_sets.get(broker, ())
         return any(
@@ -357,7 +357,7 @@ class LossPromises:
         )
 
     def any_suffix_excused(self) -> bool:
-        """Whether this run has any message that may be lost as part of a suffix."""
+        """Whether any message of this run may be lost as part of a suffix."""
         return any(
             self._kept(broker, hit.node, hit.damage) is Kept.PREFIX
             for broker, hits in self._hits.items()
@@ -365,7 +365,7 @@ class LossPromises:
         )
 
     def fault_starts(self) -> list[int]:
-        """When the hits on all brokers began, each time once."""
+        """Return when the hits on all brokers began, sorted, each time once."""
         return sorted({hit.start_ns for hits in self._hits.values() for hit in hits})
 
     def damaged(self, broker: str, *, at_least: Damage, since_ns: int, until_ns: int) -> bool:
@@ -376,7 +376,7 @@ class LossPromises:
         )
 
     def _kept(self, broker: str, node: str, damage: Damage) -> Kept:
-        """What `node` still holds after `damage`."""
+        """Return what `node` still has after `damage`."""
         facts = self._facts
         is_leader = node == facts.replica_sets[broker][0]
         return KEPT[facts.leaders_keeping if is_leader else facts.flush, damage]
@@ -395,7 +395,7 @@ class LossPromises:
         if FOLLOWER_HOLDS_ACKED[facts.replication] and followers:
             best = max(best, min(kept[follower] for follower in followers))
         loss = LOSS_OF_KEPT[best]
-        # With its disk gone the leader comes back empty or not at all, and the follower serves reads.
+        # If its disk is lost, the leader comes back empty or not at all, and the follower serves reads.
         needs_follower = kept[leader] is Kept.PREFIX and best is Kept.ALL
         if needs_follower and facts.behaves(NOT_FETCHED.policy):
             loss = Loss.HAZARD
@@ -434,7 +434,7 @@ def _by_start(hit: DamageEvent) -> tuple[int, str]:
 def _rotten_records(
     nodes: Sequence[str], faults: Sequence[FaultFacts]
 ) -> dict[str, tuple[DamageEvent, ...]]:
-    """The hits on single messages, by their key. A record may never be read again, and so never be mended."""
+    """Return the hits on single messages, by their key. A record that is never read again is never repaired."""
     found: dict[str, tuple[DamageEvent, ...]] = {}
     for fault in faults:
         if _damage(fault) is not Damage.RECORD or fault.bitten_ns is None:
@@ -467,7 +467,7 @@ def _hit(node: str, fault: FaultFacts) -> DamageEvent:
 
 
 def _ways_barred(nodes: Sequence[str], faults: Sequence[FaultFacts]) -> dict[str, tuple[Span, ...]]:
-    """When each replica of a replica set could not fetch what it lacks, sorted by start.
+    """Return when each replica of a replica set could not fetch missing messages, sorted by start.
 
     A follower fetches from its leader, a leader from each of its followers.
     """
@@ -481,7 +481,7 @@ def _ways_barred(nodes: Sequence[str], faults: Sequence[FaultFacts]) -> dict[str
 
 
 def _bars(fault: FaultFacts, node: str, peers: frozenset[str]) -> bool:
-    """Whether, while the fault lasts, the node does not run or cannot reach one of its peers."""
+    """Whether the node, while the fault lasts, does not run or cannot reach one of its peers."""
     if not _ABSENT.isdisjoint(fault.effects):
         return not (peers | {node}).isdisjoint(fault.targets)
     return CUTS in fault.effects and cuts_between(fault, frozenset({node}), peers)
@@ -492,7 +492,7 @@ def _episodes(
 ) -> list[tuple[DamageEvent, ...]]:
     """Cut hits, sorted by start, wherever the cluster had time to repair itself."""
     episodes: list[list[DamageEvent]] = []
-    whole_ns = -1  # from when on every replica is whole again
+    whole_ns = -1  # from then on every replica is complete again
     for hit in hits:
         if episodes and hit.start_ns <= whole_ns:
             episodes[-1].append(hit)
@@ -503,7 +503,7 @@ def _episodes(
 
 
 def _whole_ns(hit: DamageEvent, barred: Sequence[Span]) -> int:
-    """From when on the node has again what its peers have."""
+    """Return from when on the node again has everything that its peers have."""
     whole_ns = hit.healed_ns + RESYNC_NS
     for span in barred:
         if hit.healed_ns < span.end_ns and span.start_ns <= whole_ns:

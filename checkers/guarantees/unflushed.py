@@ -1,7 +1,7 @@
 """Writes of a broker that its disk may lack under asynchronous flush, by time.
 
-A flush begins `Timings.flush_s` after a write at the latest, that time included, and ends then. While the node or its
-disk is slow, or its writes fail, nothing is sure to be flushed; the time begins anew when that is over.
+A flush begins and ends at most `Timings.flush_s` after a write. While the node or its disk is slow, or its writes fail,
+no flush is certain, and that time begins anew afterwards.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from staticfire.checkers.model.intervals import Span
 NS_PER_S = 1_000_000_000
 IGNORED = "store.sync"  # policies.py: a failed fsync counts as done
 SAFE_COPIES = "services.copies.safe_end"  # policies.py: progress counts copies that are in memory
-# A broker that starts again moves what is due when it has recovered its log.
+# A broker that starts again moves due messages once it has recovered its log.
 STARTED_NS = 10 * NS_PER_S
 
 
 def flushed_by_ns(facts: RunFacts, node: str, written_ns: int) -> int:
-    """Return from when on the disk of `node` has what it wrote by `written_ns`; FOREVER_NS: it may never have it."""
+    """Return from when on the disk of `node` has all data written by `written_ns`; FOREVER_NS: perhaps never."""
     flush_ns = round(facts.timings.flush_s * NS_PER_S)
     by_ns = written_ns + flush_ns
     for span, effects in _troubles(facts, node, {STALLS, DISK, WRITES_FAIL}):
@@ -33,9 +33,9 @@ def flushed_by_ns(facts: RunFacts, node: str, written_ns: int) -> int:
 
 
 def moved_by_ns(facts: RunFacts, node: str, kept_ns: int, delay_ns: int) -> int:
-    """Return when `node` has made the last copy of what it was to keep back for `delay_ns` since `kept_ns`.
+    """Return when `node` has made its last copy of a message that it kept back for `delay_ns` since `kept_ns`.
 
-    A broker that writes its progress down only when the copies are on its disk makes lost ones again.
+    A broker that records its progress only when the copies are on its disk makes lost copies again.
     """
     if not facts.behaves(SAFE_COPIES):
         return kept_ns
@@ -49,7 +49,7 @@ def moved_by_ns(facts: RunFacts, node: str, kept_ns: int, delay_ns: int) -> int:
 def _troubles(
     facts: RunFacts, node: str, effects: Collection[str]
 ) -> Iterator[tuple[Span, Collection[str]]]:
-    """When faults that bit have one of the effects on a node, sorted by start, and all of their effects."""
+    """Yield the times in which faults that bit had one of the effects on a node, sorted by start, with all effects."""
     struck = [
         (Span(began_ns(one), healed_ns(one)), one.effects)
         for fault in facts.faults

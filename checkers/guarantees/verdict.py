@@ -1,8 +1,8 @@
 """Verdicts: three-valued answers with counts, and findings that prove them.
 
-A finding is one anomaly with everything a reader needs to look it up. A tally is what a kernel makes of
-one partition: counts and the first findings of each sort. Tallies merge (associative, commutative, the
-empty one is the identity), because counts add up and "the first ten in a total order" survives any cut.
+A finding is one anomaly with everything that a reader needs to look it up. A tally is the result of a kernel for one
+partition: counts and the first findings of each sort. Tallies merge in any order and grouping, and the empty tally
+changes nothing: counts add up, and the first ten of a total order do not depend on how the history is cut.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Finding:
     judgement: Judgement
     op_index: int  # the op that proves it; -1 when an observation does
     time_ns: int
-    detail: str  # the promise broken, or why it is allowed
+    detail: str  # the broken promise, or why the anomaly is allowed
     key: str | None = None  # of the message
     topic: str | None = None
     broker: str | None = None
@@ -36,10 +36,10 @@ class Finding:
     queue_offset: int | None = None
     physical_offset: int | None = None
     group: str | None = None
-    other_key: str | None = None  # of another message that proves it together with this one
+    other_key: str | None = None  # of a second message that is part of the proof
 
     def sort_key(self) -> tuple[object, ...]:
-        """A total order that depends on nothing but the finding itself."""
+        """Return the key of a total order that depends on nothing but the finding itself."""
         position = (self.topic, self.broker, self.queue, self.queue_offset, self.physical_offset)
         return (
             *_ordered(self.anomaly, self.judgement, self.op_index, self.time_ns, self.key),
@@ -60,7 +60,7 @@ def _ordered(*values: object) -> Iterable[tuple[bool, object]]:
 
 
 def explain(finding: Finding) -> str:
-    """Tell one finding in two lines: what and where; then which promise, or why it is allowed."""
+    """Format one finding as two lines: the anomaly and its position; then the promise, or why it is allowed."""
     parts = [finding.anomaly.upper().replace("_", " ")]
     if finding.key is not None:
         parts.append(f"key {finding.key}")
@@ -89,13 +89,13 @@ _TIME_OF = {
 
 
 def seconds(time_ns: int) -> str:
-    """Print a run's time in virtual seconds, to the millisecond, without a float's rounding."""
+    """Format a time of a run in virtual seconds, to the millisecond, without rounding of floats."""
     whole_s, rest_ns = divmod(time_ns, NS_PER_S)
     return f"{whole_s}.{rest_ns // 1_000_000:03d}s"
 
 
 def first_witnesses(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Sort, then cut to WITNESSES_MAX of each anomaly and judgement."""
+    """Sort the findings, then keep the first WITNESSES_MAX of each anomaly and judgement."""
     sorts: dict[tuple[str, Judgement], list[Finding]] = {}
     for finding in findings:
         sorts.setdefault((finding.anomaly, finding.judgement), []).append(finding)
@@ -103,7 +103,7 @@ def first_witnesses(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def _first(findings: list[Finding]) -> list[Finding]:
-    """The first WITNESSES_MAX of one sort. The op comes first in their order, and is compared fast."""
+    """Return the first WITNESSES_MAX of one sort. The op comes first in their order, and is fast to compare."""
     if len(findings) > WITNESSES_MAX:
         last = sorted(finding.op_index for finding in findings)[WITNESSES_MAX - 1]
         findings = [finding for finding in findings if finding.op_index <= last]
@@ -112,10 +112,10 @@ def _first(findings: list[Finding]) -> list[Finding]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """What a kernel found in one partition.
+    """The result of a kernel for one partition.
 
-    `measured` and `longest` are for kernels that measure: distributions over time by name, and numbers under (name, of
-    what) of which the larger one stays.
+    `measured` and `longest` are for kernels that measure: distributions over time by name, and numbers by (name, what
+    was measured), of which the larger one is kept.
     """
 
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -125,7 +125,7 @@ class Tally:
 
     @classmethod
     def of(cls, findings: Iterable[Finding], **counts: int) -> Self:
-        """Count findings under their anomaly, with the judgement when they are no violation."""
+        """Count findings under their anomaly, with the judgement unless they are violations."""
         found = list(findings)
         total = dict(counts)
         for finding in found:
@@ -155,7 +155,7 @@ def _together(one: Mapping[K, V], other: Mapping[K, V], put: Callable[[V, V], V]
 
 
 def count_name(anomaly: str, judgement: Judgement) -> str:
-    """Name a count: `lost` counts violations, `lost_allowed` the losses that a fault excuses."""
+    """Return the name of a count: `lost` counts violations, `lost_allowed` the losses that a fault excuses."""
     return anomaly if judgement is Judgement.VIOLATION else f"{anomaly}_{judgement}"
 
 
@@ -163,8 +163,8 @@ def count_name(anomaly: str, judgement: Judgement) -> str:
 class Verdict:
     """The answer of one checker. `reason` says why it is unknown, or what a True rests on; `series` is JSON.
 
-    `reportable`: the share of the run in which each anomaly could have been reported, where evidence beside the faults
-    decides about it (`reportable.py` has the others).
+    `reportable`: the share of the run in which each anomaly could have been reported, for anomalies that need evidence
+    beside the faults (`reportable.py` has the others).
     """
 
     checker: str
@@ -172,7 +172,7 @@ class Verdict:
     counts: Mapping[str, int] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
     reason: str | None = None
-    series: Mapping[str, Any] = field(default_factory=dict)  # what was measured, for plots
+    series: Mapping[str, Any] = field(default_factory=dict)  # measurements, for plots
     reportable: Mapping[str, float] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, object]:
@@ -194,7 +194,7 @@ class Verdict:
 
 
 def combine(valid: Iterable[Validity]) -> Validity:
-    """False beats unknown, unknown beats True; nothing at all is unknown."""
+    """False beats unknown, and unknown beats True; without any verdict the answer is unknown."""
     answers = list(valid)
     if False in answers:
         return False

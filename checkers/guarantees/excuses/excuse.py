@@ -8,42 +8,42 @@ from enum import Enum, auto
 
 from staticfire.checkers.guarantees.facts import Timings
 
-# The line of the policies by which consumers get what is neither flushed nor on a follower.
+# The policy by which consumers get messages that are neither flushed nor on a follower.
 VISIBLE_END = "visible_end"
 
 
 class Role(Enum):
-    """Nodes, as the witness of an anomaly sees them."""
+    """Nodes in their relation to the witness of an anomaly."""
 
     LEADER = auto()  # of the queue's replica set
     LEADER_WITH_FOLLOWERS = (
         auto()
-    )  # the same; nothing where only the leader serves, and what is safe
-    REPLICAS = auto()  # of the queue's replica set, the leader, too
+    )  # the same; no node where only the leader serves, and only safe messages
+    REPLICAS = auto()  # of the queue's replica set, including the leader
     ALL_REPLICAS = auto()  # struck only while faults have struck each of them
     BROKERS = auto()  # all brokers
     LEADERS = auto()  # of all replica sets
     COORDINATORS = auto()
-    ALL_COORDINATORS = auto()  # struck only by a fault that leaves none out
-    INVOLVED = auto()  # that the witness names: both owners, the producer, the members, ...
-    CLUSTER = auto()  # no node in particular: what an operator changes
+    ALL_COORDINATORS = auto()  # struck only by a fault that strikes all of them
+    INVOLVED = auto()  # those that the witness names: both owners, the producer, the members, ...
+    CLUSTER = auto()  # no node in particular: an operator's changes
 
 
 class Since(Enum):
-    """What must happen in the time of a fault before it has its effect (the kernels that look at `since`)."""
+    """What must happen during a fault before it has its effect (for kernels that look at `since`)."""
 
     FAULT = auto()  # nothing else
     # a member comes or goes, the topic gets queues, a broker forgets who the members are
     SHARED_ANEW = auto()
-    MEMBER_STARTS = auto()  # one that the witness names
-    BROKER_STARTS = auto()  # any one
+    MEMBER_STARTS = auto()  # a member that the witness names
+    BROKER_STARTS = auto()  # any broker
     ROUTES_FORGOTTEN = auto()  # a coordinator starts again
     LEADER_ENDS = auto()  # of the queue's replica set
     LEADER_GONE = auto()  # of the queue's replica set, for good
 
 
 Seconds = Callable[[Timings], float]
-ON_ITS_WAY_S = 1.0  # commits are sent one way: until a broker has one
+ON_ITS_WAY_S = 1.0  # until a broker has a commit, which is sent one way
 
 
 def at_once(_: Timings) -> float:
@@ -54,9 +54,9 @@ def at_once(_: Timings) -> float:
 class Excuse:
     """One mechanism.
 
-    `across`: the other end of links that a partition must have cut, any role of `on` if empty. `unproven`: also a fault
-    that was not seen to bite, because its request may have been carried out without an answer. `one_way`: the mechanism
-    begins when a message arrives, and a network or node that fails at that time holds it up.
+    `across`: the other end of the links that a partition must have cut; if empty, any role of `on`. `unproven`: a fault
+    also counts that was not seen to bite, because its request may have been carried out without an answer. `one_way`:
+    the mechanism begins when a message arrives, and a network or node that fails at that time holds it up.
     """
 
     anomaly: str
@@ -64,7 +64,7 @@ class Excuse:
     on: tuple[Role, ...]
     across: tuple[Role, ...] = ()
     at_least: Seconds = at_once  # how long the fault must last to have the effect
-    before: Seconds = at_once  # how long before the fault it may have its effect
+    before: Seconds = at_once  # how long before the fault its effect may begin
     after: Seconds = at_once  # how long after the heal
     since: Since = Since.FAULT
     mechanism: str

@@ -35,12 +35,12 @@ from staticfire.checkers.model.columns import LogKey
 from staticfire.checkers.model.intervals import Span, joined
 
 _HOLDS_UP = frozenset({CUTS, NETWORK, STALLS})
-# a node that ended by itself is started again, and fetches what it lacks
+# until a node that ended by itself has started again and fetched missing messages
 RESTARTED_NS = 10 * NS_PER_S
 
 
 class Window(NamedTuple):
-    """A time in which a fault excuses an anomaly of one witness; both ends belong to it."""
+    """A time in which a fault excuses an anomaly of one witness, including both ends."""
 
     start_ns: int
     end_ns: int
@@ -48,9 +48,9 @@ class Window(NamedTuple):
     excuse: Excuse
 
     def sends_back_to(self, group: str, queue: LogKey, offset: int | None) -> bool:
-        """Whether the fault may send a group back to an offset of a queue, to any if it is None.
+        """Whether the fault may send a group back to an offset of a queue (None: to any offset).
 
-        A leader that answered a reset of offsets says how far; one that did not may have carried it out all the same.
+        A leader that answered a reset of offsets says how far. One that did not answer may still have carried it out.
         """
         orders = self.orders(group, queue)
         if not orders or offset is None:
@@ -66,12 +66,12 @@ class Window(NamedTuple):
 
     @property
     def words(self) -> str:
-        """The fault and its mechanism, for the detail of a finding."""
+        """Return the fault and its mechanism, for the detail of a finding."""
         return f"fault {self.fault.fault_id} ({self.fault.kind}): {self.excuse.mechanism}"
 
 
 class Excuses:
-    """Answers for one run. Windows are computed once for each anomaly and set of nodes."""
+    """The excuses of one run. Windows are computed once for each anomaly and set of nodes."""
 
     __slots__ = ("_effects", "_facts", "_faults", "_known", "_rows", "_spans")
 
@@ -86,13 +86,13 @@ class Excuses:
 
     @property
     def has_faults(self) -> bool:
-        """Whether anything happened that might excuse something."""
+        """Whether anything happened that might be an excuse."""
         return bool(self._faults)
 
     def windows(
         self, anomaly: str, broker: str | None = None, nodes: Iterable[str | None] = ()
     ) -> tuple[Window, ...]:
-        """When faults excuse the anomaly that involves these nodes and this replica set, sorted by start."""
+        """Return when faults excuse an anomaly that involves these nodes and this replica set, sorted by start."""
         rows = self._rows_of(anomaly)
         if not rows:
             return ()
@@ -107,7 +107,7 @@ class Excuses:
     def spans(
         self, anomaly: str, broker: str | None = None, nodes: Iterable[str | None] = ()
     ) -> list[Span]:
-        """The same as spans that do not overlap."""
+        """Return the windows as spans that do not overlap."""
         key = _asked(anomaly, broker, nodes)
         if key not in self._spans:
             windows = self.windows(*key)
@@ -125,7 +125,7 @@ class Excuses:
         *,
         counts: Callable[[Window], bool] = lambda window: True,
     ) -> Window | None:
-        """The first window that counts and shares a moment with this time, both ends included; None: no excuse."""
+        """Return the first window that counts and overlaps this time, both ends included; None: no excuse."""
         near = (
             window
             for window in self.windows(anomaly, broker, nodes)
@@ -134,7 +134,7 @@ class Excuses:
         return next(filter(counts, near), None)
 
     def _rows_of(self, anomaly: str) -> tuple[tuple[Excuse, list[_Possible]], ...]:
-        """The rows of an anomaly, each with what faults may do by it on the right nodes."""
+        """Return the rows of an anomaly, each with the faults that may have its effect on the right nodes."""
         if anomaly not in self._rows:
             found = ((row, self._possible(row)) for row in EXCUSES.get(anomaly, ()))
             self._rows[anomaly] = tuple((row, possible) for row, possible in found if possible)
@@ -190,9 +190,9 @@ class Excuses:
     def _of_all(
         self, row: Excuse, possible: list[_Possible], replicas: tuple[str, ...]
     ) -> Iterator[Window]:
-        """When faults have struck each of some replicas: one fault all of them, or one each.
+        """Yield when faults had struck each of some replicas: one fault all of them, or one fault each.
 
-        A row that names who is across asks that the leader was cut off from all of them, and that a follower ended.
+        For a row with `across`, the leader must be cut off from all of those nodes, and a follower must have ended.
         """
         far = frozenset().union(*(self._nodes(role, None, frozenset()) for role in row.across))
         of_each = [
@@ -263,7 +263,7 @@ class _Possible(NamedTuple):
 
     window: Window
     effects: frozenset[str]  # those of the row that the fault has
-    everywhere: bool  # it need not strike a node that is asked about
+    everywhere: bool  # it counts for all nodes
 
 
 _Asked = tuple[str, str | None, frozenset[str]]  # an anomaly, a replica set, nodes
@@ -281,7 +281,7 @@ def _length_s(fault: FaultFacts) -> float:
 def _strikes(
     fault: FaultFacts, effects: frozenset[str], near: frozenset[str], far: frozenset[str]
 ) -> bool:
-    """Whether the fault has these effects, one at least, on the nodes that are near or the links from near to far."""
+    """Whether the fault has at least one of these effects on the nodes that are near, or on links from near to far."""
     if CUTS in effects:
         if cuts_between(fault, near, far):
             return True
@@ -291,14 +291,14 @@ def _strikes(
 
 
 def _cuts_off(fault: FaultFacts, node: str, far: frozenset[str]) -> bool:
-    """Whether a partition broke the links between a node and all of those that are far."""
+    """Whether a partition broke the links between a node and all nodes that are far."""
     links = [frozenset(link) for link in fault.links]
     # Facts without links say only that there was a partition.
     return CUTS in fault.effects and (not links or all({node, one} in links for one in far))
 
 
 def _exits(facts: RunFacts) -> Iterator[FaultFacts]:
-    """Nodes that ended by themselves, as faults of their own."""
+    """Yield nodes that ended by themselves, as faults of their own."""
     for ended in facts.exits:
         yield FaultFacts(
             fault_id=f"exit of {ended.node}",

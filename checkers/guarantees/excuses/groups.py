@@ -15,7 +15,7 @@ from staticfire.checkers.guarantees.fault_effects import (
 )
 
 ROWS: tuple[Excuse, ...] = (
-    # groups.py: what is shorter than half of a rebalance delays one of them at most, and the bound allows for that
+    # groups.py: a fault shorter than half of a rebalance delays one rebalance at most, and the bound allows for that
     Excuse(
         anomaly="queue_unowned",
         effects=(STOPS, STALLS, EMPTIES),
@@ -104,7 +104,7 @@ ROWS: tuple[Excuse, ...] = (
         since=Since.SHARED_ANEW,
         mechanism="a member that is cut off does not know that others have taken its queues",
     ),
-    # settled.py: of a member that does not report its queues
+    # settled.py: for a member that does not report its queues
     Excuse(
         anomaly="queue_regained",
         effects=(STOPS, STALLS, DISK, NETWORK, CUTS),

@@ -1,4 +1,4 @@
-"""Rows on queues of orderly groups that two members have."""
+"""Rows on queues of orderly groups that two members own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows on messages that a queue has twice or not any more, and on members that go back in it."""
+"""Rows on messages that a queue has twice or no longer has, and on members that go back in it."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ ROWS: tuple[Excuse, ...] = (
         on=(Role.LEADER,),
         mechanism="a broker died before it had recorded that it had moved the message",
     ),
-    # ... where no copy waits for a follower: a broker that stops gracefully has written that down
+    # ... if no copy waits for a follower: a broker that stops gracefully has recorded the move
     Excuse(
         anomaly="moved_twice unreplicated",
         effects=(FORGETS, ROLLS_BACK, EMPTIES, DISK, WRITES_FAIL),
         on=(Role.LEADER,),
         mechanism="a broker died, or could not write, before it had recorded that it had moved the message",
     ),
-    # ... for how long that may be
+    # ... for how long the broker could not record it
     Excuse(
         anomaly="progress_held",
         effects=(*UNABLE, WRITES_FAIL),
@@ -77,7 +77,7 @@ ROWS: tuple[Excuse, ...] = (
         )
         for anomaly in _GOES_BACK
     ),
-    # recovery.py: what was deleted before its time
+    # recovery.py: messages that were deleted before their time
     Excuse(
         anomaly="lost_from_log",
         effects=(WRITES_FAIL,),

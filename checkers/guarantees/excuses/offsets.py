@@ -1,4 +1,4 @@
-"""Rows on committed offsets that a broker does not know any more."""
+"""Rows on committed offsets that a broker no longer knows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from staticfire.checkers.guarantees.fault_effects import (
 )
 
 ROWS: tuple[Excuse, ...] = (
-    # committed.py: where the leader said what is committed
+    # committed.py: the leader reported the committed offset
     Excuse(
         anomaly="offset_lost",
         effects=(FORGETS,),
@@ -61,7 +61,7 @@ ROWS: tuple[Excuse, ...] = (
         after=two_requests,
         mechanism="the commit was lost on its way, or a follower took it",
     ),
-    # ... unless it is known that it was sent there
+    # ... unless the commit is known to have been sent there
     Excuse(
         anomaly="offset_at_follower",
         effects=(ROUTES,),
@@ -85,7 +85,7 @@ ROWS: tuple[Excuse, ...] = (
         after=routes_known,
         mechanism="coordinators without routes learned only of the follower, and clients that asked committed there",
     ),
-    # ... if it is known that it was sent to a follower
+    # ... if the commit is known to have been sent to a follower
     Excuse(
         anomaly="offset_sent_to_follower",
         effects=(STOPS,),
@@ -93,7 +93,7 @@ ROWS: tuple[Excuse, ...] = (
         after=lambda t: t.route_refresh_s + t.request_s,
         mechanism="a client that asked for the route while the leader was away knows a follower until it asks again",
     ),
-    # committed.py: where it is not known who said it, or a follower did
+    # committed.py: a follower reported the offset, or it is not known which node did
     Excuse(
         anomaly="offset_forgotten",
         effects=(FORGETS, ROLLS_BACK, DISK),

@@ -44,7 +44,7 @@ ROWS: tuple[Excuse, ...] = (
         on=(Role.LEADER,),
         mechanism="the leader lost its disk, and no follower may have had the new queues",
     ),
-    # ... where the table of topics is not fsynced
+    # ... if the table of topics is not fsynced
     Excuse(
         anomaly="queues_unsynced",
         effects=(ROLLS_BACK, WRITES_FAIL),
@@ -58,7 +58,7 @@ ROWS: tuple[Excuse, ...] = (
         after=forgets_after_a_pause,
         mechanism="a coordinator that stood still gives servers a registration period to come back",
     ),
-    # ... where a process has ended and its connections with it
+    # ... if a process ended, and its connections with it
     Excuse(
         anomaly="goodbye_lost",
         effects=(STALLS, NETWORK, CUTS, ROUTES),

@@ -1,4 +1,4 @@
-"""Rows on sends: weak statuses, refusals, producers that are stuck, and keys that change their queue."""
+"""Rows on sends: weak statuses, refusals, stuck producers, and keys that change their queue."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from staticfire.checkers.guarantees.fault_effects import (
 )
 
 ROWS: tuple[Excuse, ...] = (
-    # send_status.py: after the heal until the broker answers a send with SEND_OK again, and no longer
+    # send_status.py: from the heal only until the broker next answers a send with SEND_OK
     Excuse(
         anomaly="spurious_weak_status FLUSH_DISK_TIMEOUT",
         effects=(STALLS, DISK),

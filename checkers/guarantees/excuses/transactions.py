@@ -1,4 +1,4 @@
-"""Rows on transactions: checks that come too often, or not."""
+"""Rows on transactions: checks that come too often, or not at all."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ ROWS: tuple[Excuse, ...] = (
         after=routes_known,
         mechanism="producers could not be asked about the transaction",
     ),
-    # transactions.py: followers check nothing, so what they forget is no reason
+    # transactions.py: followers check nothing, so their losses are no reason
     Excuse(
         anomaly="checked_too_often",
         effects=(STOPS, FORGETS, ROLLS_BACK, EMPTIES),
         on=(Role.LEADER,),
         mechanism="a broker forgot that it had asked",
     ),
-    # needless_checks.py: a question about what is over, or a second one in the same round
+    # needless_checks.py: a check after the transaction was over, or a second one in the same round
     Excuse(
         anomaly="asked_again",
         effects=UNABLE,
@@ -56,7 +56,7 @@ ROWS: tuple[Excuse, ...] = (
         after=two_requests,
         mechanism="the clock of the broker was wrong, by which it takes the age of a transaction",
     ),
-    # ... that it asked in time
+    # ... a check that the broker sent in time
     Excuse(
         anomaly="check_on_its_way",
         effects=(STALLS, CUTS),
@@ -65,7 +65,7 @@ ROWS: tuple[Excuse, ...] = (
         after=two_requests,
         mechanism="what the broker asked arrived when TCP repeated it",
     ),
-    # ... that it asks about each copy of a half
+    # ... a broker that checks each copy of a half
     Excuse(
         anomaly="half_doubled",
         effects=(STOPS, FORGETS, ROLLS_BACK, EMPTIES, WRITES_FAIL),

@@ -1,4 +1,4 @@
-"""Rows on messages that members get late."""
+"""Rows on messages that members receive late."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def _delivers_late(
     at_least: Seconds = at_once,
     across: tuple[Role, ...] = (Role.REPLICAS,),
 ) -> tuple[Excuse, ...]:
-    """Why a message is late: its broker is unable, its consumer is away, or the two cannot reach each other.
+    """Return the rows of a late message: its broker is unable, its consumer is away, or the two cannot communicate.
 
-    `what` the broker did not do; `who` should have got the message, and needs those `across`.
+    `what` the broker did not do. `who` should have received the message, and must reach `across` for it.
     """
     row = partial(Excuse, anomaly=anomaly, at_least=at_least, after=after)
     return (
@@ -59,23 +59,23 @@ def _delivers_late(
 
 
 ROWS: tuple[Excuse, ...] = (
-    # late_deliveries.py: requests outlive what is shorter than they wait
+    # late_deliveries.py: requests outlive faults that are shorter than their timeout
     *_delivers_late(
         "late_delivery",
         what="could not move the message",
         who="a member of the group",
         at_least=one_request,
         after=one_request,
-        across=(Role.REPLICAS, Role.COORDINATORS),  # a queue without an owner counts, too
+        across=(Role.REPLICAS, Role.COORDINATORS),  # a queue without an owner also counts
     ),
-    # delivery_waits.py: who owns a queue knows the address of its broker
+    # delivery_waits.py: the owner of a queue knows the address of its broker
     *_delivers_late(
         "slow_delivery",
         what="could not answer a pull",
         who="the owner of the queue",
         after=two_requests,
     ),
-    # followers_behind.py: what is late, or slow, after the leader is gone for good
+    # followers_behind.py: messages that are late, or slow, after the leader is gone for good
     Excuse(
         anomaly="slave_behind_slave",
         effects=UNABLE,
@@ -85,7 +85,7 @@ ROWS: tuple[Excuse, ...] = (
         since=Since.LEADER_GONE,
         mechanism="a follower without a leader lacks what another one has before it asks for it",
     ),
-    # followers_behind.py: what members read late from a follower that started in the meantime
+    # followers_behind.py: messages that members read late from a follower that started in the meantime
     Excuse(
         anomaly="leader_unknown",
         effects=(STOPS, STALLS),
@@ -99,7 +99,7 @@ ROWS: tuple[Excuse, ...] = (
         after=lambda t: t.register_s,
         mechanism="a coordinator that starts does not know the leader before it registers again",
     ),
-    # followers_behind.py: what members get late from a follower that leaders send them to, or from a synchronous leader
+    # followers_behind.py: messages that are late from a follower to which leaders send members, or from a sync leader
     Excuse(
         anomaly="follower_link_broken",
         effects=(NETWORK, CUTS, SWALLOWS),
