@@ -1,27 +1,37 @@
 """The offset that a group had certainly committed when a member took a queue.
 
-A committed offset is a register, and where a member begins is a read of it. A client may say what it read and which
-broker answered (`begin`), which broker it sends commits to, and whether earlier ones have arrived there (`commit_to`).
-The leader knows every commit that reached it, so a commit before its answer counts unless the leader ended before it
-had written the commit down (`offset_lost` in the table of excuses). It wrote down a commit that a fault held up once
-the commit had arrived, which it had by the time at which the client says so. One that is not known to have arrived may
-be lost on its way (`offset_on_its_way`), one that is not known to have been sent to the leader may be with a follower
-(`offset_at_follower`), and one that is known to have been sent to a follower is there for as long as the member that
-sent it need not know the leader (`offset_sent_to_follower`). A follower copies offsets of the leader now and then, so
-what it may not have yet does not count either, nor what another follower was sent while the leader was away or after it
-was gone for good, nor what the leader was sent by members that had not learned that yet. Neither does a commit that
-brokers may have forgotten, where they answered or not (`offset_forgotten`): a fault of any replica that may not have
-written or copied it yet, or between the replicas and the two members. Where a client does not say who answered, a
-follower is thought of near such faults alone. No commit counts across a disk that was emptied or a reset of offsets; a
-follower that is known to have answered keeps its offsets when the disk of another replica is gone for good. What was
-committed after the last one that counts may have taken its place. So may an earlier one that was on its way when a
-network or a broker failed, or that no broker has confirmed (`commit`, info): what a closed connection had still to send
-arrives later, behind what its member commits on the next one. And so may what another member pulls with: each pull
-commits how far its member is, and one that gained the queue before the commit arrived began below it. One that began
-below it for a reason of its own, such as the answer of a follower, commits that, too; its own begin is judged.
+A committed offset is a register, and a member that begins in a queue reads it. A client may report the offset that it
+read and the broker that answered (`begin`), the broker to which it sends commits, and whether earlier commits have
+arrived there (`commit_to`). The names in parentheses below are rows of the table of excuses. If the leader answered, it
+knows every commit that reached it before, so that commit counts, except
 
-A member of a broadcasting group commits to a file of its own, and says so when the file is written. Brokers cannot
-forget that; only damage to the disk of the member's own node can, and an operator who resets the offsets.
+* a commit that the leader may not have written down before it ended (`offset_lost`). If a fault held a commit up, the
+  leader wrote it down once it had arrived, which was before the client reported that;
+* a commit that is not known to have arrived, and may be lost on its way (`offset_on_its_way`);
+* a commit that is not known to have been sent to the leader, and may be with a follower (`offset_at_follower`);
+* a commit that is known to have been sent to a follower, while its member need not know the leader
+  (`offset_sent_to_follower`).
+
+Otherwise a commit does not count that brokers may have forgotten (`offset_forgotten`): a fault of any replica that may
+not have written or copied it yet, or a fault between the replicas and the two members. If the client does not report
+which broker answered, a follower may have answered only near such faults. A follower that is known to have answered
+copies the offsets of its leader now and then, so these commits do not count either: those that it may not have copied
+yet, those that another follower got while the leader was away or gone for good, and those that a member sent to a
+leader that was already gone for good.
+
+No commit counts across a disk that was emptied or a reset of offsets (`offset_replaced`). But a follower that is known
+to have answered keeps its offsets if the disk of another replica is gone for good.
+
+A commit does not count either if a pull of another member may have replaced it: each pull commits the position of its
+member. A member that gained the queue before the commit arrived began below it. One may also begin below a commit for
+another reason, such as the answer of a follower; the begin of that member is judged by itself.
+
+The last commit that counts may have been replaced by a later commit, and by an earlier one that was on its way when a
+network or a broker failed, or that no broker has confirmed (`commit`, info): data that a closed connection had still to
+send may arrive after the commits on the next connection. The result is the lowest of these offsets.
+
+A member of a broadcasting group commits to a file of its own, and reports that when the file is written. Only damage to
+the disk of the member's own node, or an operator who resets the offsets, can remove that commit.
 """
 
 from __future__ import annotations
@@ -47,16 +57,16 @@ from staticfire.checkers.model.columns import Columns, Commits, Ints, LogKey, Ma
 from staticfire.checkers.model.intervals import Span, joined, shared, without
 from staticfire.checkers.model.timeline import Begun, CommitTo, Ownership
 
-# The time of the witness is that of the commit.
-LOST = "offset_lost"  # by the leader, who answered
+# Rows of the table of excuses. The time of the witness is that of the commit.
+LOST = "offset_lost"  # by the leader, which answered
 ON_ITS_WAY = "offset_on_its_way"  # the same, unless the commit is known to have arrived there
 AT_FOLLOWER = "offset_at_follower"  # the same, unless the commit is known to have been sent there
-# the same, if the commit is known to have been sent to one
+# the same, if the commit is known to have been sent to a follower
 SENT_TO_FOLLOWER = "offset_sent_to_follower"
 FORGOTTEN = "offset_forgotten"  # by any broker
-REPLACED = "offset_replaced"  # the time of the witness is that from the commit to its question
-ON_ITS_WAY_NS = int(ON_ITS_WAY_S * NS_PER_S)  # and until a member has asked where to begin
-# Linux sends again what a closed connection still had to send, for about 100 s (tcp_orphan_retries).
+REPLACED = "offset_replaced"  # the time of the witness is that from the commit to the answer
+ON_ITS_WAY_NS = int(ON_ITS_WAY_S * NS_PER_S)  # also until a member has asked where to begin
+# Linux repeats the unsent data of a closed connection for about 100 s (tcp_orphan_retries).
 LATE_NS = 120 * NS_PER_S
 LEADER_ID = 0
 _HARMS_FILES = frozenset({DISK, EMPTIES, ROLLS_BACK, WRITES_FAIL})
@@ -65,7 +75,7 @@ _HARMS_FILES = frozenset({DISK, EMPTIES, ROLLS_BACK, WRITES_FAIL})
 def surely_committed(
     columns: Columns, context: Context, stream: tuple[int, int], gain: Ownership
 ) -> int:
-    """The offset that a group had surely committed when the queue was gained; 0 if nothing is sure.
+    """Return the offset that a group had surely committed when the queue was gained; 0 if no commit is sure.
 
     `stream`: the numbers of the queue and of the group.
     """
@@ -83,7 +93,7 @@ def surely_committed(
 def least_offset(
     context: Context, commits: Commits, pair: tuple[str, LogKey], gain: Ownership
 ) -> int:
-    """The same from the commits of one stream, sorted by op; `pair` is its group and its queue."""
+    """Do the same with the commits of one stream, sorted by op; `pair` is its group and its queue."""
     earlier = commits.where(np.flatnonzero(commits.op_index < gain.op_index))
     if pair[0] in context.facts.broadcasting:
         return _saved_offset(context, earlier, pair[1].stream, gain)
@@ -106,7 +116,7 @@ def least_offset(
 
 
 def _saved_offset(context: Context, commits: Commits, broker: str, gain: Ownership) -> int:
-    """The last offset that the member of a broadcasting group has surely in its file; 0 if there is none."""
+    """Return the last offset that is surely in the file of a member of a broadcasting group; 0 if there is none."""
     node, since_ns = context.timeline.nodes.get(gain.process), -1
     for fault in context.facts.faults:
         if fault.bitten_ns is None or began_ns(fault) > gain.time_ns:
@@ -123,7 +133,7 @@ def _saved_offset(context: Context, commits: Commits, broker: str, gain: Ownersh
 def commits_of(
     columns: Columns, context: Context, stream: tuple[int, int], process: int
 ) -> Commits:
-    """What a group committed for a queue, sorted by op; in a broadcasting group only what the process's node did."""
+    """Return the commits of a group for a queue, sorted by op; in a broadcasting group those of the process's node."""
     known = columns.cache.setdefault("commits of streams", {})
     assert isinstance(known, dict)
     queue, group = stream
@@ -141,14 +151,14 @@ def commits_of(
 
 
 def reader_of(context: Context, group: str, process: int) -> str | None:
-    """Whose offsets a process goes by: those of its node in a broadcasting group, else those of the group (None)."""
+    """Return the node by whose offsets a process of a broadcasting group goes; None: by those of its group."""
     if group not in context.facts.broadcasting:
         return None
     return context.timeline.nodes.get(process, "")
 
 
 def answer_to(context: Context, pair: tuple[str, LogKey], gain: Ownership) -> Begun | None:
-    """The offset that a broker gave a member that had gained a queue; None: not known."""
+    """Return the first answer of a broker to a member that had gained a queue; None: not known."""
     begins = context.timeline.begins.get(pair, ())
     first = bisect_right(begins, gain.op_index, key=lambda begun: begun.op_index)
     changes = context.timeline.ownership_between(*pair, gain.op_index, FOREVER_NS)
@@ -172,11 +182,10 @@ def names_brokers(context: Context, group: str) -> bool:
 
 
 def forgotten_spans(context: Context, group: str, broker: str, node: str | None) -> list[Span]:
-    """When a member on a node committed what may not be known later.
+    """Return when a commit of a member on a node may be unknown later. Each time stands for the next commit.
 
-    It is asked of the leader, if members of the group report which broker gave them their first offset, and of any
-    replica where members do not say so or committed to a follower. Of each moment asked is the commit that the member
-    sent next.
+    If members of the group report which broker gave them their first offset, the leader is asked, and any replica for
+    commits to a follower. If members do not report it, any replica is asked.
     """
     by_any = _by_any_spans(context, broker, (node,))
     if not names_brokers(context, group):
@@ -207,10 +216,10 @@ def forgotten_spans(context: Context, group: str, broker: str, node: str | None)
 
 
 def _by_any_spans(context: Context, broker: str, nodes: tuple[str | None, ...]) -> list[Span]:
-    """When a commit of a member may have been forgotten by whichever replica is asked later, by the table of excuses.
+    """Return when a commit of a member may have been forgotten by any replica, by the table of excuses.
 
-    A follower that is the only one left is sent all that is committed and is asked for it: that the leader is gone for
-    good excuses nothing from then on.
+    A single remaining follower gets every commit and every request for one. So the loss of the leader for good excuses
+    nothing from then on.
     """
     lost_ns = leader_lost_ns(context, broker)
     if lost_ns == FOREVER_NS or not _has_one_follower(context, broker):
@@ -228,7 +237,7 @@ def _has_one_follower(context: Context, broker: str) -> bool:
 def _lost_spans(
     context: Context, broker: str, node: str | None, anomaly: str, until_ns: int
 ) -> list[Span]:
-    """When a member on this node committed what the leader may have lost by then, by the rows of one name."""
+    """Return when a member on this node sent a commit that the leader may have lost by then, by the rows of a name."""
     key = anomaly, broker, node
     if key not in context.cache:
         windows = context.excuses.windows(anomaly, broker, (node,))
@@ -242,9 +251,9 @@ def _lost_spans(
 def _destinations(
     context: Context, group: str, broker: str, node: str | None
 ) -> tuple[list[Span], list[Span], list[Span]]:
-    """The times that end with commits which members on this node sent to a follower, and to the leader.
+    """Return the times of commits from members on this node: to a follower, to the leader, and known to be there.
 
-    The third: with those of which it is known that they arrived at the leader.
+    Each span ends with a report about the commits in it.
     """
     to_follower: list[Span] = []
     sent: list[Span] = []
@@ -267,7 +276,7 @@ def _destinations(
 
 
 def _since(context: Context, broker: str, window: Window, node: str | None) -> Span | None:
-    """The part of a window in which its row counts."""
+    """Return the part of a window in which its row counts; None if there is none."""
     start_ns, end_ns = window.start_ns, window.end_ns
     match window.excuse.since:
         case Since.LEADER_ENDS:
@@ -285,7 +294,7 @@ def _since(context: Context, broker: str, window: Window, node: str | None) -> S
 def _forgotten(
     context: Context, commits: Commits, pair: tuple[str, LogKey], gain: Ownership
 ) -> tuple[Mask, Mask]:
-    """Which commits may not be known where the queue is gained, and which may reach the leader later; (commits,)."""
+    """Return which commits the answer may lack, and which may reach the leader later; each of shape (commits,)."""
     nodes, timings = context.timeline.nodes, context.facts.timings
     taker = nodes.get(gain.process)
     forgotten = np.zeros(len(commits), np.bool_)
@@ -338,7 +347,7 @@ def _forgotten(
 
 
 def _leaves_alone(context: Context, window: Window, broker: str, asked: int | None) -> bool:
-    """Whether the follower that was asked keeps its offsets, because the disk of another replica is gone for good."""
+    """Whether the follower that answered keeps its offsets, because the disk of another replica is gone for good."""
     if not asked or not window.fault.permanent:
         return False
     replicas = context.facts.replica_sets.get(broker, ())
@@ -346,18 +355,18 @@ def _leaves_alone(context: Context, window: Window, broker: str, asked: int | No
 
 
 class _Known(NamedTuple):
-    """What is known of the commits of one process, each of shape (commits,)."""
+    """The known destinations of the commits of one process, each of shape (commits,)."""
 
     at_leader: Mask  # sent to the leader
-    arrived: Mask  # and there
-    arrived_ns: Ints  # by when, if it is there
-    follower: Ints  # the id of the follower that it was sent to, or LEADER_ID
+    arrived: Mask  # sent to the leader, and there
+    arrived_ns: Ints  # by when, if it has arrived
+    follower: Ints  # the id of the follower to which it was sent, or LEADER_ID
 
 
 def _known_destinations(reported: Sequence[CommitTo], op_index: Ints, until_index: int) -> _Known:
-    """Where one process's commits were surely sent, and which have arrived at the leader by an op.
+    """Return where one process's commits were surely sent, and which have arrived at the leader by an op.
 
-    `reported`: the report of the process about these commits and their replica set.
+    `reported`: the reports of the process about these commits and their replica set.
     """
     reported = [one for one in reported if one.op_index < until_index]
     arrived = [
@@ -365,7 +374,7 @@ def _known_destinations(reported: Sequence[CommitTo], op_index: Ints, until_inde
     ]
     arrived_ns = [after.time_ns for _, after in pairwise(reported)]
     sent = [one.broker_id == LEADER_ID for one in reported]
-    last = np.searchsorted([one.op_index for one in reported], op_index)  # 0: nothing was reported
+    last = np.searchsorted([one.op_index for one in reported], op_index)  # 0: no report
     return _Known(
         at_leader=np.array([False, *sent])[last],
         arrived=np.array([False, *arrived, False])[: len(reported) + 1][last],
@@ -377,7 +386,7 @@ def _known_destinations(reported: Sequence[CommitTo], op_index: Ints, until_inde
 def _pulled_below(
     context: Context, commits: Commits, pair: tuple[str, LogKey], gain: Ownership
 ) -> Mask:
-    """Which commits came when another member had the queue already, and may have begun before them."""
+    """Return the commits during which another member had the queue, so that it may have begun below them."""
     below = np.zeros(len(commits), np.bool_)
     gained: dict[int, int] = {}
     changes = (of for of in context.timeline.ownership[pair] if of.op_index < gain.op_index)
@@ -387,7 +396,7 @@ def _pulled_below(
         elif change.process in gained:
             since_ns = gained.pop(change.process)
             below |= _while(commits, change.process, since_ns, change.time_ns)
-    for process, since_ns in gained.items():  # a process that has ended pulls no more
+    for process, since_ns in gained.items():  # a process that has ended pulls no longer
         until_ns = min(gain.time_ns, ended_ns(context, process))
         below |= _while(commits, process, since_ns, until_ns)
     return below
@@ -396,7 +405,7 @@ def _pulled_below(
 def _begun_below(
     context: Context, commits: Commits, pair: tuple[str, LogKey], gain: Ownership
 ) -> Mask:
-    """Which commits another member began below, before the queue was gained or answered for."""
+    """Return the commits below which another member began, before the queue was gained or a broker answered."""
     below = np.zeros(len(commits), np.bool_)
     answer = answer_to(context, pair, gain)
     until_index = gain.op_index if answer is None else answer.op_index
@@ -404,20 +413,20 @@ def _begun_below(
         if begun.broker_id is None or begun.process == gain.process:
             continue
         if begun.op_index < until_index:
-            offset = begun.offset or 0  # none: that broker knew of no commit
+            offset = begun.offset or 0  # None: that broker knew of no commit
             below |= (commits.op_index < begun.op_index) & (commits.offset > offset)
     return below
 
 
 def _while(commits: Commits, process: int, since_ns: int, until_ns: int) -> Mask:
-    """Which commits of others came between two times, or were on their way at the first."""
+    """Whether each commit is of another process, and came between two times, or was on its way at the first."""
     within = (commits.time_ns >= since_ns - ON_ITS_WAY_NS) & (commits.time_ns <= until_ns)
     found: Mask = within & (commits.process != process)
     return found
 
 
 def _in_any(time_ns: Ints, spans: Iterable[Span], until_ns: Ints | None = None) -> Mask:
-    """Which times lie in one of some spans; with `until_ns`: which times from `time_ns` to there share a moment."""
+    """Whether each time lies in one of the spans; with `until_ns`: whether the time from `time_ns` to it meets one."""
     within = np.zeros(len(time_ns), np.bool_)
     for span in spans:
         within |= ((time_ns if until_ns is None else until_ns) >= span.start_ns) & (

@@ -1,8 +1,8 @@
-"""Queues that leaders have confirmed to an operator: since when, and until when a leader must have them.
+"""Queues that leaders have confirmed to an operator, with the time in which a leader must have them.
 
-A leader that has confirmed more queues has them until a fault makes it forget. A disk that is emptied has the table of
-topics of a follower, if of any. Where a table is not fsynced, a power cut takes what was written to it, and a write
-that fails goes unnoticed.
+A leader that has confirmed more queues has them until a fault makes it forget. After its disk was emptied, it has at
+most the table of topics of a follower. If the table is not fsynced, a power cut destroys what was written to it, and a
+failed write goes unnoticed.
 
 Source: TopicConfigManager and ConfigManager.persist of Apache RocketMQ 4.9.
 """
@@ -19,12 +19,12 @@ from staticfire.checkers.guarantees.promises import FOREVER_NS, NS_PER_S
 from staticfire.checkers.model.intervals import Span
 
 FORGOTTEN = "queues_forgotten"
-UNSYNCED = "queues_unsynced"  # the same, where the leader does not fsync the table of topics
-ROUNDS = 1.5  # where servers register in rounds, one that failed is made good by the next one
+UNSYNCED = "queues_unsynced"  # the same, if the leader does not fsync the table of topics
+ROUNDS = 1.5  # if servers register in rounds, the next round makes up for a failed one
 
 
 class Confirmed(NamedTuple):
-    """A topic of a leader has at least so many queues in this time."""
+    """A time in which a topic has at least this many queues on a leader."""
 
     topic: str
     stream: str
@@ -33,7 +33,7 @@ class Confirmed(NamedTuple):
 
 
 def confirmed_queues(context: Context) -> Sequence[Confirmed]:
-    """Return what leaders have confirmed, in the order of the answers; found once."""
+    """Return the queues that leaders have confirmed, in the order of the answers; computed once."""
     if "confirmed queues" not in context.cache:
         answers = chain.from_iterable(fault.confirmed for fault in context.facts.faults)
         context.cache["confirmed queues"] = tuple(
@@ -51,7 +51,7 @@ def confirmed_queues(context: Context) -> Sequence[Confirmed]:
 
 
 def least_queues(context: Context, topic: str, stream: str, at_ns: int) -> int:
-    """Return how many queues the leader must have at least; 0 if it has confirmed none."""
+    """Return the least number of queues that the leader must have; 0 if it has confirmed none."""
     return max(
         (
             one.queues
@@ -64,7 +64,7 @@ def least_queues(context: Context, topic: str, stream: str, at_ns: int) -> int:
 
 
 def registered_ns(facts: RunFacts) -> int:
-    """Return the longest time of a registration, one unanswered attempt included; with rounds, until the next round."""
+    """Return the longest time of a registration, with one unanswered attempt; in rounds, until the next round."""
     in_rounds = facts.mode == "faithful"
     usual_s = 2 * facts.timings.request_s
     return int(NS_PER_S * (usual_s + (ROUNDS * facts.timings.register_s if in_rounds else 0.0)))

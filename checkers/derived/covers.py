@@ -15,10 +15,10 @@ from staticfire.checkers.model.intervals import Span
 
 
 def covering(starts_ns: Ints, ends_ns: Ints, apart_ns: int) -> Iterator[Ints]:
-    """For each span that the spans (start, end) make up: the positions of few that make it up, in order of time.
+    """Yield for each merged span the indices of few spans (start, end) that cover it, in order of time.
 
-    Spans less than `apart_ns` apart belong to one span. The positions of a span begin with the span that it
-    begins with, and end with the one that it ends with.
+    Spans less than `apart_ns` apart are merged. The first index is of the span that begins the merged span, the last
+    index is of the one that ends it.
     """
     if not len(starts_ns):
         return
@@ -41,7 +41,7 @@ def covering(starts_ns: Ints, ends_ns: Ints, apart_ns: int) -> Iterator[Ints]:
 
 
 def merged_spans(starts_ns: Ints, ends_ns: Ints, apart_ns: int) -> list[Span]:
-    """The merged spans that the spans (start, end) make up, those less than `apart_ns` apart being joined."""
+    """Return the merged spans of the spans (start, end), with gaps below `apart_ns` closed."""
     return [
         Span(int(starts_ns[chosen[0]]), int(ends_ns[chosen[-1]]))
         for chosen in covering(starts_ns, ends_ns, apart_ns)

@@ -1,4 +1,4 @@
-"""The first time that a group was given each message, joined by position, and consumed it, by message."""
+"""The times at which a group first received each message at its position, and first consumed it anywhere."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ NEVER_NS: Final = FOREVER_NS
 
 
 def first_deliveries(columns: Columns, group: str) -> Ints:
-    """When the group's listener was first called with each sent message, at the place where it lies; shape (sends,).
+    """Return when the group's listener was first called with each sent message at its position; shape (sends,).
 
-    NEVER_NS where it never was, and where the place is not known or holds another message, too. Queues must be whole.
+    NEVER_NS if it never was, and if the position is not known or also holds another message. Queues must be whole.
     """
     name = f"first deliveries to {group}"
     found = columns.cache.get(name)
@@ -39,7 +39,7 @@ def _first_deliveries(columns: Columns, group: str) -> Ints:
     first_ns = np.full(index.size + 1, NEVER_NS, np.int64)
     if len(index.streams.back):
         np.minimum.at(first_ns, index.delivery_position[known], delivered.invoke_ns[known])
-    else:  # no group got anything twice
+    else:  # no group received any position twice
         first_ns[index.delivery_position[known]] = delivered.invoke_ns[known]
     placed = index.placed.copy()
     placed[index.strange_sends] = False
@@ -47,7 +47,7 @@ def _first_deliveries(columns: Columns, group: str) -> Ints:
 
 
 def _never(columns: Columns) -> Ints:
-    """The answer for every group that was given nothing: there may be hundreds, and one array is enough."""
+    """Return the answer for every group without deliveries: there may be hundreds, and one array is enough."""
     found = columns.cache.get("never")
     if found is None:
         found = columns.cache["never"] = np.full(len(columns.sends), NEVER_NS, np.int64)
@@ -56,7 +56,7 @@ def _never(columns: Columns) -> Ints:
 
 
 def first_calls(columns: Columns, group: str, rows: Ints) -> Ints:
-    """When the group's listener was first called with some sends, anywhere in their queue; NEVER_NS if never."""
+    """Return when the group's listener was first called with some sends, anywhere in their queue; NEVER_NS if never."""
     delivered, groups = columns.deliveries, columns.names.groups
     if group not in groups:
         return np.full(len(rows), NEVER_NS, np.int64)
@@ -73,7 +73,7 @@ def first_calls(columns: Columns, group: str, rows: Ints) -> Ints:
 
 
 def first_consumed_ns(columns: Columns, group: str) -> Ints:
-    """When `group` first consumed each sent message, in any of these queues; NEVER_NS if never; shape (sends,)."""
+    """Return when `group` first consumed each sent message, in any of these queues; NEVER_NS if never; (sends,)."""
     delivered, names = columns.deliveries, columns.names
     size, sent, got = _numbers(columns)
     first_ns = np.full(size + 1, NEVER_NS, np.int64)
@@ -86,7 +86,7 @@ def first_consumed_ns(columns: Columns, group: str) -> Ints:
 
 
 def _numbers(columns: Columns) -> tuple[int, Ints, Ints]:
-    """`dense_numbers` of sends and deliveries, which all groups share."""
+    """Return `dense_numbers` of sends and deliveries, which all groups share."""
     found = columns.cache.get("dense numbers")
     if found is None:
         size, (sent, got) = dense_numbers(columns.sends.message, columns.deliveries.message)

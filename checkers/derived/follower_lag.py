@@ -1,10 +1,11 @@
 """Bounds how far followers lagged when a broker stored a message; explains SLAVE_NOT_AVAILABLE.
 
-A broker does not wait for followers that lack haSlaveFallbehindMax bytes of its log or more. What they had at that
-moment no observer saw. But they had, and the broker knew it, what it had acknowledged with SEND_OK before the send
-began, as far as the promised copies were seen; of what it acknowledged weaker it knows after REPORTED_NS. From the
-furthest end of these to the end of what was stored: followers were not further behind than that. A follower that holds
-what was sent after a fault is back, so the fault explains no SLAVE_NOT_AVAILABLE any more (`HeldSends`).
+A broker does not wait for followers that lack haSlaveFallbehindMax bytes of its log or more. No observer saw how much
+they had at that moment. But if the promised copies were seen, followers had all messages that the broker had
+acknowledged with SEND_OK before the send began, and the broker knew it. It knows of copies of messages with a weaker
+status after REPORTED_NS. Followers lacked at most the bytes from the furthest end of these messages to the end of the
+stored one. If a follower holds a message that was sent after a fault, it is back, and the fault explains no further
+SLAVE_NOT_AVAILABLE (`HeldSends`).
 
 Source: HAService.isSlaveOK of Apache RocketMQ 4.9; a follower reports at least every haSendHeartbeatInterval, 5 s.
 """
@@ -26,10 +27,10 @@ Seen = Mapping[str, Any]
 
 
 class KnownCopies:
-    """How far each broker knew its log to be held as SEND_OK promises, and since when."""
+    """The end of the part of each broker's log that it knew to be held as SEND_OK promises, and since when."""
 
     def __init__(self, held: Iterable[Seen]) -> None:
-        """`held`: what was seen of messages that as many nodes held as SEND_OK promises."""
+        """`held`: observations of messages that as many nodes held as SEND_OK promises."""
         known: dict[str, list[tuple[int, int]]] = {}
         for seen in held:
             if seen["end_offset"] is not None:
@@ -43,15 +44,15 @@ class KnownCopies:
             self._furthest[broker] = list(accumulate((end for _, end in ends), max))
 
     def end_at(self, broker: str, time_ns: int) -> int | None:
-        """The physical offset up to which copies were known, None if of nothing."""
+        """Return the physical offset up to which the broker knew of copies; None if it knew of none."""
         number = bisect_right(self._since_ns.get(broker, ()), time_ns)
         return self._furthest[broker][number - 1] if number else None
 
 
 class HeldSends:
-    """Sends that followers hold, though the broker answered them weaker than with SEND_OK.
+    """Sends that followers hold, although the broker answered them with a weaker status than SEND_OK.
 
-    The broker knows of each from REPORTED_NS after its answer on.
+    The broker knows of each send from REPORTED_NS after its answer on.
     """
 
     def __init__(self, held: Iterable[tuple[str, int, int]]) -> None:
@@ -67,12 +68,12 @@ class HeldSends:
             self._latest_ns[broker] = list(accumulate((began_ns for _, began_ns in sends), max))
 
     def latest_ns(self, broker: str, time_ns: int) -> int | None:
-        """The begin of the latest send that the broker knew of by then, None if of none."""
+        """Return the begin of the latest send that the broker knew of by then; None if it knew of none."""
         number = bisect_right(self._since_ns.get(broker, ()), time_ns)
         return self._latest_ns[broker][number - 1] if number else None
 
     def known_ns(self, broker: str, after_ns: int) -> int:
-        """Since when the broker knew of a send that began after this time; FOREVER_NS if never."""
+        """Return since when the broker knew of a send that began after this time; FOREVER_NS if never."""
         number = bisect_right(self._latest_ns.get(broker, ()), after_ns)
         since_ns = self._since_ns.get(broker, ())
         return since_ns[number] if number < len(since_ns) else FOREVER_NS
@@ -84,9 +85,9 @@ def rows_left_behind(
     held: Iterable[Seen],
     behind_max_bytes: int,
 ) -> set[int]:
-    """Rows of sends that followers may have been too far behind for.
+    """Return the rows of sends for which followers may have been too far behind.
 
-    `observed`: replica set, row, what was seen; `held`: what was seen of messages that as many nodes held as SEND_OK
+    `observed`: replica set, row, observation. `held`: observations of messages that as many nodes held as SEND_OK
     promises.
     """
     refused = [
@@ -95,9 +96,9 @@ def rows_left_behind(
         if seen["status"] == NOT_AVAILABLE and seen["end_offset"] is not None
     ]
     if max((end for _, _, end in refused), default=0) < behind_max_bytes:
-        return set()  # not even a follower that has nothing
+        return set()  # not even an empty follower is
     known = KnownCopies(held)
-    ends: dict[tuple[str, int, int], int] = {}  # a batch is stored at once
+    ends: dict[tuple[str, int, int], int] = {}  # a broker stores a batch at once
     for put, _, end in refused:
         ends[put] = max(end, ends.get(put, 0))
     behind = set()

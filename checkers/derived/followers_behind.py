@@ -1,23 +1,23 @@
-"""Lagging followers: the time in which members that read from them may get messages late.
+"""Lagging followers: the time in which members that read from them may receive messages late.
 
-A follower whose leader is gone for good may not have caught up with the others.
-What a synchronous leader has acknowledged is on one of its followers at least, and members read from any. A follower
-learns from the silence of its leader that it is gone, and then asks the other followers for what they have. So a
-message that is on one of them alone reaches members of the group up to that silence, and a round of questions, after
-the last fault that was in the way of the replicas. Followers of Apache RocketMQ ask none
-(`replication.fetches_missing`).
+A follower whose leader is gone for good may lack messages of the other followers. At least one follower has every
+message that a synchronous leader has acknowledged, and members read from any follower. A follower learns from the
+silence of its leader that it is gone, and then asks the other followers for missing messages. So a message that only
+one follower has reaches members of the group when that silence, and a round of questions, are over after the last fault
+that hindered the replicas. Followers of Apache RocketMQ do not ask (`replication.fetches_missing`).
 
 A follower that starts learns from a coordinator which node is its leader. While no coordinator answers, or none knows
 the leader, the follower asks the replicas of its configuration every few seconds. So it lags, and members that the
-leader has sent to it wait there. So do members that have started since, because they have learned of no leader, either;
-others read from the leader. A coordinator that started knows the leader once that has registered again. The follower
-asks each coordinator about once a second, so it learns of its leader when a registration under way has ended and the
-next one is answered. Followers of Apache RocketMQ wait for their next regular registration (`registration`).
+leader has sent to it wait there. Members that started in that time also wait there, because they have not learned of a
+leader either; others read from the leader. A coordinator that started knows the leader once the leader has registered
+again. The follower asks each coordinator about once a second, so it learns of its leader when a registration under way
+has ended and the next one is answered. Followers of Apache RocketMQ wait for their next regular registration
+(`registration`).
 
 A broken link between leader and follower is enough where leaders send all members to followers, or where a synchronous
-leader shows a message only once a follower has it. A black hole at either of them breaks the link, too. TCP doubles the
-time between two attempts to send a packet, so a follower gets the next packet before the link has been whole for as
-long as it was broken. If another fault meets that attempt, the time since the first fault counts. The wait ends in any
+leader serves a message only once a follower has it. A black hole at either of them also breaks the link. TCP doubles
+the time between two attempts to send a packet, so a follower gets the next packet before the link has been whole for as
+long as it was broken. If another fault hits that attempt, the time since the first fault counts. The wait ends in any
 case when the follower gives up a silent connection and opens another.
 """
 
@@ -40,7 +40,7 @@ LEADER_UNKNOWN = "leader_unknown"
 LINK_BROKEN = "follower_link_broken"
 UNCOPIED = "progress_held"
 _FOLLOWERS_MIN = 2
-# A registration that is under way without an answer ends after twice the time of a request, and the next one follows.
+# An unanswered registration under way ends after at most twice the time of a request, and then the next one follows.
 _ASKED_TIMES = 3
 _IN_ROUNDS = (
     "registration"  # policies.py: a follower that knows no leader waits for its next registration
@@ -48,7 +48,7 @@ _IN_ROUNDS = (
 
 
 def behind_spans(context: Context, broker: str) -> list[Span]:
-    """When a follower of a replica set may lack what another one has; none while there is a leader, or one follower."""
+    """Return when a follower may lack messages of another follower; empty with a leader, or with one follower."""
     facts, lost_ns = context.facts, leader_lost_ns(context, broker)
     has_others = len(facts.replica_sets.get(broker, ())) > _FOLLOWERS_MIN
     if not has_others or facts.behaves(NOT_FETCHED.policy):
@@ -58,9 +58,9 @@ def behind_spans(context: Context, broker: str) -> list[Span]:
 
 
 def leaderless_spans(context: Context, broker: str, process: int) -> list[Span]:
-    """When a member may read from a follower that does not know its leader.
+    """Return when a member may read from a follower that does not know its leader.
 
-    Elsewhere than where leaders send members to followers, only one that started in the meantime does.
+    Unless leaders send members to followers, only a member that started in that time does.
     """
     key = "leaderless", broker, process
     if key not in context.cache:
@@ -100,14 +100,14 @@ def _leaderless_spans(context: Context, broker: str, process: int) -> list[Span]
 
 
 def unsent_spans(context: Context, broker: str) -> list[Span]:
-    """When followers of a replica set that members read from may lack what a broken link kept from them."""
+    """Return when followers that members read from may lack messages because of a broken link."""
     return _unsent_spans(context, broker) if context.facts.follower_reads else []
 
 
 def unshown_spans(context: Context, broker: str) -> list[Span]:
-    """When members may not get what a leader stored, because a broken link keeps it from all followers.
+    """Return when members may not get stored messages, because a broken link keeps these from all followers.
 
-    A synchronous leader shows a message once a follower has it; Apache RocketMQ shows it at once (`visible_end`).
+    A synchronous leader serves a message once a follower has it; Apache RocketMQ serves it at once (`visible_end`).
     """
     facts = context.facts
     waits = FOLLOWER_HOLDS_ACKED[facts.replication] and not facts.behaves(VISIBLE_END)
@@ -115,9 +115,9 @@ def unshown_spans(context: Context, broker: str) -> list[Span]:
 
 
 def uncopied_spans(context: Context, broker: str) -> list[Span]:
-    """When a synchronous leader may wait for a follower before it shows what it stored.
+    """Return when a synchronous leader may wait for a follower before it serves a stored message.
 
-    It waits for one that is connected, and a connection that is silent ends later than its fault.
+    It waits for connected followers, and a silent connection ends later than its fault.
     """
     facts = context.facts
     waits = FOLLOWER_HOLDS_ACKED[facts.replication] and not facts.behaves(VISIBLE_END)
@@ -125,7 +125,7 @@ def uncopied_spans(context: Context, broker: str) -> list[Span]:
 
 
 def _unsent_spans(context: Context, broker: str) -> list[Span]:
-    """When a broken link keeps from followers what their leader sends, until TCP repeats it."""
+    """Return when a broken link keeps data of the leader from followers, until TCP repeats it."""
     timings = context.facts.timings
     reconnected_ns = int((timings.replication_silence_s + 2 * timings.request_s) * NS_PER_S)
     broken: list[Span] = []

@@ -25,7 +25,7 @@ class MessagePositions:
 
 
 def placements_of(columns: Columns, sent: Ints, delivered: Ints) -> MessagePositions:
-    """The sightings among some rows of sends and of deliveries."""
+    """Return the sightings among some rows of sends and of deliveries."""
     sends, deliveries = columns.sends, columns.deliveries
     known = (sends.log[sent] != UNKNOWN) & (sends.queue_offset[sent] != UNKNOWN)
     placed = sent[known]
@@ -64,7 +64,7 @@ def first_at(ids: Ints) -> Ints:
     """Return for each sighting the first sighting with the same id, shape (sightings,)."""
     size = len(ids)
     table = np.empty(int(ids.max()) + 1 if size else 0, np.int64)
-    table[ids[::-1]] = np.arange(size - 1, -1, -1)  # the last write wins: the first sighting
+    table[ids[::-1]] = np.arange(size - 1, -1, -1)  # the last write is that of the first sighting
     return table[ids]
 
 

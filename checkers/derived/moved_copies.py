@@ -35,30 +35,30 @@ from staticfire.checkers.model.columns import UNKNOWN
 from staticfire.checkers.model.intervals import Span, without
 
 NS_PER_MS = 1_000_000
-# a broker that is back begins with what is due, up to 64 messages of a level at a time
+# a broker that is back begins with due messages, up to 64 of a level at a time
 DELIVERED_AGAIN_S = 10.0
 
 
 class Copy(NamedTuple):
     """A position at which a group received the message."""
 
-    given_ns: int  # first
-    stored_ms: int  # by the wall clock of the broker; UNKNOWN if deliveries do not say
+    given_ns: int  # of its first delivery
+    stored_ms: int  # by the wall clock of the broker; UNKNOWN if deliveries do not report it
 
 
 class Kept(NamedTuple):
     """The known facts about the message."""
 
-    since_ns: int  # before that nothing was moved
+    since_ns: int  # the broker moved nothing before
     is_delayed: bool
 
 
 def kept_messages(
     context: Context, broker: str, copies: Iterable[Copy], kept: Kept
 ) -> tuple[int, Window | None]:
-    """Return how many messages the broker must have kept to have moved all these copies, and a death if one is needed.
+    """Return the least number of kept messages that explains all these copies, and a death if one is needed.
 
-    That is the least number of chains in which a death explains each copy after the one before it.
+    That is the least number of chains in which a death explains each copy after the previous one.
     """
     times = sorted(_stored(context, broker, copy, kept.since_ns) for copy in copies)
     deaths = {
@@ -77,7 +77,7 @@ def kept_messages(
 def _link(
     one: int, links: Collection[tuple[int, int]], before: dict[int, int], tried: set[int]
 ) -> bool:
-    """Find a next copy for one, and another for those that give theirs away: a maximum matching."""
+    """Find a next copy for one; if needed, find another for the one that gives up its own: a maximum matching."""
     for other in (of for since, of in links if since == one and of not in tried):
         tried.add(other)
         if other not in before or _link(before[other], links, before, tried):
@@ -109,8 +109,8 @@ def _death_between(
     slow = (*held, *unanswered)
     first: Window | None = None
     early_ns = one.start_ns if kept.is_delayed else kept.since_ns
-    moved_ns = one.end_ns  # the latest time of a move that may not have been written down
-    back_ns = one.end_ns  # from when on the broker comes to the message again
+    moved_ns = one.end_ns  # the latest time of a move that may not have been recorded
+    back_ns = one.end_ns  # from when on the broker reaches the message again
     for death in excuses.windows(f"moved_twice{alone}", broker):
         if death.end_ns < early_ns or death.start_ns > other.end_ns:
             continue
@@ -128,10 +128,10 @@ def _death_between(
 
 
 def _held_after(context: Context, broker: str, kept: Kept, death: Window) -> list[Span]:
-    """When a broker that is back may have to wait before it moves the message again.
+    """Return when a broker that is back may have to wait before it moves the message again.
 
-    It fetches from its followers what its disk may lack, before it moves anything. This does not depend on when a send
-    counts as replicated. A hardened broker whose disk lacks nothing moves delayed messages without its followers.
+    It fetches messages that its disk may lack from its followers, before it moves any. This does not depend on when a
+    send counts as replicated. A hardened broker whose disk lacks no message moves delayed messages without followers.
     """
     facts, effects = context.facts, death.fault.effects
     lacks = not {ROLLS_BACK, EMPTIES}.isdisjoint(effects)

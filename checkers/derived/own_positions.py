@@ -20,7 +20,7 @@ NONE_BEFORE = -1
 def steps_of_members(
     columns: Columns, streams: Streams, assigned: Collection[str]
 ) -> Iterator[tuple[int, int]]:
-    """Positions of streams that do not follow by one, and the one to compare with (NONE_BEFORE: a member's first).
+    """Yield positions of streams that do not continue the previous one, each with that one (NONE_BEFORE: none).
 
     Only streams of the groups `assigned`.
     """

@@ -1,8 +1,8 @@
-"""Messages without SEND_OK that are proven to be stored: a consumer was given them.
+"""Messages without SEND_OK that are proven to be stored, because a consumer received them.
 
-A send that no broker answered, or that was acknowledged weakly, promises nothing by itself. Once one consumer was given
-the message from its topic, the broker holds it like any other: every group that wants it is to consume it. What may
-still excuse its loss is damage to the broker after it was proven (`LossPromises.visible`).
+A send that no broker answered, or that was acknowledged weakly, promises nothing by itself. Once one consumer has
+received the message from its topic, the broker holds it like any other, and every group that wants it must consume it.
+Only damage to the broker after the proof may excuse its loss (`LossPromises.visible`).
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from staticfire.checkers.engine.kernel import Context
 from staticfire.checkers.guarantees.promises import NS_PER_S, LossRule
 from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Mask, MessageEvents, Outcome
 
-BUFFERED_NS = 30 * NS_PER_S  # how long a consumer may hold a message before it delivers it
+BUFFERED_NS = 30 * NS_PER_S  # how long a consumer may buffer a message before it delivers it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProvenSends:
-    """One row a message, all of the same length."""
+    """One row for each message; all columns have the same length."""
 
-    sends: MessageEvents  # with the place from which the message was first delivered
-    seen: MessageEvents  # the same; op_index and time_ns say when it was proven, and how old it may be at most
-    since_ns: Ints  # the broker held it from then on
+    sends: MessageEvents  # with the position from which the message was first delivered
+    seen: MessageEvents  # the same; op_index is that of the proof, time_ns the begin of the send
+    since_ns: Ints  # from then on the broker had it
 
     def missed(self, columns: Columns, context: Context, group: str, consumed: Mask) -> Ints:
-        """Rows that `group` wants and has passed, and that are not `consumed` (shape (rows,))."""
+        """Return the rows that `group` wants and has passed, and that are not `consumed` (shape (rows,))."""
         due = context.wants(columns, self.sends, group) & context.resolved(
             columns, self.seen, group
         )
         return np.flatnonzero(due & ~consumed)
 
     def rule(self, columns: Columns, context: Context, row: int) -> tuple[LossRule, str]:
-        """What one of them may suffer, and the promise in words."""
+        """Return what one of the messages may suffer, and the promise in words."""
         visible = context.promises.visible
         broker = columns.names.logs[int(self.sends.log[row])].stream
         key = columns.names.key(int(self.sends.message[row]))
@@ -43,7 +43,7 @@ class ProvenSends:
 
 
 def proven_sends(columns: Columns) -> ProvenSends:
-    """The weak and unknown sends of whole messages that were delivered, intact, from their own topic."""
+    """Return the weak and unknown sends of whole messages that were delivered, intact, from their own topic."""
     sends, deliveries = columns.sends, columns.deliveries
     unsure = np.flatnonzero((sends.outcome == Outcome.WEAK) | (sends.outcome == Outcome.UNKNOWN))
     unsure = unsure[np.argsort(sends.message[unsure], kind="stable")]
@@ -61,7 +61,7 @@ def proven_sends(columns: Columns) -> ProvenSends:
 
 
 def _proven(columns: Columns, source: Ints, given: Ints) -> ProvenSends:
-    """Rows of sends, and of the deliveries that prove them."""
+    """Join rows of sends with the deliveries that prove them."""
     sends, proof = columns.sends.where(source), columns.deliveries.where(given)
     placed = replace(
         sends,

@@ -1,8 +1,8 @@
 """Times at which a group shares out its queues, and how long faults may delay agreement.
 
-A window of the table of excuses (`excuse_table.py`) lasts as long as its fault. Members that agree go on agreeing
-whatever is cut: so a window of a row that says `since` counts only from an event of that kind on, and not at all
-without one. `groups.py` judges by these spans, and `reportable.py` counts them.
+A window of the table of excuses (`excuse_table.py`) lasts as long as its fault. But members that agree stay agreed
+whatever is cut. So if its row names an event (`since`), a window counts only from such an event on, and without one not
+at all. `groups.py` judges by these spans, and `reportable.py` counts them.
 
 Source: RebalanceImpl (each member computes its share from the route and from one broker's list of members),
 ConsumerManager (a list changes when a member comes, goes or is silent for too long) and RouteInfoManager (a coordinator
@@ -40,24 +40,24 @@ from staticfire.checkers.guarantees.fault_times import (
 )
 from staticfire.checkers.model.intervals import Span, joined
 
-UNLOCKED = "queue_unlocked"  # what else excuses `queue_unowned` in a group whose members need locks
-REBALANCES = 1.5  # members look at regular intervals, and once more if they disagreed for a moment
-_HARMLESS = frozenset({ADMIN, LISTENER, OFFSETS, RIGHTS, ROTS})  # for who has which queue
+UNLOCKED = "queue_unlocked"  # also excuses `queue_unowned` in a group whose members need locks
+REBALANCES = 1.5  # members look at regular intervals, and once more if they briefly disagreed
+_HARMLESS = frozenset({ADMIN, LISTENER, OFFSETS, RIGHTS, ROTS})  # for the ownership of queues
 
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """The members of a group, and when it had to share its queues out anew."""
+    """The members of a group, and when it had to share out its queues anew."""
 
     members: frozenset[str]  # nodes
     changes_ns: tuple[int, ...]  # a member came or went, or the topic got queues; sorted
-    is_known: bool  # all members say when they started
+    is_known: bool  # all members report when they started
 
 
 def excused_spans(
     context: Context, anomaly: str, group: str, broker: str, nodes: Iterable[str | None]
 ) -> list[Span]:
-    """When faults excuse that a queue of this replica set has no owner, or that these nodes both have it."""
+    """Return when faults excuse that a queue of this replica set has no owner, or that all these nodes own it."""
     members = frozenset(node for node in nodes if node is not None)
     key = "excused spans", anomaly, group, broker, members
     if key not in context.cache:
@@ -74,10 +74,10 @@ def excused_spans(
 def _since(
     context: Context, group: _Group, members: frozenset[str], window: Window
 ) -> Iterator[Span]:
-    """The part of a window from the first event on that its row waits for."""
+    """Yield the part of a window from the first event on for which its row waits."""
     timings = context.facts.timings
     since, start_ns, end_ns = window.excuse.since, window.start_ns, window.end_ns
-    # What changed shortly before may not have been noticed yet.
+    # Members may not have noticed earlier changes yet.
     noticed_s = {
         Since.SHARED_ANEW: timings.rebalance_s,
         Since.BROKER_STARTS: timings.rebalance_s,
@@ -128,12 +128,12 @@ def _group(context: Context, name: str) -> _Group:
 
 
 def starts_ns(context: Context, nodes: frozenset[str]) -> Iterator[int]:
-    """When a client on one of the nodes was ready."""
+    """Yield when a client on one of the nodes was ready."""
     return (opened.time_ns for opened in context.timeline.opens if opened.node in nodes)
 
 
 def stops_ns(context: Context, nodes: frozenset[str]) -> Iterator[int]:
-    """When one of the nodes ended, or came back."""
+    """Yield when one of the nodes ended, or came back."""
     for fault in context.facts.faults:
         stops = STOPS in fault.effects and fault.bitten_ns is not None
         if stops and not nodes.isdisjoint(fault.targets):
@@ -151,7 +151,7 @@ def leader_ended(context: Context, broker: str, since_ns: int, until_ns: int) ->
 
 
 def leader_was_down(context: Context, broker: str, since_ns: int, until_ns: int) -> bool:
-    """Whether the leader of a replica set was down, or may have been, at a moment between two times."""
+    """Whether the leader of a replica set was down, or may have been, at some moment between two times."""
     leader = frozenset(context.facts.replica_sets.get(broker, ())[:1])
     for fault in chain.from_iterable(map(by_target, context.facts.faults)):
         stops = STOPS in fault.effects and fault.bitten_ns is not None
@@ -167,9 +167,9 @@ def leader_was_down(context: Context, broker: str, since_ns: int, until_ns: int)
 
 
 def leader_lost_ns(context: Context, broker: str) -> int:
-    """When the leader of a replica set lost its disk for good; FOREVER_NS: it did not.
+    """Return when the leader of a replica set lost its disk for good; FOREVER_NS if never.
 
-    The fault may have cut it off from its followers before. Until it strikes, the leader serves alone.
+    The fault may have cut it off from its followers before. Until the fault strikes, the leader serves alone.
     """
     leader = context.facts.replica_sets.get(broker, ())[:1]
     lost = (
@@ -182,10 +182,10 @@ def leader_lost_ns(context: Context, broker: str) -> int:
 
 
 def _restarts_of_coordinators(context: Context) -> Iterator[int]:
-    """When one of them may have forgotten what it knew."""
+    """Yield when a coordinator may have forgotten its routes."""
     servers = frozenset(context.facts.coordinators)
     for fault in context.facts.faults:
-        # Those that strike in turn restart brokers alone.
+        # Faults that strike in turn restart only brokers.
         restarts = STOPS in fault.effects and fault.strikes_when != IN_TURN
         if restarts and fault.bitten_ns is not None and not servers.isdisjoint(fault.targets):
             yield healed_ns(fault)
@@ -195,7 +195,7 @@ def _restarts_of_coordinators(context: Context) -> Iterator[int]:
 
 
 def _restarts_of_brokers(context: Context) -> Iterator[int]:
-    """When one of them came back, or ended by itself and was started again."""
+    """Yield when a broker came back, or ended by itself and was started again."""
     brokers = _brokers(context)
     for fault in chain.from_iterable(map(by_target, context.facts.faults)):
         stops = STOPS in fault.effects and fault.bitten_ns is not None
@@ -209,7 +209,7 @@ def _brokers(context: Context) -> frozenset[str]:
 
 
 def _strikes_alike(context: Context, fault: FaultFacts, members: frozenset[str]) -> bool:
-    """Whether a fault keeps all these members from the same servers, so that they go on asking the same broker."""
+    """Whether a fault keeps all these members from the same servers, so that they keep asking the same broker."""
     if not members.isdisjoint(fault.targets):
         return False
     if CUTS not in fault.effects:
@@ -228,12 +228,12 @@ def _strikes_alike(context: Context, fault: FaultFacts, members: frozenset[str])
 
 
 def rebalanced_ns(timings: Timings) -> int:
-    """How long members may disagree about who has what, at the most."""
+    """Return how long members may disagree about the owners of queues, at most."""
     return int(timings.rebalance_s * REBALANCES * NS_PER_S)
 
 
 def looked_ns(timings: Timings) -> int:
-    """Return how long it takes at most until a member looks and its broker answers: a rebalance and a request."""
+    """Return the longest time until a member looks and its broker answers: a rebalance and a request."""
     return int(timings.rebalance_s * NS_PER_S) + int(timings.request_s * NS_PER_S)
 
 
@@ -243,14 +243,14 @@ def least_bound_ns(timings: Timings) -> int:
 
 
 def bound_ns(context: Context, group: str, span: Span) -> int:
-    """How long members may disagree about who has a queue, when they did from the start of this span to its end.
+    """Return how long members may disagree about the owner of a queue, if they did so throughout this span.
 
-    Each looks when it hears of a change, and once in a rebalance: a rebalance and a request after the last change all
-    of them have looked. Near a fault, or when a change came meanwhile, they may have to look once more.
+    Each member looks when it hears of a change, and once in a rebalance. So all have looked a rebalance and a request
+    after the last change. Near a fault, or if a change came meanwhile, they may have to look once more.
 
     A member looks at once when a member comes or goes or a broker starts again, and the broker that it asks may not
-    know all the others yet. Brokers that notify members tell it when they do. Of others it hears in the next round, a
-    rebalance after the last such change that came while they disagreed.
+    know all the other members yet. Brokers that notify members tell it later of these. Without notice it learns of them
+    in the next round, a rebalance after the last such change during the disagreement.
     """
     timings, known = context.facts.timings, _group(context, group)
     request_ns = int(timings.request_s * NS_PER_S)
@@ -272,14 +272,14 @@ def bound_ns(context: Context, group: str, span: Span) -> int:
 def locked_ns(
     context: Context, group: str, broker: str, since_ns: int, given_up: Iterable[tuple[str, int]]
 ) -> int:
-    """How much longer an orderly group may leave a queue alone: an owner that had no chance to unlock it gave it up.
+    """Return how much longer a queue of an orderly group may have no owner, because a former owner left its lock.
 
-    Its lock expires. Without a fault of the owner, of the leader that gave the lock, or of a coordinator that names the
-    leader, every member that gives a queue up unlocks it.
+    The lock expires. Every member that gives a queue up unlocks it, except near a fault of the member, of the leader
+    that gave the lock, or of a coordinator that names the leader.
 
     Args:
         since_ns: when the queue's last owner gave it up.
-        given_up: the node of each owner before, and when it gave the queue up.
+        given_up: the node of each former owner, and when it gave the queue up.
     """
     facts = context.facts
     if group not in facts.orderly:
@@ -301,9 +301,9 @@ def locked_ns(
 def _is_near_a_fault(
     context: Context, involved: frozenset[str], start_ns: int, end_ns: int
 ) -> bool:
-    """Whether a fault of one of these nodes bit, or lasted on, between these times.
+    """Whether a fault of one of these nodes was active between these times, or one of the nodes ended by itself.
 
-    One that begins where the time ends has kept none of them from agreeing. An exit is noticed after it happened.
+    A fault that begins at the end of that time kept no member from agreeing. An exit is noticed only after it happened.
     """
     facts = context.facts
     if any(start_ns <= one.time_ns <= end_ns and one.node in involved for one in facts.exits):

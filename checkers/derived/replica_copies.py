@@ -1,8 +1,8 @@
 """Replica copies: which nodes hold a message after the run, according to the nodes that were asked (`look_up`).
 
-The first living node of a replica set is asked for every acknowledged message, the others for what that one lacks. A
-history in which only one node was asked may have the observation `queue_entries` of another: a node that holds more
-entries than the node that was asked may hold the message.
+The harness asks the first living node of a replica set for every acknowledged message, and the other nodes for those
+that it lacks. If the harness asked only one node, the history may have the observation `queue_entries` of another: a
+node that holds more entries than the asked one may hold the message.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _Position = tuple[str, str, int, int, str | None]  # topic, broker, queue, queue
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """What is known of the copies of one message."""
+    """The known copies of one message."""
 
     held_by: tuple[str, ...] = ()
     absent_from: tuple[str, ...] = ()
     maybe_on: str = ""  # a node that was not asked, and has more entries than those that were
-    text: str = ""  # where to look for it
+    text: str = ""  # where to look for the message
 
     @property
     def survive(self) -> bool:
@@ -32,7 +32,7 @@ class Copies:
 
 
 class ReplicaCopies:
-    """Answers where the messages with some keys are."""
+    """Answers where messages with given keys are."""
 
     def __init__(self, columns: Columns, context: Context, messages: Ints) -> None:
         """`messages`: their ids."""
@@ -55,7 +55,7 @@ class ReplicaCopies:
                 self._entries.setdefault(seen["broker_name"], {})[seen["node"]] = seen["entries"]
 
     def of(self, columns: Columns, sends: MessageEvents, row: int) -> Copies:
-        """Return the copies of a placed send."""
+        """Return the copies of a send with a position."""
         queue = queue_of(columns, sends, row)
         if queue is None:
             return Copies()
@@ -87,7 +87,7 @@ class ReplicaCopies:
 def judge_lost(
     columns: Columns, context: Context, sends: MessageEvents, row: int, copies: Copies
 ) -> LossRule:
-    """Return what the loss of one acknowledged, placed message means, given its copies."""
+    """Return the judgement of the loss of one acknowledged message with a position, given its copies."""
     queue = queue_of(columns, sends, row)
     assert queue is not None  # build_columns refuses an acknowledged send without one
     sent_ns = int(sends.invoke_ns[row])
@@ -97,6 +97,6 @@ def judge_lost(
 
 
 def loss_text(context: Context, rule: LossRule, copies: Copies) -> str:
-    """Return the promise, what explains its breach, and where the message is, in a reader's words."""
+    """Say the promise, what explains its breach, and where the message is."""
     text = context.promises.text(rule)
     return f"{text}; {copies.text}" if copies.text else text

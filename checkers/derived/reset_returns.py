@@ -12,11 +12,11 @@ from staticfire.checkers.engine.kernel import Context
 from staticfire.checkers.guarantees.excuses.excuses import Window
 from staticfire.checkers.model.columns import LogKey
 
-SENT_BACK = "sent_back"  # of the table of excuses
+SENT_BACK = "sent_back"  # row of the table of excuses
 
 
 class ResetReturns:
-    """What resets may still explain of a group in a queue, for each process."""
+    """The resets that may still explain why a process of a group goes back in a queue."""
 
     def __init__(self, context: Context, group: str, queue: LogKey) -> None:
         self._context = context
@@ -24,7 +24,7 @@ class ResetReturns:
         self._taken: Counter[tuple[int, str]] = Counter()
 
     def take(self, process: int, since_ns: int, until_ns: int, offset: int) -> Window | None:
-        """Use up the reset by which a process went back to an offset between two times, and return it; None: none."""
+        """Use up a reset by which a process may have gone back to an offset between two times; None: there is none."""
         window = self._context.excuses.find(
             SENT_BACK,
             since_ns,

@@ -23,10 +23,10 @@ class Often(NamedTuple):
 
 
 def spans_at_rest(context: Context) -> list[Span]:
-    """The time without any fault that was fired, whatever it struck, and without what needs time behind it.
+    """Return the time without any fault that was fired, whatever its targets, and without the aftermath of one.
 
-    That is how long brokers take to register again and clients to learn of it, and how long a silent client or broker
-    is remembered. A node that ended by itself counts like a fault that was over at once.
+    The aftermath is the time in which brokers register again and clients learn of it, and in which a silent client or
+    broker is still remembered. A node that ended by itself counts like a fault that was over at once.
     """
     if "at rest" not in context.cache:
         context.cache["at rest"] = _spans_at_rest(context)
@@ -36,7 +36,7 @@ def spans_at_rest(context: Context) -> list[Span]:
 
 
 def often_at_rest(context: Context, begun_ns: Ints, ended_ns: Ints) -> Often | None:
-    """Find the first of these events from which SECONDS_MIN seconds of a minute have one, all at rest.
+    """Find the first of these events that begins a minute with SECONDS_MIN seconds with an event, all at rest.
 
     Events are sorted by their begin.
     """

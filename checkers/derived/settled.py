@@ -1,10 +1,10 @@
 """Settled messages: messages that their leader keeps visible, whatever happens to the cluster.
 
-A follower may show what its leader does not show yet, or no longer. A consumer that read there may later be set back by
-the leader, so this explains a duplicate (`excuse_table.py`). A follower sets none back: what it lacks, its leader may
-have. So nothing explains a duplicate of a settled message: one that the leader acknowledged with SEND_OK and shows ever
-since, as no fault may have destroyed it. A leader that waits for followers shows what one of them has, so there all of
-them must have had it.
+A follower may serve a message that its leader does not serve yet, or no longer. The leader may later set back a
+consumer that read there, so this explains a duplicate (`excuse_table.py`). A follower sets no consumer back, because
+its leader may have the messages that it lacks. So nothing explains a duplicate of a settled message: one that the
+leader acknowledged with SEND_OK and has served ever since, because no fault may have destroyed it. A leader that waits
+for followers serves what one of them has, so there all followers must have had the message.
 
 Source: HAService and PullMessageProcessor of Apache RocketMQ 4.9; `promises.py` for what a fault may destroy.
 """
@@ -30,16 +30,16 @@ from staticfire.checkers.model.columns import (
 )
 from staticfire.checkers.model.intervals import Span, joined
 
-# A client gives an offset up after more than one answer of the leader, seconds after the message was delivered.
+# A client gives up an offset after more than one answer of the leader, seconds after the message was delivered.
 SET_BACK_AFTER_NS = NS_PER_S
-# What is excused where an owner may have been set back.
+# Anomalies that are excused if an owner may have been set back.
 SET_BACK = ("duplicate_unexplained", "commit_rewound", "nonmonotonic_poll")
-REGAINED = "queue_regained"  # of the table of excuses: what a member that does not report its queues may have done
+REGAINED = "queue_regained"  # row of excuses for a member that does not report its queues
 NOWHERE = np.iinfo(np.int64).min  # below all offsets
 
 
 class SettledPositions:
-    """Where the settled messages of some queues are, and since when each is settled."""
+    """The positions of the settled messages of some queues, and since when each is settled."""
 
     def __init__(self, columns: Columns, context: Context) -> None:
         sends = columns.sends
@@ -56,7 +56,7 @@ class SettledPositions:
         return self.highest_below(queue, offset + 1, at_ns) == offset
 
     def highest_below(self, queue: int, offset: int, at_ns: int) -> int:
-        """The highest position of a message, below an offset, that was settled by then; NOWHERE if there is none."""
+        """Return the highest offset below another one with a message that was settled by then; NOWHERE if none has."""
         start, stop = np.searchsorted(self._queue, (queue, queue + 1))
         stop = start + np.searchsorted(self._offset[start:stop], offset)
         found = np.flatnonzero(self._since_ns[start:stop] <= at_ns)
@@ -64,7 +64,7 @@ class SettledPositions:
 
 
 def settled_positions(columns: Columns, context: Context) -> SettledPositions:
-    """The settled messages among the sends of these columns, found once."""
+    """Return the settled messages among the sends of these columns; computed once."""
     known = columns.cache.get("settled positions")
     if known is None:
         known = columns.cache["settled positions"] = SettledPositions(columns, context)
@@ -75,10 +75,10 @@ def settled_positions(columns: Columns, context: Context) -> SettledPositions:
 def comes_by_order_only(
     columns: Columns, context: Context, group: str, position: tuple[int, int], given_ns: int
 ) -> bool:
-    """Whether a message that was given to an owner is settled, so that it comes again only by a reset of offsets.
+    """Whether a message that an owner received is settled, so that it comes again only by a reset of offsets.
 
-    `position`: the number of its queue, and its offset there. Where members do not say what they own, the one that has
-    a queue may have lost it in between.
+    `position`: the number of its queue, and its offset there. False if members do not report what they own, because the
+    owner may have lost the queue in between.
     """
     if (group, columns.names.logs[position[0]]) not in context.timeline.ownership:
         return False
@@ -86,7 +86,7 @@ def comes_by_order_only(
 
 
 def settled_spans(context: Context, broker: str) -> list[Span]:
-    """When messages were sent that are settled once a broker has acknowledged them."""
+    """Return the times for which a message sent then is settled once a broker has acknowledged it."""
     if not leader_shows_acknowledged(context.facts, broker):
         return []
     ends = [until_ns for _, until_ns in context.promises.hit_times(broker)]
@@ -98,15 +98,15 @@ def settled_spans(context: Context, broker: str) -> list[Span]:
 
 
 def leader_shows_acknowledged(facts: RunFacts, broker: str) -> bool:
-    """Whether the leader of a broker shows for good what it has acknowledged with SEND_OK and still has.
+    """Whether the leader of a broker never stops serving a message that it acknowledged with SEND_OK and still has.
 
-    After a restart a synchronous leader with several followers may first hear of one that lacks it.
+    A synchronous leader with several followers may stop: after a restart it may first hear of one that lacks it.
     """
     return facts.replication != "sync" or len(facts.replica_sets.get(broker, ())) <= 2
 
 
 def _survives(columns: Columns, context: Context, rows: Ints) -> Mask:
-    """Which of some acknowledged sends their leader shows, and no fault may have destroyed, shape (rows,)."""
+    """Whether each acknowledged send is served by its leader and safe from all faults of the run, shape (rows,)."""
     sends, names = columns.sends, columns.names
     found = np.zeros(len(rows), np.bool_)
     of_broker = names.stream_of_log[sends.log[rows]]
@@ -126,9 +126,9 @@ def set_back_by(
     *,
     offset: int | None = None,
 ) -> Window | None:
-    """The fault by which the owner of a queue may have gone back between two times, by the rows of an anomaly.
+    """Return the fault by which the owner of a queue may have gone back between two times, by the rows of an anomaly.
 
-    `pair`: the group and the queue. `times`: since when and until when, ns. `offset`: how far, if that is known.
+    `pair`: the group and the queue. `times`: begin and end, ns. `offset`: how far back, if known.
     """
     nodes, broker = tuple(nodes), pair[1].stream
     window = context.excuses.find(

@@ -1,4 +1,4 @@
-"""The messages of a queue by position: those acknowledged there, and those delivered from there to any group."""
+"""The messages of a queue by position: acknowledged sends, and deliveries to any group."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from staticfire.checkers.model.columns import (
 class StoredMessages:
     """Stored messages of whole queues, numbered 0, 1, 2, ... in the order of queue and offset.
 
-    Not among them: sends that brokers keep elsewhere at first (delayed, transactional), until a group is given them.
+    Sends that brokers first keep elsewhere (delayed, transactional) are among them only once a group received them.
     """
 
     def __init__(self, columns: Columns, context: Context) -> None:
@@ -30,7 +30,7 @@ class StoredMessages:
 
     @cached_property
     def _rows(self) -> tuple[Ints, Ints]:
-        """The row and the position of each message; from the number of sends on, rows are those of deliveries."""
+        """Return the row and the position of each message. Rows from the number of sends on are those of deliveries."""
         columns, index = self._columns, index_of(self._columns)
         sends, deliveries = columns.sends, columns.deliveries
         visible = (sends.outcome == Outcome.OK) & (sends.transaction == Transaction.NONE)
@@ -50,7 +50,7 @@ class StoredMessages:
 
     @property
     def position(self) -> Ints:
-        """The number of the position of each message (`position_index`), ascending."""
+        """The number of each message's position (`position_index`), ascending."""
         return self._rows[1]
 
     @cached_property
@@ -70,7 +70,7 @@ class StoredMessages:
         return found
 
     def due(self, row: int, first_offset: int) -> Ints:
-        """Messages from an offset on and below a delivery (its row) that its group must see."""
+        """Return the messages from an offset on, and below a delivery (its row), that its group must see."""
         deliveries, names = self._columns.deliveries, self._columns.names
         group, topic = names.groups[deliveries.group[row]], names.topics[deliveries.topic[row]]
         if topic not in self._context.facts.groups.get(group, ()):
@@ -87,9 +87,9 @@ class StoredMessages:
         return self.matching(np.arange(first, last), group, int(deliveries.invoke_ns[row]))
 
     def matching(self, found: Ints, group: str, given_ns: int) -> Ints:
-        """Those of some messages that the filter of a group lets through, as far as their sends say so.
+        """Select the messages that the filter of a group accepts, according to their sends.
 
-        `given_ns`: when the group was given what lies behind them.
+        `given_ns`: when the group received the message behind them.
         """
         if not len(found) or group not in self._context.facts.wanted_tags:
             return found
@@ -98,7 +98,7 @@ class StoredMessages:
         return found[self._context.matches(self._columns, sends, group, given_ns)]
 
     def events(self, found: Ints) -> MessageEvents:
-        """The evidence of some messages, in their order: their acknowledged sends, else their first deliveries."""
+        """Return the evidence of some messages, in their order: acknowledged sends, else first deliveries."""
         rows, sends = self._rows[0][found], self._columns.sends
         acked = rows < len(sends)
         if np.all(acked):

@@ -1,4 +1,4 @@
-"""Wall clocks on the clock of a run, and from when on faults had set them wrong."""
+"""Wall clocks in terms of the clock of a run, and from when on faults had set them wrong."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ NS_PER_MS = 1_000_000
 
 
 def on_run_clock(wall_ms: Ints, epoch_ms: int) -> Ints:
-    """Wall times on the clock of the run, in ns; what no clock can show is as good as any wrong time."""
+    """Return wall times on the clock of the run, in ns; times that no clock can show are clipped."""
     far_ms = FOREVER_NS // NS_PER_MS
     return np.clip(wall_ms - epoch_ms, -far_ms, far_ms) * NS_PER_MS
 
 
 def brokers_stepped_ns(columns: Columns, context: Context) -> Ints:
-    """When a fault first set the wall clock of a replica of each replica set wrong, shape (replica sets,)."""
+    """Return when a fault first set the clock of a replica of each replica set wrong, shape (replica sets,)."""
     stepped, brokers = stepped_ns(context), context.facts.replica_sets
     return np.array(
         [
@@ -34,7 +34,7 @@ def brokers_stepped_ns(columns: Columns, context: Context) -> Ints:
 
 
 def stepped_ns(context: Context) -> dict[str, int]:
-    """When a fault first set the wall clock of a node wrong, by node."""
+    """Return, by node, when a fault first set its wall clock wrong."""
     found: dict[str, int] = {}
     for fault in context.facts.faults:
         if CLOCK in fault.effects and fault.bitten_ns is not None:
