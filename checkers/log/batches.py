@@ -2,9 +2,9 @@
 
 **torn_batch**: two messages of an acknowledged request are in its order, but not as far apart as in the request:
 another message lies between them, or one is missing. Or the positions of two delivered messages, of a request with
-unknown outcome, fit no way of storing it. Each attempt stores the request as a whole, or only its beginning if a crash
-cuts the log, and a later attempt begins above what an earlier one has stored. Positions of several attempts are allowed
-if the log may have lost its end meanwhile, so that the broker used positions again.
+unknown outcome, fit no way of storing it. An attempt stores the request as a whole, or only its beginning if a crash
+cuts the log. A later attempt stores it above the messages of an earlier one. Positions of several attempts are allowed
+if the log may have lost its end meanwhile, because the broker then used positions again.
 
 A request is the sends of one process that began at one time and were in flight together, because a process has one
 request in flight at a time. The distance of two messages in a request is that of their keys. It must equal that of
@@ -41,7 +41,7 @@ def batch_rows(columns: Columns, _context: Context) -> Columns:
 
 
 def batch_deliveries(columns: Columns, context: Context, gathered: Columns) -> Columns:
-    """Select these messages and the deliveries of those with unknown outcome; `gathered` has those of all queues."""
+    """Select these messages, with the deliveries of those with unknown outcome; `gathered` is from all queues."""
     sends = gathered.sends
     unknown = sends.message[_of_unknown_batches(sends)]
     return with_deliveries(batch_rows(columns, context), columns, unknown)
@@ -59,7 +59,7 @@ def check_batches(columns: Columns, context: Context) -> Verdict:
 
 
 def _acked(sends: MessageEvents) -> Ints:
-    """Return rows that were answered with a position; for each queue by request and in its order."""
+    """Return rows that were answered with a position, by queue and request, in the order of the request."""
     placed = (sends.outcome <= Outcome.WEAK) & (sends.log != UNKNOWN) & (sends.queue_offset >= 0)
     return _by_request(sends, np.flatnonzero(placed))
 
@@ -88,7 +88,7 @@ def _apart(sends: MessageEvents, lower: Ints, upper: Ints) -> Ints:
 
 
 def _torn_pairs(sends: MessageEvents, acked: Ints) -> tuple[Ints, Ints]:
-    """Return neighbours in their requests of which the later one lies above the earlier one, at another distance."""
+    """Return neighbours in a request whose offsets ascend, at another distance than in the request."""
     lower, upper = acked[:-1], acked[1:]
     up = sends.queue_offset[upper] - sends.queue_offset[lower]
     torn = _together(sends, lower, upper) & (up > 0) & (up != _apart(sends, lower, upper))
@@ -167,7 +167,7 @@ def _of_request(
     for log in np.unique(deliveries.log[given]).tolist():
         here = np.flatnonzero(deliveries.log[given] == log)
         steps = 1 + np.flatnonzero(np.diff(begins[here]))
-        # Of each attempt the first position; the one before is the last position of an earlier attempt.
+        # For each attempt the first position; the one before it is the last position of an earlier attempt.
         for at in steps.tolist():
             earlier, later = int(given[here[at - 1]]), int(given[here[at]])
             is_one = sends.tries[row] == 1
@@ -179,7 +179,7 @@ def _of_request(
 def _overlapping(columns: Columns, context: Context, row: int, earlier: int, later: int) -> Finding:
     deliveries = columns.deliveries
     sends, broker = columns.sends, columns.names.logs[int(deliveries.log[later])].stream
-    # No attempt arrives later.
+    # No attempt arrives after this.
     sent_ns = int(sends.time_ns[row] + context.facts.timings.request_s * NS_PER_S)
     lost = sends.tries[row] != 1 and context.promises.damaged(
         broker,

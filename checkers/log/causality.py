@@ -1,7 +1,7 @@
 """Causality: no message is delivered before it is sent.
 
 **delivered_before_send**: a listener was called with a message whose send had not begun. The order of the history
-decides, which no clock can falsify: the harness records a send before it asks a client for it, and a client that sends
+decides, and no clock can falsify it: the harness records a send before it asks a client for it, and a client that sends
 by itself waits until the harness has recorded the send. So every consequence of a send comes later in the history.
 
 Cannot see: a message that no producer sent (`phantom`); a body that is not intact, because it proves nothing about its
@@ -20,7 +20,7 @@ from staticfire.checkers.guarantees.promises import judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally
 from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Mask
 
-NEVER = -1  # a place to which nothing was sent
+NEVER = -1  # for a topic to which the message was never sent
 
 
 def tally_causality(columns: Columns, context: Context) -> Tally:

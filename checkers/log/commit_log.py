@@ -1,6 +1,6 @@
-"""Holes in a commit log: a power loss may cost a suffix of the log, but nothing from its middle.
+"""Holes in a commit log: a power loss may cost a suffix of the log, but no record in its middle.
 
-**log_hole**: an acknowledged copy that no consumer received from its broker, excused as part of a lost suffix, although
+**log_hole**: no consumer received an acknowledged copy from its broker, which is excused as part of a lost suffix, but
 the log reached beyond it. A recovery observation proves that, or a message further up in the log that was acknowledged
 before the fault and survived. A message certainly survived if the drained queue continues past its offset and the
 offset holds no other message.
@@ -147,7 +147,7 @@ class _Log:
         unshared = np.zeros(len(self._columns.sends), np.bool_)
         from_send = positions.from_send
         unshared[positions.row[from_send]] = ~shared[ids[from_send]]
-        # The copies of this log are rows of columns.sends, found again by their message, which is sent once.
+        # The copies of this log are rows of columns.sends, found by their message, because it is sent once.
         return unshared[_rows_of_messages(self._columns.sends, self._acked)]
 
 
@@ -162,7 +162,7 @@ def _furthest_before(copies: MessageEvents, fault_ns: int) -> int | None:
 
 
 def possible_survivors(columns: Columns, context: Context, cleared: Mask) -> Ints:
-    """Select messages that may prove a hole elsewhere in their log: the last in each queue before each fault."""
+    """Select messages that may prove a hole elsewhere in their log: the last one of each queue before each fault."""
     sends = columns.sends
     if not context.promises.any_suffix_excused():
         return np.zeros(0, np.int64)
@@ -183,7 +183,7 @@ def possible_survivors(columns: Columns, context: Context, cleared: Mask) -> Int
 def _below_the_end(columns: Columns, context: Context, sends: MessageEvents) -> Mask:
     """Whether sends with a position lie below the end of their queue after a complete drain."""
     names = columns.names
-    ends = np.zeros(len(names.logs) + 1, np.int64)  # the last: no queue
+    ends = np.zeros(len(names.logs) + 1, np.int64)  # the last element: no queue
     for drain in context.timeline.drains.values():
         for row, queue in enumerate(names.logs):
             if drain.complete and queue in drain.ends:

@@ -1,12 +1,12 @@
-"""Order of delayed messages: those of one level stay in the order of their sends.
+"""Order of delayed messages: the messages of one level stay in the order of their sends.
 
 **delayed_out_of_order**: a broker acknowledged a delayed message before the send of another one with the same delay to
 the same queue began, and the earlier message lies behind the later one in that queue. The broker keeps all messages of
 a delay level in one queue, and moves them to their own queues from its head. A broker that restarts may move some of
-them once more, so the lowest offset of each message counts. Allowed where the log may have lost a suffix, whose offsets
-the broker uses again.
+them once more, so the lowest offset of each message counts. Allowed where the log may have lost a suffix, because the
+broker uses those offsets again.
 
-Cannot see: messages that no group was given, and sends that overlap.
+Cannot see: messages that no group received, and sends that overlap.
 
 Source: ScheduleMessageService of Apache RocketMQ 4.9 (DeliverDelayedMessageTimerTask stops at the first message that is
 not due or that cannot be stored).

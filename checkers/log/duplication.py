@@ -2,16 +2,18 @@
 
 An extra delivery is another *copy* (another position in a log: the broker stored the message again) or a *redelivery*
 of the same position. An ambiguous, weakly acknowledged or retried send explains copies, up to the number of its
-attempts. If a client does not report that number, copies make the verdict unknown. A redelivery is explained by a
-listener that did not finish, by the retry count, by a change of owner (members report the queues that they own), or by
-two owners at once for as long as a rebalance may take. A member that does not report its queues may have lost a queue
-and regained it when another member of its group came or went, for as long as a rebalance takes. An owner goes back by
-itself only where excuse_table.py explains it. A reset of offsets explains one return of a process
-(`reset_returns.py`), and only where nothing else does. moved_copies.py explains second copies of delayed messages and
-transactions.
+attempts. If a client does not report that number, copies make the verdict unknown. moved_copies.py explains second
+copies of delayed messages and transactions. These explain a redelivery:
 
-**duplicate_unexplained** is a violation; **duplicate** (explained) is allowed and only counted. Nothing but a
-reset explains an owner that starts again below an offset that was surely committed (committed.py).
+* a listener that did not finish, or the retry count;
+* a change of owner (members report the queues that they own), or two owners at once, for as long as a rebalance may
+  take. A member that does not report its queues may have lost a queue and regained it when another member of its group
+  came or went, for as long as a rebalance takes;
+* a reason of excuse_table.py for an owner to go back by itself;
+* a reset of offsets, for one return of a process (`reset_returns.py`), and only if nothing else explains it.
+
+**duplicate_unexplained** is a violation; **duplicate** (explained) is allowed and only counted. If an owner starts
+again below an offset that was surely committed (committed.py), only a reset explains it.
 """
 
 from __future__ import annotations
@@ -51,9 +53,9 @@ from staticfire.checkers.model.message_ids import dense_numbers
 from staticfire.checkers.model.timeline import Ownership
 
 FINISHED = Outcome.OK.value
-# How long before it is due, or first delivered, a broker may have moved a delayed message: clocks are rough.
+# How long before its due time, or its first delivery, a broker may have moved a delayed message: clocks are rough.
 MOVED_WITHIN_NS = 2 * NS_PER_S
-CELLS_A_ROW = 8  # of a table of messages and readers; a larger one is not made
+CELLS_A_ROW = 8  # most cells of a table of messages and readers, per delivery
 UNREPORTED = "whose client does not say how often it tried"
 
 
@@ -127,7 +129,7 @@ def _repeated(columns: Columns, context: Context, deliveries: MessageEvents) -> 
     readers, reader = _readers(columns, context, deliveries)
     _, (message,) = dense_numbers(deliveries.message)
     cell = message * readers + reader
-    cell[message == UNKNOWN] = -1  # bodies without a key are not one message
+    cell[message == UNKNOWN] = -1  # bodies without a key are different messages
     if cell.max(initial=0) > CELLS_A_ROW * len(cell):  # few deliveries, many readers
         cell = np.unique(np.append(-1, cell), return_inverse=True)[1][1:] - 1
     times = np.bincount(cell + 1, minlength=1)
@@ -176,12 +178,12 @@ def _copies(
         return
     sends = columns.sends
     if sent == UNKNOWN:
-        # It is a phantom, and reported there.
+        # It is a phantom, and `provenance` reports it.
         yield (f"{len(positions)} copies of a message that no producer sent", True)
     elif sends.due_ns[sent] != UNKNOWN or sends.transaction[sent] != Transaction.NONE:
         is_delayed = bool(sends.transaction[sent] == Transaction.NONE)
         since_ns = int(sends.invoke_ns[sent])
-        if is_delayed:  # no copy of it lay anywhere before
+        if is_delayed:  # none of its copies was there before
             first_ns = min(int(sends.due_ns[sent]), repeats[0].invoke_ns)
             since_ns = max(since_ns, first_ns - MOVED_WITHIN_NS)
         stored = _stored(columns, repeats)
@@ -211,9 +213,9 @@ def _judge_moves(
     stored: Mapping[str, Sequence[Copy]],
     kept: Kept,
 ) -> tuple[str, bool]:
-    """Judge copies of a delayed or half message: a broker that dies before it records the move may move it twice.
+    """Judge copies of a delayed or half message: a broker that dies before it records a move may move it twice.
 
-    The bound is the number of messages that the brokers must have kept, because each attempt may have left one.
+    The bound is the number of messages that the brokers must have kept, because each attempt may have stored one.
     """
     attempts, outcome = int(sends.tries[row]), Outcome(int(sends.outcome[row]))
     count, words = 0, ""
@@ -245,7 +247,7 @@ def _redeliveries(
     last: dict[tuple[int, int], Given] = {}
     resets: dict[tuple[int, int], ResetReturns] = {}
     group = columns.names.groups[repeats[0].group]
-    if group in context.facts.assigned:  # whether a member went back is for `polls`
+    if group in context.facts.assigned:  # `polls` judges whether a member went back
         return
     for of in repeats:
         if of.position in last:
@@ -258,7 +260,7 @@ def _redeliveries(
 def _judge_redelivery(
     columns: Columns, context: Context, before: Given, again: Given, resets: ResetReturns
 ) -> tuple[str, bool]:
-    """Say why a message came again, and whether that is legal. A reset of offsets counts where nothing else does."""
+    """Say why a message came again, and whether that is legal. A reset of offsets counts only if nothing else does."""
     if before.outcome != FINISHED:
         return "the listener did not finish", True
     if again.tries > before.tries:
@@ -282,7 +284,7 @@ def _judge_redelivery(
 def _judge_unreported(
     columns: Columns, context: Context, before: Given, again: Given
 ) -> tuple[str, bool]:
-    """Judge a repeated delivery of a queue whose owners are not reported."""
+    """Judge a repeated delivery of a queue without reported owners."""
     if again.process != before.process:
         return "the group does not say who owns the queue", True
     if _may_have_rebalanced(context, columns.names.groups[again.group], before, again):
@@ -306,7 +308,7 @@ def _judge_owners(
 
 
 def _may_have_rebalanced(context: Context, group: str, before: Given, again: Given) -> bool:
-    """Whether another member of the group opened or ended so late that the group rebalanced after `before`."""
+    """Whether another member of the group opened or ended so late that the group may have rebalanced after `before`."""
     others = {
         (opened.process, opened.time_ns)
         for opened in context.timeline.subscriptions
@@ -337,7 +339,7 @@ def _judge_same_owner(
 def _judge_overlap(
     context: Context, pair: tuple[str, LogKey], gain: Ownership, before: Given, again: Given
 ) -> tuple[str, bool]:
-    """Judge two owners at once: while `double_ownership` allows it, each may get the other's messages."""
+    """Judge two owners at once: while `double_ownership` allows it, each may receive messages of the other."""
     first = context.timeline.gained_before(*pair, before.process, before.invoke_index)
     if first is None:
         return f"process {before.process} never had the queue", False

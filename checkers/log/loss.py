@@ -4,14 +4,14 @@
 position. **unseen**: some group received it, but this group never consumed it, although it has passed its position. A
 listener that failed or died has not consumed the message.
 
-A send with another outcome than SEND_OK is never lost: after a weak status the message may vanish, and one with unknown
-outcome that appears is *recovered*. A group whose members choose their positions themselves (`RunFacts.assigned`)
-leaves nothing unseen. Once any consumer has received a message it is proven to be stored, and every group must consume
-it (`checkers/derived/proven.py`).
+A send with another outcome than SEND_OK is never lost. After a weak status the message may vanish. A message whose send
+had an unknown outcome and that appears is *recovered*. In a group whose members choose their positions themselves
+(`RunFacts.assigned`) no message is unseen. Once any consumer has received a message it is proven to be stored, and
+every group must consume it (`checkers/derived/proven.py`).
 
 Cannot see: a loss that another copy of a retried send hides (`log_hole` judges copies); messages above the committed
-offset of an undrained queue. These are *pending*, and the verdict is unknown. It is also unknown for a message whose
-retries were used up at a broker whose dead letters the harness could not read to their end (`try_read`): it may be one
+offset of an undrained queue. These are *pending*, and the verdict is unknown. It is also unknown for a message that
+used up its retries at a broker whose dead letters the harness could not read to their end (`try_read`): it may be one
 of them.
 
 A finding names the replicas that hold the message after the run and, in faithful mode, the behaviour of RocketMQ 4.9
@@ -96,12 +96,12 @@ def tally_loss(columns: Columns, context: Context) -> Tally:
 def _flags(size: int, messages: Ints) -> Mask:
     """Whether each message occurs in `messages`, shape (size,)."""
     flags = np.zeros(size + 1, np.bool_)
-    flags[messages] = True  # UNKNOWN is -1: the spare last place
+    flags[messages] = True  # UNKNOWN is -1: the spare last element
     return flags[:-1]
 
 
 def _consumed(columns: Columns, group: str, *, gets_once: bool) -> Mask:
-    """Whether this group has consumed each delivery. A broadcasting group drops failed ones, so all count."""
+    """Whether this group has consumed each delivery. A broadcasting group drops failed messages, so all count."""
     groups, deliveries = columns.names.groups, columns.deliveries
     group_id = groups.index(group) if group in groups else UNKNOWN
     given: Mask = deliveries.group == group_id
@@ -109,7 +109,7 @@ def _consumed(columns: Columns, group: str, *, gets_once: bool) -> Mask:
 
 
 def _used_up_unread(columns: Columns, context: Context, group: str) -> Ints:
-    """Select deliveries that used up this group's retries at brokers whose dead letters were not read to their end."""
+    """Select deliveries that used up this group's retries at a broker whose dead letters were not read to their end."""
     brokers = [
         tried.broker
         for tried in context.timeline.tried_reads
@@ -189,7 +189,7 @@ def _finding(
     judgement, why = rule.judgement, loss_text(context, rule, copies)
     kept_back = acked.due_ns[row] != UNKNOWN or acked.transaction[row] != Transaction.NONE
     if kept_back and queue.stream not in context.facts.living_sets:
-        # Only a leader delivers it, and no follower becomes one; it is still in the log of the follower.
+        # Only a leader delivers the message, and no follower becomes one. The follower's log still has the message.
         judgement, why = Judgement.ALLOWED, "kept back by a leader that is gone for good"
     elif group is not None and judgement is Judgement.VIOLATION:
         copy = _copy_rule(columns, context, int(acked.message[row]), group)
@@ -210,8 +210,8 @@ def _finding(
 def _copy_rule(columns: Columns, context: Context, message: int, group: str) -> LossRule | None:
     """Return what may happen to the copies that brokers made when the group's listener last failed for a message.
 
-    Because of these copies the group has passed the message. None: no broker is known to have made one, or a client
-    made one whose position it did not report.
+    The group has passed the message because of these copies. None: no broker is known to have made one, or a client
+    made one and did not report its position.
     """
     deliveries, names = columns.deliveries, columns.names
     sent_back = context.timeline.sent_back.get(names.key(message) or "", ())

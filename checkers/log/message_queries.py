@@ -11,8 +11,8 @@ any of several messages of that time. `reset_times.py` judges the searches of re
 broker must not serve such a record, whether it or its disk damaged it.
 
 **refused_read**: a message is in its queue, and the broker fails again and again (SYSTEM_ERROR) when it is asked for
-its offset, or for the offset of its store time. A group that reaches this offset stays there. It is no finding if the
-message is missing from the queue: `loss` judges whether it may be missing.
+its offset, or for the offset of its store time. A group that reaches this offset stays there. A message that is missing
+from the queue is no finding: `loss` judges whether it may be missing.
 
 The verdict is unknown if answers to queries hold fewer messages than asked for, or if a broker does not answer searches
 by time or refuses them with another code.
@@ -33,8 +33,8 @@ from staticfire.checkers.log.reset_times import answers, rows_at_answers, wrong_
 from staticfire.checkers.model.columns import Columns, LogKey
 from staticfire.checkers.model.timeline import Found, LookUp, RefusedRead, Searched, Torn
 
-DUE = "look_up"  # the kind of op that such a run is to hold (checkers/engine/evidence.py)
-# How a look-up ended at the first torn record before it named those (`torn`).
+DUE = "look_up"  # the kind of op that such a run must record (checkers/engine/evidence.py)
+# The end of a look-up at its first torn record, before look-ups counted those (`torn`).
 NOT_A_RECORD = "the answer makes no sense: RecordError"
 
 
@@ -73,7 +73,7 @@ def check_look_ups(columns: Columns, context: Context) -> Verdict:
 
 
 def rows_of_searches(columns: Columns, context: Context) -> Columns:
-    """Select the deliveries that answers to resets of offsets are compared with."""
+    """Select the deliveries with which answers to resets of offsets are compared."""
     return some_rows(columns, deliveries=rows_at_answers(columns, context))
 
 
@@ -89,7 +89,7 @@ def _not_asked(context: Context) -> str | None:
 
 
 def _incomplete(look_ups: Sequence[LookUp]) -> str | None:
-    """Say which query lacks an answer; None if none does."""
+    """Say which queries lack an answer; None if none does."""
     for one in look_ups:
         answered = len(one.found) + len(one.torn)
         if one.error is None and one.asked is not None and answered < one.asked:

@@ -1,20 +1,20 @@
 """Offsets: a group commits the offsets of messages that it has consumed, and no others.
 
-**commit_ahead**: a group committed an offset beyond everything that it had consumed from the queue by then, so it skips
-the messages in between. **commit_rewound**: a commit sets the group's offset back, and no member rightly took the queue
-over at such an offset (rewinds.py). **commit_beyond_end**: at the drain the group's offset is higher than the end of
-the queue, so the group will skip the next messages. Allowed where the leader's disk, which held the rest, is lost for
-good and a member had reached that offset. **commit_behind**: the drain reports a lag of 0, but the offset is below the
-end of the queue.
+**commit_ahead**: a group committed an offset beyond all messages that it had consumed from the queue by then, so it
+skips the messages in between. **commit_rewound**: a commit sets the group's offset back, and no member rightly took the
+queue over at such an offset (rewinds.py). **commit_beyond_end**: at the drain the group's offset is higher than the end
+of the queue, so the group will skip the next messages. Allowed where the leader's disk, which held the rest, is lost
+for good and a member had reached that offset. **commit_behind**: the drain reports a lag of 0, but the offset is below
+the end of the queue.
 
 For a group with a filter only matching messages can be skipped, and only if no later message was stored at or below
 that offset.
 
-Starting points count as consumed: a group that begins at the end of a queue commits an offset that it never read. The
-kernel takes the first commit of a queue without any delivery for such a start.
+Starting points count as consumed: a group that begins at the end of a queue commits an offset that it never read. If a
+queue has no delivery, the kernel takes its first commit for such a start.
 
-The kernel judges the members of a broadcasting group one by one, because each has a file of offsets. A member passes a
-message over that its listener failed for, as ConsumeMessageConcurrentlyService of Apache RocketMQ does.
+The kernel judges the members of a broadcasting group one by one, because each has a file of offsets. A member skips a
+message after its listener failed, as ConsumeMessageConcurrentlyService of Apache RocketMQ does.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def tally_commits(columns: Columns, context: Context) -> Tally:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Consumption:
-    """What some chunks of a queue contribute to all its commits; arrays of shape (commits,). Merges in any order."""
+    """The share of some chunks of a queue in all its commits; arrays of shape (commits,). Merges in any order."""
 
     commits: Commits  # by group
     reached: Ints
@@ -87,7 +87,7 @@ class Consumption:
 
 
 def scan_consumption(columns: Columns, context: Context, chunk: Chunk) -> Consumption:
-    """Find what the groups had consumed of a chunk of a queue before each commit."""
+    """Find what the groups had consumed from a chunk of a queue before each commit."""
     commits = _by_stream(columns, chunk.commits)
     reached, wanted = np.zeros(len(commits), np.int64), np.full(len(commits), NOTHING, np.int64)
     settled = np.full(len(commits), NOWHERE, np.int64)
@@ -135,14 +135,14 @@ def _judge_commits(
 
     Reads only the names of `columns`.
     """
-    # A group that has consumed nothing begins where it says.
+    # A group that has consumed nothing begins at its first commit.
     next_offset = reached.copy()
     for rows in _readers(columns, context, commits):
         begin = int(commits.offset[rows[0]]) if reached[rows[0]] == 0 else 0
         next_offset[rows] = np.maximum(reached[rows], begin)
     ahead = np.flatnonzero(commits.offset > next_offset)
     if len(ahead) and columns.names.groups[int(commits.group[0])] in context.facts.wanted_tags:
-        # They skip what the group wants: a filter leaves out the rest.
+        # They skip messages that the group wants; a filter excludes the others.
         ahead = ahead[wanted()[ahead] >= next_offset[ahead]]
     for row in ahead.tolist():
         detail = f"committed {commits.offset[row]}, consumed up to {next_offset[row]}"
@@ -177,7 +177,7 @@ def _highest_below(offsets: Ints, limits: Ints) -> Ints:
 def _given_anew(acked: MessageEvents) -> Mask:
     """Select sends of a queue whose offsets, or lower ones, later sends got: a fault had cut the queue there.
 
-    Another checker judges whether they were lost rightly. A group may have passed over the messages that replaced them.
+    Another checker judges whether the loss was legal. A group may have skipped the messages that replaced them.
     """
     if not len(acked):
         return np.zeros(0, np.bool_)
@@ -193,7 +193,7 @@ def _is_broadcast(columns: Columns, context: Context, commits: Commits) -> bool:
 
 
 def _readers(columns: Columns, context: Context, commits: Commits) -> Iterator[Ints]:
-    """The rows of the commits of a stream that count on each other: all, or those of each broadcast member."""
+    """Yield the rows of a stream's commits that belong together: all, or those of each broadcast member."""
     if not _is_broadcast(columns, context, commits):
         yield np.arange(len(commits))
         return
@@ -216,9 +216,9 @@ def _reached(columns: Columns, context: Context, commits: Commits, stream: int) 
 
 
 def _reached_by(columns: Columns, context: Context, commits: Commits, rows: slice | Ints) -> Ints:
-    """Return the same for some ended deliveries and the commits that count on them.
+    """Return the same for some ended deliveries and the commits that belong to them.
 
-    A failed message may have been sent back, and then counts. Another checker judges whether it comes again.
+    A failed message counts, because it may have been sent back. Another checker judges whether it comes again.
     """
     deliveries = columns.deliveries
     passed, at = deliveries.outcome[rows] == Outcome.OK, deliveries.op_index[rows]
@@ -226,7 +226,7 @@ def _reached_by(columns: Columns, context: Context, commits: Commits, rows: slic
     if _is_broadcast(columns, context, commits):
         passed = np.ones(len(at), np.bool_)
     elif columns.names.groups[int(commits.group[0])] in context.facts.retries_max:
-        # Also while the listener is still busy: its client has given it up then.
+        # Includes calls that have not ended: the client has given them up by then.
         order = np.argsort(deliveries.invoke_index[rows], kind="stable")
         passed, at, offset = (
             np.ones(len(order), np.bool_),
@@ -279,10 +279,10 @@ def check_drained_offsets(columns: Columns, context: Context) -> Verdict:
 
 
 def _gaps(context: Context) -> Iterator[str]:
-    """Yield the queues that complete drains leave out although a member owned them and their broker serves.
+    """Yield the queues that complete drains lack although a member owned them and their broker serves.
 
     If a broker creates a topic with its first message, other brokers have none of its queues, even if members believed
-    so.
+    that they do.
     """
     known = sorted({queue for _, queue in context.timeline.ownership})
     if not context.facts.topics_everywhere:
@@ -303,7 +303,7 @@ def _judge_end(
     if not beyond and not (drain.complete and end.committed < end.max_offset):
         return
     anomaly = "commit_beyond_end" if beyond else "commit_behind"
-    # A disk that is lost for good takes along what only weaker statuses promised, consumed or not.
+    # A lost disk takes along messages with only a weaker status, consumed or not.
     gone = beyond and _lost_for_good(context.facts, queue.stream, drain.time_ns)
     allowed = gone and end.committed <= _came_to(columns, context.facts, group, queue)
     yield Finding(
@@ -337,7 +337,7 @@ def _came_to(columns: Columns, facts: RunFacts, group: str, queue: LogKey) -> in
 
 
 def rows_beyond_ends(columns: Columns, context: Context) -> Columns:
-    """Select deliveries and commits of queues that ended before a committed offset, where a disk may excuse it."""
+    """Select deliveries and commits of queues that ended before a committed offset, if a lost disk may excuse it."""
     asked = {
         queue
         for drain in context.timeline.drains.values()

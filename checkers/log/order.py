@@ -1,11 +1,11 @@
 """Order in a message queue: an offset names one message, follows real time, and is delivered in turn.
 
-**inconsistent_offsets**: two messages at one (queue, offset). **nonmonotonic_send**: a send that was acknowledged
-before the next one of its process began has the higher offset. **realtime_order**: the same across processes: appending
-to one log is linearizable. **out_of_order**: among the first deliveries to a group, one owner gets a lower offset after
-a higher one, so 2, 1, 2 is out of order. An owner is a process from the time at which it gained the queue until it
-gains it again. An assignment that leaves the queue with its process, or concerns another topic or group, does not end
-an owner. The checker of duplication judges redeliveries.
+**inconsistent_offsets**: two messages were at one (queue, offset). **nonmonotonic_send**: a send that was acknowledged
+before the next one of its process began has the higher offset. **realtime_order**: the same across processes, because
+appending to one log is linearizable. **out_of_order**: among the first deliveries to a group, one owner receives a
+lower offset after a higher one, so 2, 1, 2 is out of order. An owner is a process from one gain of the queue to its
+next gain. An assignment that leaves the queue with its process, or concerns another topic or group, does not end an
+owner. `duplication` judges redeliveries.
 
 After a power loss that may cost a suffix of the log, the broker uses offsets again. Then the first two are allowed for
 messages that the power loss may have destroyed, if it struck before the later one was stored.
@@ -29,7 +29,7 @@ from staticfire.checkers.guarantees.verdict import Finding, Tally
 from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, MessageEvents, Outcome
 
 NOWHERE: Ints = np.zeros(0, np.int64)
-BUFFERED_NS = 30 * NS_PER_S  # how long a consumer may sit on a message before it delivers it
+BUFFERED_NS = 30 * NS_PER_S  # how long a consumer may buffer a message before it delivers it
 
 
 def tally_order(columns: Columns, context: Context) -> Tally:
@@ -59,7 +59,7 @@ def _inconsistent_offsets(columns: Columns, context: Context) -> Iterator[Findin
 
 
 def _disputed(columns: Columns) -> MessagePositions:
-    """Return all sightings at positions at which more than one message, or an unreadable one, was seen."""
+    """Return all sightings at positions where more than one message, or an unreadable one, was seen."""
     index = index_of(columns)
     disputed = np.zeros(index.size, np.bool_)
     disputed[index.send_position[index.strange_sends]] = True
@@ -122,11 +122,11 @@ def _judge_fragile(context: Context, broker: str, since_ns: int, until_ns: int) 
 def _misordered_sends(columns: Columns, context: Context) -> Iterator[Finding]:
     """Compare each send with the highest offset acknowledged before it began."""
     sends = columns.sends
-    # The position of a message that its broker kept back at first is not known.
+    # The position of a message that its broker first kept elsewhere is not known.
     acked = np.flatnonzero((sends.outcome == Outcome.OK) & (sends.queue_offset != UNKNOWN))
     queue, offset = sends.log[acked], sends.queue_offset[acked]
     if not np.any((offset[1:] <= offset[:-1]) & (queue[1:] == queue[:-1])):
-        return  # in the order of acknowledgements offsets ascend
+        return  # offsets ascend with acknowledgements
     _, starts = number_runs(queue)
     for first, last in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
         of_queue = acked[first:last]
@@ -136,9 +136,9 @@ def _misordered_sends(columns: Columns, context: Context) -> Iterator[Finding]:
 
 
 def overtaken_sends(sends: MessageEvents, rows: Ints, offset: Ints) -> tuple[Ints, Ints]:
-    """Select sends, by acknowledgement, whose offset is not above that of one acknowledged before they began.
+    """Select sends, by acknowledgement, that began after the acknowledgement of one with at least their offset.
 
-    All are of one queue. The second column holds for each the send with the highest such offset.
+    All are of one queue. The second column holds, for each, the send with the highest such offset.
     """
     highest = np.maximum.accumulate(offset)
     back = 1 + np.flatnonzero(offset[1:] <= highest[:-1])

@@ -1,8 +1,8 @@
 """Polls of a queue in chunks: the questions of a chunk about earlier deliveries, and the answers of lower chunks.
 
-Chunks are ranges of offsets, and every group passed each cut point once, for good. So the history of a process that
-appears first in a chunk is its last delivery in lower chunks. A message that the group did not receive in the lower
-chunks, it had not received by then. Both need little memory: a few rows for each process, and the skipped messages.
+Chunks are ranges of offsets, and every group passed each cut point once, for good. So if a process first appears in a
+chunk, only its last delivery in lower chunks matters. A message of a lower chunk that the group did not receive there,
+it had not received by then. Both need little memory: a few rows for each process, and the skipped messages.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from staticfire.checkers.model.columns import Columns, MessageEvents, joined
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Question:
-    """A delivery that can be judged only with the lower chunks."""
+    """A delivery that can be judged only together with the lower chunks."""
 
     given: MessageEvents  # one row
-    begins: bool  # its process had a delivery in this chunk before, and was assigned anew since
-    leads: bool  # it is the first to its group in this chunk
-    committed: int | None  # the offset of its group by then
-    skipped: MessageEvents  # what its group had not been given by then, of this chunk, below it, by offset
+    begins: bool  # its process gained the queue again since an earlier delivery in this chunk
+    leads: bool  # it is the first delivery to its group in this chunk
+    committed: int | None  # the offset that its group had committed by then
+    skipped: MessageEvents  # lower messages of this chunk that its group had not received by then, by offset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -39,7 +39,7 @@ class PollCutPoint:
     last: Mapping[
         int, MessageEvents
     ]  # by group: the last delivery to each process, in the order of calls
-    unread: Mapping[int, MessageEvents]  # by group: what it was never given, by offset
+    unread: Mapping[int, MessageEvents]  # by group: messages that it never received, by offset
     given: Mapping[int, Given]  # by group
 
 
@@ -72,7 +72,7 @@ class PollsInChunks:
                 yield answer
 
     def holes(self, columns: Columns, context: Context) -> Iterator[Hole]:
-        """Yield deliveries before which no known message was skipped, but an offset that the group never received."""
+        """Yield deliveries that skipped no known message, but an offset that the group never received."""
         for answer in self._answers(columns, context):
             if isinstance(answer, Hole):
                 yield answer
@@ -104,7 +104,7 @@ class _Below:
             int, tuple[int, int]
         ] = {}  # group -> process and offset of its last delivery
         self._unread: dict[int, list[MessageEvents]] = {}
-        self._gaps: dict[int, list[tuple[int, int]]] = {}  # by group, of this chunk, too
+        self._gaps: dict[int, list[tuple[int, int]]] = {}  # by group, including this chunk
         self._highest: dict[int, int] = {}  # by group
 
     def add_given(self, cut_point: PollCutPoint) -> None:
@@ -137,7 +137,7 @@ class _Below:
         group, process = int(question.given.group[0]), int(question.given.process[0])
         offset = int(question.given.queue_offset[0])
         if question.leads and self._end.get(group) == (process, offset - 1):
-            return  # it follows the one before
+            return  # it continues the previous one
         past = self._last.get((group, process))
         called = int(question.given.invoke_index[0])
         if past is None or question.begins or _gained_between(columns, context, question, past):

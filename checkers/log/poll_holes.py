@@ -1,4 +1,4 @@
-"""Holes: offsets of a queue that a reader passed and never received, whatever message is there."""
+"""Holes: offsets of a queue that a reader passed and never received, whatever message they hold."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from staticfire.checkers.guarantees.judgement import Judgement
 from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, MessageEvents
 
 FAR = np.iinfo(np.int64).max
-# Ranges of offsets that were not given, each from its first to before its end, ascending.
+# Ranges of offsets that were not received, each from its first to before its end, ascending.
 Gaps = Sequence[tuple[int, int]]
 
 
@@ -21,17 +21,17 @@ class Given(NamedTuple):
 
     lowest: int
     highest: int
-    gaps: Gaps  # between the two
+    gaps: Gaps  # between the lowest and the highest one
 
 
 class Hole(NamedTuple):
-    """A delivery before which its reader passed over offsets."""
+    """A delivery before which its reader skipped offsets."""
 
     given: MessageEvents  # one row
-    last: int  # the offset that its process was given before
-    last_ns: int  # when that was
-    last_position: int  # of that message in the commit log, or UNKNOWN
-    inside: bool  # in the same call
+    last: int  # the offset that its process received before
+    last_ns: int  # when it received that
+    last_position: int  # the position of that message in the commit log, or UNKNOWN
+    inside: bool  # both came in one call
 
 
 def gaps_between(offsets: Ints) -> Gaps:
@@ -67,7 +67,7 @@ def first_position(
 def judge_hole(columns: Columns, context: Context, hole: Hole) -> Judgement:
     """Judge a hole by what may have happened to messages that a consumer had seen by the previous delivery.
 
-    A log that was cut meanwhile, and has grown since, holds other messages there.
+    A log that was cut meanwhile, and has grown since, holds other messages at these offsets.
     """
     broker = columns.names.logs[int(hole.given.log[0])].stream
     position = int(hole.given.position[0])

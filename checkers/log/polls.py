@@ -1,27 +1,29 @@
 """Polls: an owner receives the messages of a queue one after the other; it skips none and never goes back.
 
-An owner is a process from the time at which it gained the queue until it gains it again. An assignment that leaves the
-queue with its process does not end an owner. Each delivery of an owner is compared with its previous one, and its first
-delivery with the offset that the group had committed by then.
+An owner is a process from one gain of the queue to its next gain. An assignment that leaves the queue with its process
+does not end an owner. Each delivery of an owner is compared with its previous one, and its first delivery with the
+offset that the group had committed by then.
 
-**poll_skip**: the owner passed over a stored message between the two that its group had not received before. For the
-first delivery of an owner, "the two" are the committed offset and that delivery. A message counts as stored if it was
+**poll_skip**: the owner skipped a stored message between the two that its group had not received before. For the first
+delivery of an owner, "the two" are the committed offset and that delivery. A message counts as stored if it was
 acknowledged, or if any group received it, whatever the outcome of its send. Excused as the loss of an acknowledged
 message would be, from the time of its send (without an acknowledgement: from its first delivery), and where retention
-deleted it. An offset between two deliveries of one owner that its reader never received counts, too, whatever message
-is there: a queue has no holes in its offsets, and a cut of the log takes only its end. Excused as the loss of a message
-that a consumer had seen by the earlier delivery, and where a fault changed a record of the broker between the two.
-**nonmonotonic_poll**: the owner received an offset that is not above the previous one, and not because its listener had
-not finished that one. Allowed if the group had not committed it. Informational where excuse_table.py explains it and
-the owner continued from there, as far as members report their queues: a member whose offset is set back also pulls the
-following messages again. **int_poll_skip**, **int_nonmonotonic_poll**: the same within one call, where no reason to go
-back exists.
+deleted it. An offset between two deliveries of one owner that its reader never received also counts, whatever message
+it holds: a queue has no holes in its offsets, and a cut of the log removes only its end. Excused as the loss of a
+message that a consumer had seen by the earlier delivery, and where a fault changed a record of the broker between the
+two.
+**nonmonotonic_poll**: the owner received an offset that is not above the previous one, although its listener had
+finished the previous one. Allowed if the group had not committed it. Informational where excuse_table.py explains it
+and the owner continued from there, as far as members report their queues: a member whose offset is set back also pulls
+the following messages again. **int_poll_skip**, **int_nonmonotonic_poll**: the same within one call, where a member has
+no reason to go back.
 
-In a broadcasting group, and in one whose members choose their positions themselves, each member reads for itself:
-deliveries to the others explain nothing. In the latter a poll that did not succeed leaves the position unchanged.
+In a broadcasting group, and in one whose members choose their positions themselves, each member reads for itself, so
+deliveries to other members explain nothing. If members choose their positions, a poll that did not succeed leaves the
+position unchanged.
 
-A group with a filter may pass over messages that it does not want. Before the first member can have subscribed with
-another filter (fault `filter_change`), those are the messages that the first filter excludes.
+A group with a filter may skip messages that it does not want. Before the first member can have subscribed with another
+filter (fault `filter_change`), those are the messages that the first filter excludes.
 
 Cannot see: other skips of messages that a group wanted under one of two filters; skips, at the start of an owner and in
 queues that were not drained, of messages that were not acknowledged and that no group received; skips of groups that
@@ -112,7 +114,7 @@ def conclude_polls(state: PollsInChunks, columns: Columns, context: Context) -> 
 
 
 class _Polls:
-    """The deliveries of some queues, stream by stream in the order of calls. Positions are in that order."""
+    """The deliveries of some queues, stream by stream in the order of calls. Positions are indices in that order."""
 
     def __init__(self, columns: Columns, context: Context) -> None:
         self._columns, self._context = columns, context
@@ -218,7 +220,7 @@ class _Polls:
         return found
 
     def unread(self, chunk: Chunk) -> Mapping[int, MessageEvents]:
-        """Return by group the stored messages that it wants and never received, as far as questions may reach."""
+        """Return by group the stored messages that it wants and never received, as far down as questions may reach."""
         return {
             group: self._stored.events(found)
             for group in chunk.given
@@ -228,7 +230,7 @@ class _Polls:
     def _unread_by(self, group: int, chunk: Chunk) -> Ints:
         low, high = self._lowest_asked_for(chunk, group), chunk.given[group][1]
         bounds = np.searchsorted(self._stored.offset, (low, high))
-        # What the first filter lets through holds all that both do.
+        # The messages that the first filter accepts include those that both accept.
         found = self._stored.matching(
             np.arange(*bounds), self._columns.names.groups[group], BEFORE_ALL_NS
         )
@@ -420,7 +422,7 @@ class _Polls:
         """Return the offset at which an owner that went back skipped past its former deliveries, or None.
 
         `row` is the delivery that goes back, `last` the owner's previous one. A member that does not report its queues
-        may have lost the queue, and taken it over again where another one had left it.
+        may have lost the queue, and taken it over again where another member had left it.
         """
         deliveries, names = self._columns.deliveries, self._columns.names
         pair = names.groups[int(deliveries.group[row])], names.logs[int(deliveries.log[row])]
@@ -479,7 +481,7 @@ def skip_finding(
         f"process {given.process[0]} {what}: {len(skipped)} skipped, first key "
         f"{names.key(int(skipped.message[0]))} at offset {skipped.queue_offset[0]}"
     )
-    # The strictest of what the loss of each of these messages would be.
+    # The strictest judgement of a loss of any of these messages.
     judgement = context.promises.strictest(
         broker, skipped.invoke_ns, lambda row: names.key(int(skipped.message[row]))
     )
@@ -488,7 +490,7 @@ def skip_finding(
 
 
 def hole_finding(columns: Columns, context: Context, hole: Hole) -> Finding:
-    """Make the finding of a delivery before which its owner passed over offsets.
+    """Make the finding of a delivery before which its owner skipped offsets.
 
     Reads only the names of `columns`.
     """

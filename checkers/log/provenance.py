@@ -1,10 +1,10 @@
-"""Provenance: the origin of a delivered message, and whether it arrived as it was sent.
+"""Provenance: the origin of a delivered message, and whether it arrived as sent.
 
-**phantom**: a message was delivered that no producer sent. **aborted_read**: a message was delivered although its send
-definitely failed, to whichever consumer and with whatever result. **misrouted**: it was delivered from another topic
-than it was sent to; or from another queue or offset than the acknowledged one, after a single attempt (a retried send
-may leave a copy elsewhere); or from the retry or dead-letter topic of another group. **corrupt**: the body differs from
-the sent one, or holds no readable key.
+**phantom**: a message was delivered that no producer sent. **aborted_read**: any consumer received a message, with any
+result, although its send definitely failed. **misrouted**: a message was delivered from another topic than it was sent
+to; or from another queue or offset than the acknowledged one, after a single attempt (a retried send may leave a copy
+elsewhere); or from the retry or dead-letter topic of another group. **corrupt**: the body differs from the sent one, or
+holds no readable key.
 
 A corrupt body proves nothing about its key, so it is never a phantom. Brokers themselves move messages to retry and
 dead-letter topics.
@@ -54,7 +54,7 @@ def _source(columns: Columns, delivered: Ints) -> Ints:
 
 def _of_source(values: Ints, source: Ints, missing: int) -> Ints:
     """Return a column of sends for deliveries, shape of `source`."""
-    spare = np.append(values, missing)  # NEVER_SENT is -1: the last place
+    spare = np.append(values, missing)  # NEVER_SENT is -1: the last element
     found: Ints = spare[source]
     return found
 

@@ -45,7 +45,7 @@ def check_readability(_columns: Columns, context: Context) -> Verdict:
 
 
 def _untried(context: Context) -> Iterator[str]:
-    """Yield a sentence for each topic that the harness intended to read and of which the history has no try."""
+    """Yield a sentence for each topic that the harness intended to read, if the history has no try."""
     if TRY_READ not in context.facts.due:
         return
     tried = {(one.topic, one.broker) for one in context.timeline.tried_reads}

@@ -8,8 +8,8 @@ messages. This checker judges whether the log still has them, so only it finds a
 lost. **read_beyond_recovery**: a broker without replicas recovered its log up to some position, and later delivered a
 message from beyond it that had been acknowledged before. These are stale bytes, which recovery must destroy.
 
-A fault excuses `lost_from_log` as it excuses a loss. A lost tail never explains a missing message below the beginning
-of its queue; a disk that was full after the message was stored does.
+A fault excuses `lost_from_log` like a loss. A lost tail never explains a missing message below the beginning of its
+queue; a disk that was full after the message was stored does.
 
 Cannot see: messages that no producer knows to be stored; early deletions where `kept_s` is not known, or in a topic
 that was created again; losses that a replica repaired. A run whose brokers were not asked for their messages
@@ -31,7 +31,7 @@ from staticfire.checkers.guarantees.promises import NS_PER_S, Judgement, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally
 from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, LogKey, Mask, Outcome
 
-BUFFERED_NS = 30 * NS_PER_S  # how long a consumer may sit on a message before it delivers it
+BUFFERED_NS = 30 * NS_PER_S  # how long a consumer may buffer a message before it delivers it
 
 
 def tally_recovery_stability(columns: Columns, context: Context) -> Tally:
@@ -44,7 +44,7 @@ def tally_recovery_stability(columns: Columns, context: Context) -> Tally:
 
 
 def _lost_from_log(columns: Columns, context: Context, acked: Mask) -> tuple[list[Finding], int]:
-    """Return missing messages, and the number that only another follower than the serving one has."""
+    """Return missing messages, and the number of those that only a follower other than the serving one has."""
     sends = columns.sends
     low, _, ends, drained_at = _ends(columns, context)
     beyond = (sends.queue_offset >= ends[sends.log]) & (sends.op_index < drained_at[sends.log])
@@ -94,7 +94,7 @@ def _early(columns: Columns, context: Context, row: int, until_ns: int) -> Findi
 
 
 def _why_deleted(context: Context, broker: str, since_ns: int, until_ns: int) -> str | None:
-    """Return the fault that explains why a broker deleted early what it had stored at `since_ns`; None if none does."""
+    """Return the fault that explains why a broker deleted a message from `since_ns` early; None if none does."""
     excuses = context.excuses
     if context.facts.mode == "faithful":
         window = excuses.find("faithful lost_from_log", since_ns, until_ns, broker)
@@ -109,7 +109,7 @@ def _why_deleted(context: Context, broker: str, since_ns: int, until_ns: int) ->
 
 
 def _has_lost_its_leader(columns: Columns, context: Context, row: int) -> bool:
-    """Whether only followers serve the queue of a send: a message that one of them lacks another one may have."""
+    """Whether only followers serve the queue of a send, so that another follower may have a message that one lacks."""
     queue = queue_of(columns, columns.sends, row)
     return queue is not None and queue.stream not in context.facts.living_sets
 
@@ -147,14 +147,14 @@ def _not_found(columns: Columns, context: Context) -> Mask:
 
 def _ends(columns: Columns, context: Context) -> tuple[Ints, Ints, Ints, Ints]:
     """Return columns of shape (queues,): first offset, its time, end, and op index of the queue's last drain."""
-    table = np.zeros((4, len(columns.names.logs) + 1), np.int64)  # the last one: no queue
+    table = np.zeros((4, len(columns.names.logs) + 1), np.int64)  # the last column: no queue
     numbers = {queue: number for number, queue in enumerate(columns.names.logs)}
     for drain in context.timeline.drains.values():
         for queue, end in drain.ends.items():
             number = numbers.get(queue)
             if number is not None and drain.complete and drain.op_index > table[3, number]:
                 table[:, number] = (end.min_offset, drain.time_ns, end.max_offset, drain.op_index)
-    for look_up in context.timeline.look_ups:  # retention goes on after the drain
+    for look_up in context.timeline.look_ups:  # retention continues after the drain
         for queue_id, first in look_up.first_offsets.items():
             number = numbers.get(LogKey(look_up.topic, look_up.broker, queue_id))
             if number is not None and first > table[0, number]:
@@ -164,7 +164,7 @@ def _ends(columns: Columns, context: Context) -> tuple[Ints, Ints, Ints, Ints]:
 
 def _from_beyond(columns: Columns, context: Context, acked: Mask) -> Iterator[Finding]:
     """Yield deliveries, after a recovery, of messages beyond the recovered end that had been acknowledged before."""
-    ends: dict[int, int] = {}  # of each such delivery: what the log had been recovered up to
+    ends: dict[int, int] = {}  # by such delivery: the end of the recovered log
     for seen in context.observations:
         if seen["kind"] != "recovery" or "end_offset" not in seen:
             continue

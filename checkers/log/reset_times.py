@@ -1,20 +1,20 @@
 """Answers of leaders to a reset of offsets to a time, compared with the store times of delivered messages.
 
 **wrong_time_search** (`message_queries.py`): an operator sent a group back to a time, and for a queue the leader
-answered an offset that a search for this time cannot lead to. A search leads to the message whose store time is
-nearest, to the earlier one of two that are equally near, and to the first one with exactly this time; a faithful broker
-may answer with any of those. The leader answers with the committed offset of the group where the search leads further.
+answered an offset that a search for this time cannot return. A search returns the message whose store time is nearest,
+the earlier one of two that are equally near, and the first one with exactly this time; a faithful broker may return any
+of those. The leader answers with the committed offset of the group if the search returns a higher one.
 
-* Too far: a message below the answer was stored at the time or later; or one that was stored before is as near.
+* Too far: a message below the answer was stored at the time or later; or one that was stored before it is as near.
 * Not far enough, and the group had committed more: a message above the answer was stored before the time; or the answer
   was stored before the time, and a message above is nearer.
 
-A message counts if all its deliveries have one store time, and if it was in the queue then: it was stored before the
-time or delivered before the request, and the queue still had it at the end. Allowed where a clock of the broker
-was wrong, because store times then do not ascend, where a stored record of the leader was changed, and where the queue
-may have lost a tail.
+A message counts if all its deliveries have one store time, and if it was in the queue at that time: it was stored
+before the time or delivered before the request, and the queue still had it at the end. Allowed where a clock of the
+broker was wrong, because store times then do not ascend, where a stored record of the leader was changed, and where the
+queue may have lost a tail.
 
-Cannot see: messages that no group was given before the request; answers for queues of which the group had committed no
+Cannot see: messages that no group received before the request; answers for queues in which the group had committed no
 more than the answer.
 
 Source: Broker2Client.resetOffset and ConsumeQueue.getOffsetInQueueByTime of Apache RocketMQ 4.9.
@@ -46,19 +46,19 @@ class Answer(NamedTuple):
     """A leader's answer for one queue."""
 
     reset: OffsetsReset
-    time_ms: int  # that the operator asked for
+    time_ms: int  # requested by the operator
     log: LogKey
     offset: int
-    committed: int  # what the group had committed right before; 0: the leader does not say
+    committed: int  # the offset that the group had committed right before; 0: the leader does not report it
 
     @property
     def may_be_too_low(self) -> bool:
-        """Whether the search led to this offset, and not further."""
+        """Whether the search returned this offset, not a higher one."""
         return self.offset < self.committed
 
 
 class Witnesses(NamedTuple):
-    """Rows of deliveries, none or one each, that a search for the time has to do with."""
+    """Deliveries that a search for the time depends on, as rows: none or one of each."""
 
     answered: Ints  # the message at the answered offset
     before: Ints  # the highest message below it that was stored before the time
@@ -79,7 +79,7 @@ def answers(context: Context) -> Iterator[Answer]:
 
 
 def rows_at_answers(columns: Columns, context: Context) -> Ints:
-    """Select the deliveries that answers are compared with."""
+    """Select the deliveries with which answers are compared."""
     kept = (rows for one in answers(context) for rows in _witnesses(columns, context, one))
     return np.unique(np.concatenate([NO_ROWS, *kept]))
 
@@ -123,7 +123,7 @@ def _wrong(context: Context, one: Answer, rows: Witnesses, times: _Times) -> tup
 
 
 def _witnesses(columns: Columns, context: Context, one: Answer) -> Witnesses:
-    """Find the witnesses of an answer among the deliveries of its queue; of some of its rows if these hold them."""
+    """Find the witnesses of an answer among the deliveries of its queue, or among a selection that holds them."""
     deliveries = columns.deliveries
     rows = _timed(columns, one)
     offset, stored_ms = deliveries.queue_offset[rows], deliveries.stored_ms[rows]
@@ -162,7 +162,7 @@ def _timed(columns: Columns, one: Answer) -> Ints:
 
 
 def _min_offset(context: Context, one: Answer) -> int:
-    """Return where the queue began at the end; all of it if no drain says so."""
+    """Return where the queue began at the end; 0 if no drain reports it."""
     drain = context.timeline.drains_of(one.reset.group, one.log.topic)
     end = None if drain is None else drain.ends.get(one.log)
     return 0 if end is None else end.min_offset
@@ -201,7 +201,7 @@ def _finding(
 
 
 def _rotten(context: Context, stream: str, until_ns: int) -> str | None:
-    """Say whether a record of the leader had been changed, maybe the store time of one."""
+    """Say whether a record of the leader had been changed, possibly its store time."""
     leader = context.facts.replica_sets.get(stream, ())[:1]
     for fault in chain.from_iterable(map(by_target, context.facts.faults)):
         is_rotten = ROTS in fault.effects and fault.bitten_ns is not None

@@ -1,9 +1,9 @@
 """Commits that set a group's offset back: each needs a member that took the queue over, at an offset not yet sure.
 
 A member that rightly takes a queue over begins at the offset that its broker knows. It may repeat messages that were
-not surely committed by then (`committed.py`). A reset of offsets sets the offset back once (`reset_returns.py`).
-Nothing else may: neither the member that owns the queue, nor one that has lost it or never had it. If the members of a
-group do not report their queues, the checker compares the commits of each process separately.
+not surely committed by then (`committed.py`). A reset of offsets sets the offset back once (`reset_returns.py`). No
+other commit may: neither one of the member that owns the queue, nor one of a member that has lost it or never had it.
+If the members of a group do not report their queues, the checker compares the commits of each process separately.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from staticfire.checkers.engine.kernel import Context
 from staticfire.checkers.model.columns import Columns, Commits, Ints, LogKey
 from staticfire.checkers.model.timeline import Ownership
 
-Rewind = tuple[int, str, bool]  # row of the commit, what it did, and whether that is excused
+Rewind = tuple[int, str, bool]  # row of the commit, its effect, and whether that is excused
 SET_BACK = "commit_rewound"
 
 
@@ -62,7 +62,7 @@ def rewinds(
             why, is_excused = _judge(
                 context, own, row, pair, resets, is_owned=is_owned, by_order=by_order
             )
-            # No queue begins below 0, so nothing sets an offset back to there.
+            # No queue begins below 0, so no excuse sets an offset back to there.
             yield int(rows[row]), f"{what}: {why}", is_excused and bool(own.offset[row] >= 0)
 
 
@@ -90,7 +90,7 @@ def _judge(
 ) -> tuple[str, bool]:
     """Say why a commit is lower than the previous one, and whether that is legal.
 
-    `by_order`: only by a reset of offsets. That counts where nothing else does.
+    `by_order`: only a reset of offsets may do that. A reset counts only if nothing else explains it.
     """
     process, time_ns, offset = int(own.process[row]), int(own.time_ns[row]), int(own.offset[row])
     if not is_owned:

@@ -1,11 +1,11 @@
 """Unique message ids: no two messages have the same one.
 
-**shared_id**: a client reports the same unique message id (UNIQ_KEY) for the sends of two messages. Users look messages
-up, trace them and discard duplicates by this id. The producer makes it, from its address, its process, the time and a
+**shared_id**: a client reports the same unique message id (UNIQ_KEY) for the sends of two messages. Users look up and
+trace messages, and discard duplicates, by this id. The producer makes it from its address, its process, the time and a
 counter, and keeps it for all attempts of a send.
 
-Cannot see: ids of sends that no broker answered, of batches in ranges, and of clients that do not report them. Of more
-than 250,000 sends with ids, the checker compares a sample of about 125,000 to 250,000, which the digest of the id
+Cannot see: ids of sends that no broker answered, of batches in ranges, and of clients that do not report them. If more
+than 250,000 sends have ids, the checker compares a sample of about 125,000 to 250,000, which the digest of the id
 selects. Two messages with one id are in the same sample.
 
 Source: MessageClientIDSetter of Apache RocketMQ 4.9.
@@ -22,11 +22,11 @@ from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, is_constan
 
 ANOMALY = "shared_id"
 COMPARED_MAX = 250_000  # sends that are held in memory
-_ESTIMATED_BY = 4096  # one of so many ids shows how many there are
+_ESTIMATED_BY = 4096  # one of this many ids is selected to estimate their number
 
 
 def estimating_rows(columns: Columns, _context: Context) -> Columns:
-    """Select the sends that show how many ids there are."""
+    """Select the sends from which the number of ids is estimated."""
     return some_rows(columns, sends=_sampled(columns, _ESTIMATED_BY))
 
 
@@ -63,7 +63,7 @@ def check_shared_ids(columns: Columns, context: Context) -> Verdict:
 
 
 def _one_of(columns: Columns) -> int:
-    """Return of how many sends one is compared: a power of two, so that a sample of the sends says the same."""
+    """Return of how many sends one is compared: a power of two, so that a sample of the sends gives the same."""
     estimated = len(_sampled(columns, _ESTIMATED_BY)) * _ESTIMATED_BY
     one_of = 1
     while one_of < _ESTIMATED_BY and estimated > COMPARED_MAX * one_of:

@@ -1,7 +1,7 @@
 """Positions in the commit log: each message has one, in the order of its queue and of its request.
 
 **inconsistent_physical_offset**: one message, at one offset of its queue, was acknowledged or delivered with different
-physical offsets. **nonmonotonic_physical_offset**: of two neighbours in a queue the later one does not lie further up
+physical offsets. **nonmonotonic_physical_offset**: the later one of two neighbours in a queue does not lie further up
 in the commit log, so a queue leads back, or two messages share a position. **int_nonmonotonic_send**: one request
 stored several messages in a queue, but not in the order of the request.
 
@@ -48,7 +48,7 @@ class Stored(NamedTuple):
 
     events: MessageEvents  # one row: its send, or a delivery
     from_send: bool
-    delivered: bool  # to a consumer, from this position
+    delivered: bool  # a consumer received it from this position
 
     @property
     def since_ns(self) -> int:
@@ -69,8 +69,8 @@ class StorageChunk:
     """The outermost messages of a chunk of a queue; their neighbours are in other chunks."""
 
     number: int
-    stored: tuple[Stored, ...]  # none, or the first and the last with a physical offset
-    sent: tuple[Stored, ...]  # none, or the first and the last that were acknowledged
+    stored: tuple[Stored, ...]  # empty, or the first and the last with a physical offset
+    sent: tuple[Stored, ...]  # empty, or the first and the last that were acknowledged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -168,7 +168,7 @@ class _Positions:
         return rows
 
     def stored_at(self, position: int) -> Stored:
-        """The message at a position that is `stored`."""
+        """Return the message at a position that is `stored`."""
         deliveries = self._columns.deliveries
         rows = np.flatnonzero(self._index.send_position == position)
         rows = rows[self._index.placed[rows]]
@@ -179,7 +179,7 @@ class _Positions:
         return Stored(deliveries.where(slice(row, row + 1)), from_send=False, delivered=True)
 
     def sent_at(self, position: int) -> Stored:
-        """The send to a position that has a `sender`."""
+        """Return the send to a position that has a `sender`."""
         return self._sent(int(self.sender[position]), position)
 
     def _sent(self, row: int, position: int) -> Stored:
@@ -187,7 +187,7 @@ class _Positions:
         return Stored(events, from_send=True, delivered=bool(self._index.delivered_at[position]))
 
     def stored_pairs(self) -> Iterator[Pair]:
-        """Yield neighbours of which the later one does not lie further up in the log."""
+        """Yield neighbours whose later one does not lie further up in the log."""
         positions = np.flatnonzero(self.stored)
         physical = self.physical[positions]
         for at in np.flatnonzero(physical[1:] <= physical[:-1]).tolist():
@@ -226,7 +226,7 @@ def _is_shuffled(pair: Pair) -> bool:
 
 
 def _are_shuffled(lower: MessageEvents, upper: MessageEvents) -> Mask:
-    """Whether both are of one request, and the later one in the queue is the earlier one in the request; (sends,)."""
+    """Whether both are of one request, in which the later one in the queue comes first; (sends,)."""
     together = lower.log == upper.log
     for name in ("process", "invoke_ns", "time_ns"):
         together &= getattr(lower, name) == getattr(upper, name)
@@ -291,7 +291,7 @@ def _shuffled(columns: Columns, context: Context, pair: Pair) -> Finding:
 
 
 def _judge(columns: Columns, context: Context, pair: Pair) -> Judgement:
-    """Judge whether the log may have lost one of two, so that the broker used positions again."""
+    """Judge whether the log may have lost one of the two, so that the broker used positions again."""
     broker = columns.names.logs[int(pair[0].events.log[0])].stream
     since_ns, until_ns = min(of.since_ns for of in pair), max(of.by_ns for of in pair)
     if any(_is_fragile(stored) for stored in pair):
@@ -306,7 +306,7 @@ def _judge(columns: Columns, context: Context, pair: Pair) -> Judgement:
 
 
 def _is_fragile(stored: Stored) -> bool:
-    """Whether the only evidence of it is an answer that promises nothing."""
+    """Whether the only evidence of the message is an answer that promises nothing."""
     is_acked = stored.from_send and stored.events.outcome[0] == Outcome.OK
     return not is_acked and not stored.delivered
 

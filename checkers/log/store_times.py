@@ -36,7 +36,7 @@ class TimedChunk:
     """The outermost messages of a chunk of a queue; their neighbours are in other chunks."""
 
     number: int
-    ends: tuple[MessageEvents, ...]  # none, or the first and the last, a row each
+    ends: tuple[MessageEvents, ...]  # empty, or the first and the last, each as one row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -106,7 +106,7 @@ def _at(given: MessageEvents, row: int) -> MessageEvents:
 def _finding(
     columns: Columns, context: Context, lower: MessageEvents, upper: MessageEvents
 ) -> Finding:
-    """Make the finding of two neighbours, a row each."""
+    """Make the finding of two neighbours, each given as one row."""
     broker = columns.names.logs[int(lower.log[0])].stream
     times_ns = [int(of.invoke_ns[0]) for of in (lower, upper)]
     rule = context.promises.visible.rule(broker, min(times_ns) - BUFFERED_NS, max(times_ns))
