@@ -1,1 +1,1 @@
-"""Rules about the evidence itself: what was looked up, drained and observed must agree."""
+"""Rules about the evidence itself: look-ups, drains and observations must agree."""

@@ -1,23 +1,23 @@
 """Compares the evidence of a run (look-ups, drains, observations) with the history and with itself.
 
-No anomaly: two records that cannot both be true say that one of them is wrong, and not which. So the answer is unknown,
-with one sentence. `checkers/agreement/disagreements.py` compares look-ups, drains and observations with each other.
-Here messages are compared with them:
+A disagreement is no anomaly: if two records cannot both be true, one of them is wrong, and it is not known which. So
+the verdict is unknown, with one sentence. `checkers/agreement/disagreements.py` compares look-ups, drains and
+observations with each other. This module compares messages with them:
 
-* each acknowledged message (of many sent at once, the first) with the look-ups that were to ask for all of them;
-* its queue with the number of queues that the leader, or the campaign, says the topic has;
-* the status and the position of an acknowledgement with what the harness saw at that moment: between two faults that
-  may have cost a broker something, its records do not overlap;
+* each acknowledged message (of many sent at once, the first) with the look-ups that had to ask for all of them;
+* its queue with the number of queues of the topic according to the leader, or to the campaign;
+* the status and the position of an acknowledgement with the observation of that moment: between two faults that may
+  have damaged a broker, its records do not overlap;
 * its position with the end of the log that its broker had recovered before it was sent, in the simulation;
-* the end of a send or of a delivery with its beginning: this harness writes down both, but of the dead letters that it
-  reads itself. What ended as unknown may be an op without an end.
+* the end of a send or of a delivery with its beginning: this harness records both, except for the dead letters that it
+  reads itself. An op that ended as unknown may also be an op without an end.
 
-Offsets of a queue are dense. At each position that a complete drain covers lies an acknowledged or delivered message,
-or one of a send that is unclear or was tried again. A group that wants all of a topic, on a broker that has lost
-nothing, was given what it has drained: there no such send explains an empty position. This is asked where
-`RunFacts.due` names something: then this harness has recorded all that was sent.
+Offsets of a queue are dense. Each position that a complete drain covers holds an acknowledged or delivered message, or
+one of a send that is unclear or was tried again. If a group wants all messages of a topic, and a broker has lost none,
+the group received every message that it drained from that broker, so such a send explains no empty position there. This
+is checked only if `RunFacts.due` names something, because this harness then recorded all sends.
 
-Cannot see: what was changed everywhere alike.
+Cannot see: a change that all records share.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ from staticfire.checkers.white_box.send_status import sends_seen
 
 RECORD_MIN = 91  # bytes of a record without topic, properties and body (RocketMQ: MessageDecoder)
 COMPRESSED_FROM = 4096  # bytes of a body; a larger one may be stored in fewer
-SETTLED_NS = 30 * NS_PER_S  # after a fault: what was stored before it may still be acknowledged
-UNKNOWN_TRIES = 1 << 20  # of a client that does not say how often it tried
+SETTLED_NS = 30 * NS_PER_S  # after a fault, earlier messages may still be acknowledged
+UNKNOWN_TRIES = 1 << 20  # for a client that does not report its number of attempts
 EXPLAIN_PASSED = frozenset({OFFSETS, QUEUES, ROTS, EMPTIES})
 NOT_LOOKED_UP = "not_looked_up"
 STRANGE_QUEUES = "strange_queues"
@@ -71,7 +71,7 @@ REASONS = {
 
 
 def tally_agreement(columns: Columns, context: Context) -> Tally:
-    """Count what does not agree, of whole queues or chunks of them (partition key: log)."""
+    """Count the disagreements of whole queues or chunks of them (partition key: log)."""
     seen = _seen(columns, context)
     return Tally(
         counts={
@@ -95,7 +95,7 @@ def _disagreement(tally: Tally, context: Context) -> str | None:
 
 
 def _never_begun(tally: Tally) -> str | None:
-    """Asked where any op has an invocation."""
+    """Say how many ops have no invocation, if any op has one; None: none lacks it."""
     count = tally.counts.get(WITHOUT_BEGINNING, 0) if tally.counts.get(BEGUN, 0) else 0
     if not count:
         return None
@@ -110,9 +110,9 @@ def _too_many_empty(tally: Tally) -> str | None:
 
 
 class _Asked(NamedTuple):
-    """What was looked up of one topic on one broker; arrays of shape (messages,), by message."""
+    """The look-ups of one topic on one broker; arrays of shape (messages,), by message."""
 
-    since: int  # op index before which a send must have ended to be asked for
+    since: int  # op index before which a send must have ended for a look-up to ask for it
     message: Ints
     queue: Ints  # its number
     offset: Ints
@@ -126,7 +126,7 @@ def _not_looked_up(columns: Columns, context: Context) -> int:
     first[1:] = (sends.op_index[1:] != sends.op_index[:-1]) | (sends.log[1:] != sends.log[:-1])
     if (
         columns.chunk is not None
-    ):  # its first message may not be the first one of the range in which the op reported it
+    ):  # its first message may not be the first one of the range that its op reported
         first &= sends.queue_offset != columns.chunk.first_offset
     placed = (sends.log != UNKNOWN) & (sends.queue_offset != UNKNOWN)
     rows = np.flatnonzero(first & placed & (sends.outcome == Outcome.OK))
@@ -155,7 +155,7 @@ def _is_asked(asked: _Asked, columns: Columns, rows: Ints) -> Mask:
 
 
 def _asked(columns: Columns, context: Context, queue: LogKey) -> _Asked | None:
-    """None where nothing says that all acknowledged messages were asked for."""
+    """Return the look-ups of a queue's topic; None if they need not have asked for all acknowledged messages."""
     of = "asked", queue.topic, queue.home
     if of not in context.cache:
         ids, mine = MessageIds(columns.names.other_keys), _look_ups(context, queue)
@@ -172,10 +172,10 @@ def _asked(columns: Columns, context: Context, queue: LogKey) -> _Asked | None:
 
 
 def _begun_after(context: Context, broker: str) -> int:
-    """The op after which the look-ups of a broker began: a drain, or the last look-up of another broker.
+    """Return the op after which the look-ups of a broker began: a drain, or the last look-up of another broker.
 
-    A look-up has no invocation. What is to be asked of a broker is chosen before its first one, and a message that was
-    on its way for long may be acknowledged in between.
+    A look-up has no invocation. The harness chooses the messages to look up before the first one, and a late message
+    may be acknowledged in between.
     """
     timeline = context.timeline
     mine = min(one.op_index for one in timeline.look_ups if one.broker == broker)
@@ -202,7 +202,7 @@ def _in_strange_queues(columns: Columns, context: Context) -> int:
 
 
 class _Seen(NamedTuple):
-    """What was seen of sends when they were acknowledged; arrays of shape (sights,)."""
+    """Observations of sends at their acknowledgements; arrays of shape (observations,)."""
 
     rows: Ints  # of sends
     status: list[str]
@@ -236,7 +236,7 @@ def _misplaced(columns: Columns, context: Context, seen: _Seen) -> int:
     sends, count = columns.sends, 0
     physical, size = sends.position[seen.rows], sends.size[seen.rows]
     least = RECORD_MIN + np.where((size > 0) & (size < COMPRESSED_FROM), size, 0)
-    latest = seen.end - least  # at which the record can begin
+    latest = seen.end - least  # the last position at which the record can begin
     known = seen.end != UNKNOWN
     begin = np.where(physical == UNKNOWN, latest, physical)
     brokers = np.array(seen.broker, object)
@@ -258,13 +258,13 @@ def _misplaced(columns: Columns, context: Context, seen: _Seen) -> int:
 
 
 class _Ends(NamedTuple):
-    """Where the records of a broker end that were seen between faults that may have cost it something."""
+    """The ends of a broker's records, observed between faults that may have damaged it."""
 
-    cut_points: Ints  # beginnings of faults, and the ends of what they may disturb, in turn
-    ends: Mapping[int, list[int]]  # by stretch, ascending; one for each message
+    cut_points: Ints  # the begin of each fault and the end of the time that it may disturb, in turn
+    ends: Mapping[int, list[int]]  # by quiet interval, ascending; one for each message
 
     def interval(self, times_ns: Ints) -> Ints:
-        """The quiet interval of each time; UNKNOWN in none."""
+        """Return the quiet interval of each time; UNKNOWN if it is in none."""
         number = np.searchsorted(self.cut_points, times_ns, side="right")
         found: Ints = np.where(number % 2 == 0, number, UNKNOWN)
         return found
@@ -307,9 +307,9 @@ def _make_ends(context: Context, broker: str) -> _Ends:
 
 
 def _below_recovery(columns: Columns, context: Context) -> int:
-    """Acknowledged sends below the end that their leader had recovered last, before they began.
+    """Count acknowledged sends below the end of the log that their leader had last recovered, before they began.
 
-    Asked where every start was written down, by the clock of the run: real nodes stamp their logs with their own.
+    This needs a record of every start, by the clock of the run: real nodes stamp their logs with their own clocks.
     """
     sends, names, count = columns.sends, columns.names, 0
     if RECOVERIES_DUE not in context.facts.due:
@@ -332,8 +332,8 @@ def _below_recovery(columns: Columns, context: Context) -> int:
 
 
 def _beginnings(columns: Columns, context: Context) -> dict[str, int]:
-    """How many messages were sent or delivered by ops that ended, with an invocation and without one."""
-    if not context.facts.due:  # not recorded by this harness: others may report ends alone
+    """Count the messages that were sent or delivered by ops with an invocation, and by ended ops without one."""
+    if not context.facts.due:  # not recorded by this harness: others may report only ends
         return {}
     dead = np.array([topic.startswith(DEAD) for topic in columns.names.topics], np.bool_)
     begun = alone = 0
@@ -346,7 +346,7 @@ def _beginnings(columns: Columns, context: Context) -> dict[str, int]:
 
 
 def _recoveries(context: Context) -> dict[str, list[tuple[int, int]]]:
-    """By node: when it had recovered its log, and up to where, in the order of time."""
+    """Return by node when it had recovered its log, and up to which end, in the order of time."""
     found: dict[str, list[tuple[int, int]]] = {}
     for seen in context.observations:
         if seen["kind"] == "recovery" and "end_offset" in seen:
@@ -355,11 +355,11 @@ def _recoveries(context: Context) -> dict[str, list[tuple[int, int]]]:
 
 
 def _positions(columns: Columns, context: Context) -> dict[str, int]:
-    """How many drained offsets hold no known message, and how many messages are stored at offsets no answer gave."""
+    """Count the drained offsets without a known message, and the messages that may be stored at unknown offsets."""
     counts = {PASSED_POSITIONS: 0, EMPTY_POSITIONS: 0, UNPLACED: _unplaced(columns)}
     if (
         not context.facts.due
-    ):  # not recorded by this harness: others may write, or leave positions out
+    ):  # not recorded by this harness: other clients may send, or leave positions out
         return counts
     names, sends, given = columns.names, columns.sends, columns.deliveries
     ends = _drained_ends(context)
@@ -383,14 +383,14 @@ def _positions(columns: Columns, context: Context) -> dict[str, int]:
 
 
 def _of_queue(queues: Ints, number: int) -> slice:
-    """The rows of a queue; rows are sorted by it."""
+    """Return the rows of a queue; rows are sorted by it."""
     return slice(*np.searchsorted(queues, [number, number + 1]).tolist())
 
 
 def _different(offsets: Ints, low: int, high: int) -> int:
-    """How many of the offsets from `low` to before `high` occur."""
+    """Count the distinct offsets from `low` to before `high`."""
     within = offsets[(offsets >= low) & (offsets < high)] - low
-    if high - low > 4 * len(offsets) + 1024:  # a table would be mostly air
+    if high - low > 4 * len(offsets) + 1024:  # a table would be mostly empty
         return len(np.unique(within))
     occurs = np.zeros(high - low, np.bool_)
     occurs[within] = True
@@ -398,7 +398,7 @@ def _different(offsets: Ints, low: int, high: int) -> int:
 
 
 def _unplaced(columns: Columns) -> int:
-    """Sends that may have stored a message, or one more, at a position that no answer named."""
+    """Count the messages that sends may have stored at positions that no answer named."""
     sends = columns.sends
     may_be_stored = sends.outcome != Outcome.FAILED
     named = (sends.outcome <= Outcome.WEAK) & (sends.queue_offset != UNKNOWN)
@@ -407,7 +407,7 @@ def _unplaced(columns: Columns) -> int:
 
 
 def _drained_ends(context: Context) -> Mapping[LogKey, tuple[int, int]]:
-    """First offset and end of each queue, by the last complete drain that saw it."""
+    """Return the first offset and the end of each queue, by the last complete drain that read it."""
     drains = sorted(context.timeline.drains.values(), key=lambda drain: drain.op_index)
     return {
         queue: (end.min_offset, end.max_offset)
@@ -418,7 +418,7 @@ def _drained_ends(context: Context) -> Mapping[LogKey, tuple[int, int]]:
 
 
 def _all_is_delivered(context: Context, queue: LogKey) -> bool:
-    """Whether some group was given everything that ever lay at a drained position of a queue."""
+    """Whether some group received every message that was ever at a drained position of a queue."""
     facts = context.facts
     moved = any(EXPLAIN_PASSED & set(fault.effects) for fault in facts.faults)
     lost = context.promises.damaged(

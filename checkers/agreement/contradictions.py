@@ -1,7 +1,7 @@
 """Finds facts that cannot belong to a history. Without checksums this is the only check that both come from one run.
 
-Compared are the names of brokers, topics, groups and clients, and the faults: kinds, targets and times. A history with
-checksums is not compared: its facts were written by the harness that recorded it.
+The checker compares the names of brokers, topics, groups and clients, and the kinds, targets and times of faults. It
+does not compare a history with checksums, because the harness that recorded it also wrote its facts.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from staticfire.checkers.model.columns import INTERNAL_TOPICS, Names
 from staticfire.checkers.model.timeline import FaultOp, Timeline
 
 HARNESS_NODES = frozenset({"admin", "probe"})  # clients of the harness itself
-WRITTEN_WITHIN_NS = 1_000_000_000  # the end of a fault is in the history as soon as it is known
-PROBE_SUFFIX = "-probe"  # of the topic that brokers are probed with
+WRITTEN_WITHIN_NS = 1_000_000_000  # until the history has the end of a fault
+PROBE_SUFFIX = "-probe"  # of the topic with which brokers are probed
 
 
 def contradictions(facts: RunFacts, timeline: Timeline, names: Names) -> Iterator[str]:
-    """Yield a sentence for each sort of thing in which the facts and the history differ."""
+    """Yield a sentence for each kind of difference between the facts and the history."""
     yield from _unknown("broker", set(names.streams), set(facts.replica_sets))
     yield from _unknown("group", {*names.groups, *_groups(timeline)}, set(facts.groups))
     yield from _unknown("topic", set(filter(_is_plain, names.topics)), _topics(facts))
@@ -46,7 +46,7 @@ def _topics(facts: RunFacts) -> set[str]:
 
 def _clients(facts: RunFacts, seen: set[str]) -> Iterator[str]:
     clients = {*facts.producers, *facts.consumers}
-    if not clients:  # the facts do not say which there were
+    if not clients:  # the facts do not name them
         return
     yield from _unknown("client", seen - HARNESS_NODES, clients)
     if seen and (absent := sorted(set(facts.producers) - seen)):
@@ -78,7 +78,7 @@ def _faults(facts: RunFacts, timeline: Timeline) -> Iterator[str]:
 
 
 def _implausible(fault: FaultFacts) -> str:
-    """What cannot be of the times of a fault; empty if they are plausible."""
+    """Say why the times of a fault are impossible; empty if they are plausible."""
     if fault.fired_ns is None:
         came_later = fault.bitten_ns is not None or fault.healed_ns is not None
         return "had an effect or was healed, and was never fired" if came_later else ""
@@ -89,12 +89,12 @@ def _implausible(fault: FaultFacts) -> str:
 
 
 def _is_of(op: FaultOp, fault: FaultFacts) -> bool:
-    """Whether an op of the fault injector may be the beginning or the end of a fault that was fired."""
+    """Whether an op of the fault injector may be the begin or the end of a fault that was fired."""
     if op.kind.replace("-", "_") != fault.kind.replace("-", "_"):
         return False
     if set(op.targets) != set(fault.targets):
         return False
-    if op.fault_id is None:  # nothing says which of its kind; its times may be those of another one
+    if op.fault_id is None:  # it may be of another fault of this kind, so its times prove nothing
         return True
     if op.fault_id != fault.fault_id or fault.fired_ns is None or op.time_ns < fault.fired_ns:
         return False

@@ -1,19 +1,19 @@
 """Finds look-ups, drains and observations of one run that contradict each other.
 
-`disagreements` yields a sentence for each contradiction; `checkers/agreement/agreement.py` makes an answer of them.
+`disagreements` yields a sentence for each contradiction; `checkers/agreement/agreement.py` turns them into a verdict.
 
-* A node was asked for messages that are in their queues, and for none of them by time.
-* A drained queue begins further up than what the node asked after that still has of it.
-* Queues are used that their topic does not have, by what its leader or its campaign says; or a drain leaves out a
+* The harness asked a node for messages that are in their queues, and for none of them by time.
+* A drained queue begins further up than messages that the node still had when it was asked later.
+* The run uses queues that a topic does not have, according to its leader or its campaign. Or a drain leaves out a
   number (queues of a topic on a broker are 0, 1, 2, ...), a queue that a member had, or one that its leader had
   confirmed.
-* Two replicas differ at other places than the first one.
-* Two nodes have equal logs and an entry for each message of them, and not as many entries; or a leader has fewer than
-  the drained queues of its broker.
-* A fault stopped a node, and nothing says that its broker opened its store again; or a broker did, and neither a fault
-  that struck its node nor an exit says why.
-* The log of a follower or of a broker that starts ends below what was known to be in it (short_logs.py).
-* A client stamped an event with a time at which the harness had long read it.
+* Two replicas differ at other positions than the first one.
+* Two nodes have equal logs and an entry for each message of them, but different numbers of entries; or a leader has
+  fewer entries than the drained queues of its broker.
+* A fault stopped a node, and no record shows that its broker opened its store again; or a broker opened it, and neither
+  a fault that struck its node nor an exit explains that.
+* The log of a follower, or of a broker that starts, ends below data that was known to be in it (short_logs.py).
+* A client stamped an event with a time after which the harness had long read it.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from staticfire.checkers.model.columns import LogKey
 from staticfire.checkers.model.intervals import Span
 from staticfire.checkers.model.timeline import Found, LookUp
 
-# After the end of what stopped a broker: it may end more than once on its way up.
+# After the end of a fault that stopped a broker: the broker may end more than once while it starts.
 STARTED_WITHIN_NS = 60 * NS_PER_S
-RECOVERIES_DUE = "recovery"  # in RunFacts.due: every start of a broker was to be written down
+RECOVERIES_DUE = "recovery"  # in RunFacts.due: the run had to record every start of a broker
 
 
 def disagreements(context: Context) -> Iterator[str]:
-    """Yield a sentence for each thing in which the evidence of a run contradicts itself."""
+    """Yield a sentence for each contradiction in the evidence of a run."""
     yield from _unsearched(context)
     yield from _raised_drains(context)
     yield from _strange_queues(context)
@@ -52,7 +52,7 @@ def disagreements(context: Context) -> Iterator[str]:
 
 
 def _first_look_ups(context: Context) -> list[LookUp]:
-    """Of each topic on each broker, the look-up of the node that was asked for everything."""
+    """Return, for each topic on each broker, the look-up of the node that was asked for everything."""
     first: dict[tuple[str, str], LookUp] = {}
     for one in context.timeline.look_ups:
         first.setdefault((one.topic, one.broker), one)
@@ -70,7 +70,7 @@ def _unsearched(context: Context) -> Iterator[str]:
 
 
 def _searchable(one: LookUp) -> Iterator[Found]:
-    """The last message of each queue: it is searched for."""
+    """Return the last message of each queue, for which the harness must search by time."""
     last: dict[int, Found] = {}
     for found in one.found:
         if found.queue not in last or found.queue_offset > last[found.queue].queue_offset:
@@ -103,9 +103,9 @@ def _raised_drains(context: Context) -> Iterator[str]:
 def queue_numbers(context: Context) -> Mapping[tuple[str, str], int]:
     """Return the most queues that each topic has on each broker: by its leader after the run, else by its campaign.
 
-    A fault adds queues and takes none away. Where one did, a leader that may have forgotten them since is not believed:
-    one with an emptied disk gets topics from a follower that copies them now and then, and in faithful mode they are
-    not fsynced.
+    A fault adds queues and removes none. After such a fault, the answer of a leader does not count if it may have
+    forgotten queues: a leader with an emptied disk gets topics from a follower that copies them now and then, and in
+    faithful mode leaders do not fsync topics.
     """
     facts = context.facts
     known: dict[tuple[str, str], int] = {}
@@ -140,7 +140,7 @@ def is_strange(known: Mapping[tuple[str, str], int], queue: LogKey) -> bool:
 
 def _strange_queues(context: Context) -> Iterator[str]:
     known, timeline = queue_numbers(context), context.timeline
-    # A drain asks each broker for the queues of all: one that a broker does not have begins and ends at 0.
+    # A drain asks each broker for the queues of all. A queue that a broker does not have begins and ends at 0.
     named = {
         queue
         for drain in timeline.drains.values()
@@ -214,7 +214,7 @@ def _future_stamps(context: Context) -> Iterator[str]:
 
 
 def _opened_for_no_reason(context: Context) -> Iterator[str]:
-    """Starts of brokers that no fault and no exit explains: a server ended, and the harness did not notice."""
+    """Yield starts of brokers that no fault and no exit explains: a server ended, and the harness did not notice."""
     facts, started_ns = context.facts, dict[str, list[int]]()
     if RECOVERIES_DUE not in facts.due:
         return
@@ -271,7 +271,7 @@ def _entries(context: Context) -> Iterator[str]:
         ours, theirs = (whole[node] for node in pair)
         if ours != theirs and seen["master_end"] > max(
             ours, theirs
-        ):  # a record is more than a byte
+        ):  # a record has more than one byte
             yield f"{pair[0]} and {pair[1]} have the same log, and {ours} and {theirs} queue entries"
     for name in context.facts.living_sets:
         nodes = context.facts.replica_sets.get(name, ())
@@ -284,7 +284,7 @@ def _entries(context: Context) -> Iterator[str]:
 
 
 def _drained(context: Context, broker: str) -> int:
-    """How many messages the drained queues of a broker held."""
+    """Return how many messages the drained queues of a broker held."""
     held: dict[LogKey, int] = {}
     for drain in context.timeline.drains.values():
         for queue, end in drain.ends.items():

@@ -1,16 +1,17 @@
-"""Logs that end below what is known to have been in them.
+"""Logs that end below data that is known to have been in them.
 
-* A follower, compared after the run, lacks what its leader had acknowledged long before, and no fault was in its way.
-* A follower, compared after the run, lacks what its leader has and an observer had seen on the disk of this follower
-  when it was acknowledged. What took the disk of one of the two since, or changed a record there, explains it: a
-  follower is cut back to what its leader has, and fetches anew.
-* A leader opened its store, and its log ended below what an observer had seen on its disk when it was acknowledged. A
-  disk that was lost or emptied since, and a record that a fault changed at that end, explain it. So does a power cut
-  without sync flush, for what no flush had reached by then (unflushed.py): a kernel writes pages back in any order, so
-  a record may be on the disk before one that lies below it.
+* A follower, compared after the run, lacks messages that its leader had acknowledged long before, although no fault
+  hindered it.
+* A follower, compared after the run, lacks a message that its leader has, and that an observer had seen on the disk of
+  this follower when it was acknowledged. A later fault that emptied the disk of one of the two, or changed a record
+  there, explains it: a follower is cut back to the log of its leader, and fetches anew.
+* A leader opened its store, and its log ended below a message that an observer had seen on its disk when it was
+  acknowledged. A later fault that emptied the disk, or changed a record at that end, explains it. Without sync flush so
+  does a power cut before a flush had surely reached the message (unflushed.py): a kernel writes pages back in any
+  order, so a record may be on the disk before one below it.
 
-Asked of hardened brokers: those of Apache RocketMQ 4.9 cut such logs, and never fetch again (docs/faithful.md). Cannot
-see: runs in which no disk was looked at when sends were acknowledged.
+Only hardened brokers are judged: those of Apache RocketMQ 4.9 cut such logs, and never fetch again (docs/faithful.md).
+Cannot see: runs in which the harness did not look at disks when sends were acknowledged.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from staticfire.checkers.guarantees.promises import NS_PER_S, RESYNC_NS
 from staticfire.checkers.guarantees.unflushed import flushed_by_ns
 from staticfire.checkers.model.intervals import Span
 
-# A leader sends its followers what it stores at once.
+# A leader sends stored messages to its followers at once.
 SENT_NS = 10 * NS_PER_S
 Seen = Mapping[str, Any]
 SEND_OK = "SEND_OK"
@@ -40,7 +41,7 @@ def short_logs(context: Context) -> Iterator[str]:
     acked: dict[str, list[Seen]] = {}
     for seen in context.observations:
         is_acked = seen["kind"] == "ack_durability" and seen["end_offset"] is not None
-        # Other statuses promise nothing: a write that failed may be seen for a moment.
+        # Other statuses promise nothing: a failed write may be visible for a moment.
         if is_acked and seen["status"] == SEND_OK:
             acked.setdefault(seen["broker_name"], []).append(seen)
     yield from _followers_behind(context, acked)
@@ -74,7 +75,7 @@ def _followers_behind(context: Context, acked: Mapping[str, list[Seen]]) -> Iter
 
 
 def _last_comparisons(context: Context) -> list[tuple[tuple[str, str], Seen]]:
-    """The last comparison of each follower, by replica set and follower."""
+    """Return the last comparison of each follower, by replica set and follower."""
     return sorted(
         {
             (seen["broker_name"], seen["slave"]): seen
@@ -85,7 +86,7 @@ def _last_comparisons(context: Context) -> list[tuple[tuple[str, str], Seen]]:
 
 
 def _followers_below(context: Context, acked: Mapping[str, list[Seen]]) -> Iterator[str]:
-    """Followers that end below what had been on their disk; a fault in their way takes nothing of it."""
+    """Yield followers that end below data that was on their disk. Faults that only hinder one are no excuse."""
     for (broker, follower), seen in _last_comparisons(context):
         taken_ns = _taken_until(context, seen["master"], follower)
         held = max(
@@ -105,7 +106,7 @@ def _followers_below(context: Context, acked: Mapping[str, list[Seen]]) -> Itera
 
 
 def _taken_until(context: Context, leader: str, follower: str) -> int:
-    """When a fault had last taken something of what was on the disk of one of two replicas."""
+    """Return when a fault had last destroyed data on the disk of one of two replicas."""
     takes = (EMPTIES, ROTS, WRITES_FAIL)
     of_leader = takes if context.facts.leaders_keeping == "sync" else (*takes, ROLLS_BACK)
     faults = chain(_faults_of(context, follower, *takes), _faults_of(context, leader, *of_leader))
@@ -113,7 +114,7 @@ def _taken_until(context: Context, leader: str, follower: str) -> int:
 
 
 def _is_in_the_way(fault: FaultFacts, pair: set[str], since_ns: int) -> bool:
-    """Whether a fault that bit may have concerned one of two replicas after a time."""
+    """Whether a fault that bit may have affected one of two replicas after a time."""
     if fault.bitten_ns is None or healed_ns(fault) < since_ns:
         return False
     nodes = {*fault.targets, *chain.from_iterable(fault.links)}
@@ -149,7 +150,7 @@ def _short_recoveries(context: Context, acked: Mapping[str, list[Seen]]) -> Iter
 
 
 def _was_cut_off(context: Context, node: str, acked_ns: int, at_ns: int) -> bool:
-    """Whether a power cut before the start at `at_ns` may have come before a flush of what lies below a record."""
+    """Whether a power cut before the start at `at_ns` may have come before a flush of the log below a record."""
     facts = context.facts
     if facts.leaders_keeping == "sync":
         return False
@@ -161,7 +162,7 @@ def _was_cut_off(context: Context, node: str, acked_ns: int, at_ns: int) -> bool
 
 
 def _explained_until(context: Context, node: str, end: int, at_ns: int) -> int:
-    """When a fault last took the disk of a node before this start, or changed the record at which its log ends."""
+    """Return when a fault last emptied a node's disk before this start, or changed the record where its log ends."""
     times = [-1]
     for fault in _faults_of(context, node, EMPTIES, ROTS):
         if began_ns(fault) > at_ns:
@@ -175,7 +176,7 @@ def _explained_until(context: Context, node: str, end: int, at_ns: int) -> int:
 
 
 def _faults_of(context: Context, node: str, *effects: str) -> Iterator[FaultFacts]:
-    """The faults that bit a node and have one of these effects."""
+    """Yield the faults that bit a node and have one of these effects."""
     for fault in chain.from_iterable(map(by_target, context.facts.faults)):
         if (
             fault.bitten_ns is not None

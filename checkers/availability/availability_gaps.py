@@ -1,18 +1,18 @@
-"""Gaps: how long a client under load went without success, against the bound of the campaign (`gap_max_s`).
+"""Gaps: how long a client under load had no success, compared with the bound of the campaign (`gap_max_s`).
 
-Think times are no gaps: only waiting counts, and only during the load, which begins with the start of the first
-producer or consumer and ends with the last send that a producer began. While the plan itself has a client down
-(client_crash, from fired to healed) nothing counts against it.
+Only waiting counts, and think times do not. It counts only during the load, from the start of the first producer or
+consumer to the last send that a producer began. Time in which the plan itself keeps a client down (client_crash, from
+fired to healed) does not count.
 
-**send_gap**: a producer node had begun a send, and no send of it was acknowledged with SEND_OK for too long. Counted
-from the beginning of the first send after the last acknowledgement (after its start: the first send at all), whatever
-its sends answered meanwhile. **start_gap**: a consumer node had started and was given no queue for too long. Not asked
-when the group has fewer queues than members. **delivery_gap**: an acknowledged message waited too long for its first
-successful delivery in a group. That is asked of the group as a whole: a consumer whose queues receive nothing has no
-gap, and the member that takes a dead one's queues over must be in time.
+**send_gap**: a producer node had begun a send, and for too long no send of it was acknowledged with SEND_OK. The gap
+begins with the first send after the last acknowledgement (or after the start of the node), whatever the sends answered
+meanwhile. **start_gap**: a consumer node had started, and got no queue for too long. Not judged if there are fewer
+queues than consumers. **delivery_gap**: an acknowledged message waited too long for its first successful delivery in a
+group. That is judged for the group as a whole: a consumer whose queues receive no messages has no gap, and a member
+that takes over the queues of a dead one must be in time.
 
-Cannot see: a client that never started (nothing in the history says that it should have), and whether a delivery gap is
-the fault of a plan that left a group without any member.
+Cannot see: a client that never started, because the history does not name it; whether a plan that left a group without
+any member caused a delivery gap.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NS_PER_MS = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
-    """One interval of waiting. `finding` says what was waited for, should it be too long."""
+    """One interval of waiting, and its finding if it is too long."""
 
     length_ns: int
     finding: Finding
@@ -76,7 +76,7 @@ def _send_gaps(columns: Columns, context: Context, load_end: int) -> Iterator[Ga
 
 
 def _waits(columns: Columns, context: Context, node: str, rows: Ints, end_ns: int) -> Iterator[Gap]:
-    """The waits of one life of a producer, whose sends these rows are."""
+    """Yield the waits of one life of a producer with these sends."""
     sends = columns.sends
     first: int | None = None  # row of the first send since the last acknowledgement
     for row in rows.tolist():
@@ -135,7 +135,7 @@ def _start_gap(context: Context, node: str, start_ns: int, until_ns: int) -> Gap
 
 
 def _delivery_gaps(columns: Columns, context: Context, end_ns: int) -> Iterator[Gap]:
-    """The longest wait in each queue, for each group that reads its topic."""
+    """Yield the longest wait in each queue, for each group that reads its topic."""
     for group in sorted(context.facts.groups):
         for row, waited_ns in longest_waits(columns, context, group, end_ns):
             yield _delivery_gap(columns, context, group, row, waited_ns)

@@ -1,12 +1,12 @@
 """Selects the few rows that decide the gaps of a history of any size.
 
-Whole queues at a time, twice. The first time (`first_rows`): every send of a producer that was not acknowledged, the
-last send that began (the end of the load), and deliveries in other queues than those where their message was
-acknowledged. Then (`decisive_rows`), knowing those of all queues: after each failed send the next acknowledgement here,
-sends that were slow by themselves, the slowest of each life of a producer, and the message of each queue that waited
-longest for each group, with its deliveries.
+It reads whole queues, twice. The first pass (`first_rows`) selects every send of a producer that was not acknowledged,
+the last send that began (the end of the load), and deliveries in other queues than those where their message was
+acknowledged. The second pass (`decisive_rows`) has those rows of all queues. It selects the next acknowledgement after
+each failed send, sends that were slow by themselves, the slowest of each life of a producer, and the message of each
+queue that waited longest for each group, with its deliveries.
 
-Memory: sends that failed or were too slow, and deliveries of retries and copies; not the history.
+Memory holds sends that failed or were too slow, and deliveries of retries and copies, but not the history.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from staticfire.checkers.model.columns import (
 
 
 def first_rows(columns: Columns, context: Context) -> Columns:
-    """What other queues may need of these."""
+    """Select the rows that other queues may need of these."""
     return some_rows(
         columns, sends=_failed_or_last(columns, context), deliveries=_elsewhere(columns)
     )
 
 
 def decisive_rows(columns: Columns, context: Context, gathered: Columns) -> Columns:
-    """What decides, of these queues; `gathered` are the `first_rows` of all queues, in their order."""
+    """Select the rows of these queues that decide; `gathered` are the `first_rows` of all queues, in their order."""
     sends, delivered = columns.sends, columns.deliveries
     end_ns = load_end_ns(gathered.sends, context)
     wanted = _failed_or_last(columns, context)
@@ -56,7 +56,7 @@ def decisive_rows(columns: Columns, context: Context, gathered: Columns) -> Colu
 
 
 def unacknowledged(sends: MessageEvents, context: Context) -> Mask:
-    """The sends of producers that were not acknowledged with SEND_OK."""
+    """Whether each send is a producer's and was not acknowledged with SEND_OK."""
     rows = sends_by(sends, context, context.facts.producers)
     wanted = np.zeros(len(sends), np.bool_)
     wanted[rows] = sends.outcome[rows] != Outcome.OK
@@ -64,7 +64,7 @@ def unacknowledged(sends: MessageEvents, context: Context) -> Mask:
 
 
 def next_acked(sends: MessageEvents, gathered: MessageEvents, context: Context, node: str) -> Ints:
-    """Rows of the next acknowledged send of a producer behind each of `gathered` that was not acknowledged."""
+    """Return rows of the next acknowledged send of a producer after each unacknowledged send of `gathered`."""
     rows = sends_by(sends, context, (node,))
     acked = rows[sends.outcome[rows] == Outcome.OK]
     return _next_acked(sends, acked, _failed_ns(gathered, context, node))
@@ -78,7 +78,7 @@ def _failed_or_last(columns: Columns, context: Context) -> Mask:
 
 
 def _elsewhere(columns: Columns) -> Mask:
-    """Deliveries of messages that were not acknowledged in these queues."""
+    """Whether each delivery is of a message that was not acknowledged in these queues."""
     sends, delivered = columns.sends, columns.deliveries
     here = np.unique(sends.message[sends.outcome == Outcome.OK])
     known = (delivered.outcome == Outcome.OK) & (delivered.message != UNKNOWN)
@@ -87,14 +87,14 @@ def _elsewhere(columns: Columns) -> Mask:
 
 
 def _failed_ns(sends: MessageEvents, context: Context, node: str) -> Ints:
-    """When the sends of a node began that were not acknowledged, ascending."""
+    """Return when the unacknowledged sends of a node began, ascending."""
     rows = sends_by(sends, context, (node,))
     begun_ns: Ints = sends.invoke_ns[rows[sends.outcome[rows] != Outcome.OK]]
     return begun_ns
 
 
 def _next_acked(sends: MessageEvents, acked: Ints, failed_ns: Ints) -> Ints:
-    """Rows of the first acknowledged send that began after each failed one, and of all that began with one.
+    """Return rows of the first acknowledged send that began after each failed one, and of all that began with one.
 
     `acked` are rows in the order in which they began.
     """
@@ -107,7 +107,7 @@ def _next_acked(sends: MessageEvents, acked: Ints, failed_ns: Ints) -> Ints:
 def _slow(
     sends: MessageEvents, acked: Ints, context: Context, node: str, load_end_ns: int
 ) -> Iterator[Ints]:
-    """Rows of sends that were a gap by themselves, and of the slowest one of each life."""
+    """Yield rows of sends that were a gap by themselves, and of the slowest one of each life."""
     assert context.facts.gap_max_s is not None
     took_ns = sends.time_ns[acked] - sends.invoke_ns[acked]
     yield acked[took_ns > int(context.facts.gap_max_s * NS_PER_S)]
@@ -122,7 +122,7 @@ def _slow(
 def _longest_waits(
     columns: Columns, context: Context, elsewhere: MessageEvents, load_end_ns: int
 ) -> Iterator[int]:
-    """The row of the acknowledged send of each queue that waited longest for each group."""
+    """Yield the row of the acknowledged send of each queue that waited longest for each group."""
     mine = np.unique(columns.sends.message[columns.sends.outcome == Outcome.OK])
     of_mine = elsewhere.where(is_among(elsewhere.message, mine))
     together = Columns(
@@ -141,9 +141,9 @@ def _longest_waits(
 def longest_waits(
     columns: Columns, context: Context, group: str, load_end_ns: int
 ) -> Iterator[tuple[int, int]]:
-    """Of each queue that `group` reads: the row of the acknowledged send that waited longest for it, and how long (ns).
+    """Yield for each queue that `group` reads the row of the acknowledged send that waited longest, and its wait (ns).
 
-    A message that no consumer got waits until the load ends; one that was there before, from its start.
+    A message that no consumer received waits until the load ends. No wait begins before the start of the load.
     """
     sends = columns.sends
     topics = context.facts.groups[group]

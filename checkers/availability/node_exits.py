@@ -1,8 +1,8 @@
-"""Nodes that ended by themselves: a broker may only do so when its disk failed under it.
+"""Nodes that ended by themselves: a broker may do so only when its disk failed.
 
-**node_died**: a process of the cluster ended without a stop request, and no fault of its disk explains it.
-A broker ends itself after a failed write or fsync, on purpose (fail-stop); whatever else ends a node is
-a bug of the system, even if it is started again and nothing is lost.
+**node_died**: a process of the cluster ended without a stop request, and no fault of its disk explains it. A broker
+deliberately ends itself after a failed write or fsync (fail-stop). Any other end of a node is a bug of the system, even
+if the node is started again and no data is lost.
 """
 
 from __future__ import annotations

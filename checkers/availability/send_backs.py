@@ -1,8 +1,8 @@
 """Send-backs that brokers decline: the consumers' part of **refused_at_rest** (stuck_producers.py).
 
 A broker that holds a message makes the copy for its retry when a consumer sends the message back. If it declines, the
-client sends a copy of its own or keeps the message, so the message comes all the same, and no other rule objects. The
-members of groups in order send nothing but copies of their own.
+client sends a copy of its own or keeps the message. The message still comes again, so no other rule objects. Members of
+orderly groups send only copies of their own.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from staticfire.checkers.guarantees.promises import NS_PER_S, judge
 from staticfire.checkers.guarantees.verdict import Finding
 from staticfire.checkers.model.timeline import SentBack
 
-REFUSED, IN_THE_WAY = "refused_at_rest", "producer_stuck"  # of anomalies, of rows of the excuses
+REFUSED, IN_THE_WAY = "refused_at_rest", "producer_stuck"  # anomaly; row of the excuses
 
 
 class _Declined(NamedTuple):
@@ -61,7 +61,7 @@ def _again_and_again(context: Context, node: str, declined: list[_Declined]) -> 
 
 
 def _unanswered(context: Context, node: str, declined: list[_Declined]) -> Finding | None:
-    """Return the first that a broker did not answer although no fault was in the way, in the simulation."""
+    """Return the first one without an answer although no fault hindered the broker, in the simulation."""
     if not context.facts.disks_observed:
         return None
     waited_ns = round(context.facts.timings.send_back_s * NS_PER_S)

@@ -1,37 +1,36 @@
-"""Producers that stay broken: a producer must succeed again soon after the fault has healed.
+"""Producers that stay broken: a producer must succeed again soon after the heal of a fault.
 
-**producer_stuck**: a producer sent again and again (`SENDS_MIN` requests at least) for `REQUESTS` times as long as a
-request may take, and nothing was acknowledged with SEND_OK, although no fault was in the way of the producer to some
-broker (excuse_table.py: a fault is in the way until the cluster must have recovered from it). Where a fault is in the
-way to another broker, those sends count that were tried as often as there are brokers: each attempt goes to another
-broker, and one alone may have gone to the wrong one every time. A broker that has lost its leader takes none. A half
-message that is stored counts as acknowledged, whatever becomes of its transaction, and so does a request without a
-reply.
+**producer_stuck**: a producer sent again and again (at least `SENDS_MIN` requests) for `REQUESTS` times as long as a
+request may take, and no broker acknowledged with SEND_OK, although no fault hindered the producer on its way to some
+broker (excuse_table.py: a fault hinders until the cluster must have recovered from it). If a fault hinders the way to
+another broker, only sends count that were tried as often as there are brokers: each attempt goes to another broker, and
+a single attempt may have gone to the wrong one every time. A broker that has lost its leader takes no sends. A stored
+half message counts as acknowledged, whatever becomes of its transaction, and so does a request without a reply.
 
-So what a fault leaves dead is found where the load goes on behind it for long enough: campaigns with a quiet end
-(`quiet_s`), or a long time between two faults.
+The checker finds the lasting effects of a fault only if the load continues long enough after it: in campaigns with a
+quiet end (`quiet_s`), or with a long time between two faults.
 
-**refused_at_rest**: sends of a producer were refused, had no answer for as long as a request may take, or needed more
-than one attempt, in ten different seconds of a minute, while the cluster was at rest (rest.py): brokers that
-are well store what they are sent. A broker that is busy for a moment may refuse what comes in that moment. Sends that
-must be refused have no attempts, which are asked for here. A transaction may be rolled back, so only its attempts are
-counted. The same is asked of what consumers send back. In the simulation one send-back is enough that a broker did not
-answer, if no fault was in the way between it and the consumer (send_backs.py).
+**refused_at_rest**: in ten different seconds of a minute, while the cluster was at rest (rest.py), sends of a producer
+were refused, had no answer for as long as a request may take, or needed more than one attempt. Healthy brokers store
+the sends that they get. A broker that is busy for a moment may refuse the sends of that moment. Sends that must be
+refused have no attempts, so they do not count. A transaction may be rolled back, so only its attempts count. The rule
+also applies to send-backs of consumers. In the simulation a single send-back that a broker did not answer is enough, if
+no fault hindered the broker and the consumer (send_backs.py).
 
-**weak_at_rest**: the same of sends that were answered with a weaker status than SEND_OK: brokers that are well keep
-what the profile promises. One such answer is the broker's own word that it waited in vain, and legal at any time. Sends
-that lie so low in the log that no follower can have been haSlaveFallbehindMax behind are asked for: under load a broker
-may legally not wait for followers that are.
+**weak_at_rest**: the same for sends that were answered with a weaker status than SEND_OK: healthy brokers keep the
+promises of the profile. A single such answer is legal at any time: the broker reports that it waited in vain. Only
+sends that lie so low in the log that no follower can have been haSlaveFallbehindMax behind count: under load a broker
+need not wait for followers that are.
 
-**overdue_send**: a send ended later than `OVERDUE_TIMES` times the time that the client gives a send with all its
-attempts, or a request with its reply (outside the simulation `REQUESTS` times, as a busy machine holds clients up).
-Faults of brokers and of the network are no excuse, because the client ends a send by its own clock. Asked of clients
-whose time is known.
+**overdue_send**: a send took longer than `OVERDUE_TIMES` times the time that the client gives a send with all its
+attempts, or a request with its reply (outside the simulation `REQUESTS` times, because a busy machine delays clients).
+Faults of brokers and of the network are no excuse, because the client ends a send by its own clock. Judged only for
+clients whose time is known.
 
-Cannot see: a producer that stops sending, one near faults that gets through now and then, sends of forwarders, refusals
-and weak statuses that are rarer, weak statuses of messages whose physical offset is unknown, and sends with one attempt
-of which nothing is known although the time of a request was not over (one-way sends end so), and send-backs of clients
-that do not report whether they made the copy.
+Cannot see: a producer that stops sending; one near faults that succeeds now and then; sends of forwarders; rarer
+refusals and weak statuses; weak statuses of messages whose physical offset is unknown; sends with one attempt and
+without an outcome that ended before the time of a request was over (one-way sends end so); send-backs of clients that
+do not report whether they made the copy.
 """
 
 from __future__ import annotations
@@ -63,14 +62,14 @@ from staticfire.checkers.model.intervals import Span, joined, without
 
 STUCK, REFUSED, WEAK = "producer_stuck", "refused_at_rest", "weak_at_rest"
 OVERDUE = "overdue_send"
-OVERDUE_TIMES = 2  # as long as a client gives a send, in the simulation
-REQUESTS = 4  # in a row that had their whole time, and a broker that was well
+OVERDUE_TIMES = 2  # times as long as a client gives a send, in the simulation
+REQUESTS = 4  # requests in a row that had their whole time and a healthy broker
 SENDS_MIN = 4
-REQUEST_BYTES_MAX = 16 << 20  # what a broker stores of one request, at most
+REQUEST_BYTES_MAX = 16 << 20  # most bytes that a broker stores for one request
 
 
 def check_stuck_producers(columns: Columns, context: Context) -> Verdict:
-    """Look for the first interval of each producer in which nothing got through, and for what is not served at rest."""
+    """Find the first interval of each producer without success, and the sends and send-backs not served at rest."""
     findings = [
         finding
         for node in context.facts.producers
@@ -102,7 +101,7 @@ def _stuck(columns: Columns, context: Context, node: str) -> Finding | None:
 
 
 def _got_through(sends: MessageEvents) -> Mask:
-    """Sends that a broker has stored as safely as asked: acknowledged, or kept back in their place."""
+    """Whether a broker stored each send as safely as asked: it acknowledged it, or kept it at a known position."""
     kept = (sends.log != UNKNOWN) & (sends.outcome != Outcome.WEAK)
     through: Mask = (sends.outcome == Outcome.OK) | kept
     return through
@@ -111,7 +110,7 @@ def _got_through(sends: MessageEvents) -> Mask:
 def _failed_intervals(
     sends: MessageEvents, rows: Ints, through: Mask, counts: Mask, free: Span
 ) -> Iterator[Ints]:
-    """Rows of sends that count, began and ended in `free`, one behind the other, and did not get through."""
+    """Yield rows of consecutive sends that count, began and ended in `free`, and did not get through."""
     begun_ns, ended_ns = sends.invoke_ns[rows], sends.time_ns[rows]
     inside = (begun_ns >= free.start_ns) & (begun_ns < free.end_ns)
     rows, through = rows[inside], through[inside]
@@ -159,7 +158,7 @@ def _weak_at_rest(columns: Columns, context: Context, node: str) -> Finding | No
 
 
 def _overdue_send(columns: Columns, context: Context, node: str) -> Finding | None:
-    """The first send of the node that took too long, while nothing held the node up."""
+    """Return the first send of the node that took too long, while nothing hindered the node."""
     sends = columns.sends
     rows = sends_by(sends, context, (node,))
     for row in rows[_took_too_long(sends, context)[rows]].tolist():
@@ -179,7 +178,7 @@ def _overdue_send(columns: Columns, context: Context, node: str) -> Finding | No
 
 
 def _took_too_long(sends: MessageEvents, context: Context) -> Mask:
-    """Sends that took too long, of any node."""
+    """Whether each send, of any node, took too long."""
     times = OVERDUE_TIMES if context.facts.disks_observed else REQUESTS
     most_ns = int(times * context.facts.timings.send_s * NS_PER_S)
     found: Mask = ended_earliest(sends) - began_latest(sends) > (most_ns or FOREVER_NS)
@@ -189,7 +188,7 @@ def _took_too_long(sends: MessageEvents, context: Context) -> Mask:
 def _again_and_again(
     columns: Columns, context: Context, node: str, anomaly: str, found: Mask, ended: str
 ) -> Finding | None:
-    """The first of the node's sends `found` in many seconds of a minute at rest."""
+    """Return a finding of the first of the node's sends `found`, if they fill many seconds of a minute at rest."""
     sends = columns.sends
     rows = sends_by(sends, context, (node,))
     rows = rows[found[rows]]
@@ -209,7 +208,7 @@ def _again_and_again(
 
 
 def _unserved(sends: MessageEvents, context: Context) -> Mask:
-    """Legal sends of which one attempt at least failed."""
+    """Whether each send is legal and at least one attempt failed."""
     waited = sends.time_ns - sends.invoke_ns >= int(context.facts.timings.request_s * NS_PER_S)
     silent = (sends.outcome == Outcome.UNKNOWN) & waited & (sends.log == UNKNOWN)
     tried = (sends.tries > 0) & (sends.transaction == Transaction.NONE)
@@ -218,7 +217,7 @@ def _unserved(sends: MessageEvents, context: Context) -> Mask:
 
 
 def first_rows(columns: Columns, context: Context) -> Columns:
-    """The sends of producers that were not acknowledged at once, or took too long."""
+    """Select sends of producers that were not acknowledged at once, or took too long."""
     return some_rows(columns, sends=_that_matter(columns, context))
 
 
@@ -229,7 +228,7 @@ def _that_matter(columns: Columns, context: Context) -> Mask:
 
 
 def rows_again(columns: Columns, context: Context, gathered: Columns) -> Columns:
-    """The same, and behind each of them, of any queue, the next one that was acknowledged here."""
+    """Select the same, and the next send that was acknowledged here after each of them, of any queue."""
     wanted = _that_matter(columns, context)
     for node in context.facts.producers:
         wanted[next_acked(columns.sends, gathered.sends, context, node)] = True

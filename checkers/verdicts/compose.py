@@ -1,8 +1,8 @@
-"""Many checkers, one verdict: history, observations and facts of a run in, RunVerdict out.
+"""Composes many checkers into one verdict: history, observations and facts of a run in, RunVerdict out.
 
-Each checker answers for itself: one that crashes is unknown and hides no other checker's finding. A run below
-its floors (too few acknowledgements, no fault that bit, no drain, a fault that failed or was not healed)
-proves nothing: it may be invalid, it is never valid.
+Each checker answers for itself: one that crashes is unknown, and hides no finding of another checker. A run below its
+floors (too few acknowledgements, no fault that bit, no drain, a fault that failed or was not healed) proves nothing: it
+may be invalid, and is never valid.
 """
 
 from __future__ import annotations
@@ -138,16 +138,16 @@ CLIENT_CHECKERS = tuple(checker for checker in ALL_CHECKERS if not checker.needs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunVerdict:
-    """The answer for a whole run."""
+    """The verdict of a whole run."""
 
     valid: Validity
     verdicts: tuple[Verdict, ...]
     below_floors: tuple[str, ...]  # why the run proves nothing, one sentence each
-    not_applicable: tuple[str, ...]  # checkers that have no question to this profile
+    not_applicable: tuple[str, ...]  # checkers that do not apply to this profile
     faults_bitten: tuple[str, ...]  # fault ids
     faults_not_bitten: tuple[str, ...]
     counts: Mapping[str, int]  # sends by outcome, deliveries
-    mode: Mode = "hardened"  # what is promised depends on it
+    mode: Mode = "hardened"  # the promises depend on it
     coverage: Mapping[str, int] = field(default_factory=dict)  # marks reached, and how often
     caveats: tuple[str, ...] = ()  # what a valid verdict does not cover, one sentence each
     # By anomaly: the share of queues x groups x time in which no fault excuses it (reportable.py).
@@ -159,14 +159,14 @@ class RunVerdict:
         return tuple(sorted(found, key=_severity))
 
     def violations(self) -> dict[str, int]:
-        """Count the violations of each anomaly that there is."""
+        """Count the violations of each anomaly that was found."""
         found = {f.anomaly for f in self.findings() if f.judgement == "violation"}
         return {
             name: of.counts[name] for of in self.verdicts for name in of.counts if name in found
         }
 
     def unanswered(self) -> tuple[str, ...]:
-        """Say why the run proves nothing, or a checker has no answer: one sentence each."""
+        """Say why the run proves nothing, or why a checker is unknown: one sentence each."""
         reasons = (f"{v.checker}: {v.reason}" for v in self.verdicts if v.valid == "unknown")
         return (*self.below_floors, *reasons)
 
@@ -213,7 +213,7 @@ def check_run(
     facts: RunFacts,
     checkers: Sequence[Checker] = ALL_CHECKERS,
 ) -> RunVerdict:
-    """Judge a run. Raises HistoryError when the ops break the conventions of a history."""
+    """Judge a run. Raises HistoryError if the ops break the conventions of a history."""
     return check_columns(*build_columns(ops), observations, facts, checkers)
 
 
@@ -236,14 +236,14 @@ def check_columns(
 
 
 def asked_of(checkers: Sequence[Checker], context: Context) -> list[Checker]:
-    """Those of the checkers that have a question to this run, or do not know; then their answer says why."""
+    """Return the checkers that apply to this run, or do not know; then their verdict says why."""
     return [checker for checker in checkers if _applies(checker, context) is not False]
 
 
 def _applies(checker: Checker, context: Context) -> bool | Exception:
     try:
         return bool(checker.applies(context)) or lacks_evidence(checker, context)
-    except Exception as error:  # whatever it is: it becomes this checker's answer
+    except Exception as error:  # any error becomes this checker's verdict
         return error
 
 
@@ -254,7 +254,7 @@ def run_verdict(
     by_kernel: Mapping[str, Verdict],
     totals: Mapping[str, int],
 ) -> RunVerdict:
-    """The answer for a run whose kernels were asked already; `columns` hold at least the `rows` of each checker."""
+    """Return the verdict of a run after its kernels ran; `columns` hold at least the `rows` of each checker."""
     answer = partial(_check, columns)
     return conclude_run(checkers, context, by_kernel, answer, totals, columns.names)
 
@@ -271,7 +271,7 @@ def conclude_run(
     totals: Mapping[str, int],
     names: Names,
 ) -> RunVerdict:
-    """One verdict from those of kernels and the answers of other checkers."""
+    """Combine the verdicts of kernels and of other checkers into one."""
     facts, asked = context.facts, asked_of(checkers, context)
     shares = reportable(context)
     answers = [(checker, _verdict(checker, by_kernel, answer, context)) for checker in asked]
@@ -303,7 +303,7 @@ def conclude_run(
 
 
 def _unless_excused(checker: Checker, verdict: Verdict, shares: Mapping[str, float]) -> Verdict:
-    """Unknown where faults excuse nearly all that the checker could have found."""
+    """Make a verdict unknown if faults excuse nearly everything that the checker could have found."""
     asked = [name for name in checker.anomalies if has_floor(name, verdict.counts)]
     reason = below_floor(asked, shares)
     if reason is None or verdict.valid is not True:
@@ -312,7 +312,7 @@ def _unless_excused(checker: Checker, verdict: Verdict, shares: Mapping[str, flo
 
 
 def kernels_of(checkers: Sequence[Checker]) -> list[Kernel]:
-    """Those of the checkers that run in chunks."""
+    """Return the kernels of the checkers that run in chunks."""
     return [checker.kernel for checker in checkers if checker.kernel is not None]
 
 
@@ -336,7 +336,7 @@ def _answered(
 ) -> Verdict:
     try:
         return answer(checker, context)
-    except Exception as error:  # whatever it is: it becomes this checker's answer, in full
+    except Exception as error:  # any error becomes this checker's verdict, in full
         return Verdict(checker=checker.name, valid="unknown", reason=failure(error))
 
 
@@ -374,6 +374,6 @@ def _caveats(facts: RunFacts) -> Iterator[str]:
 
 
 def _is_proven(fault: FaultFacts, facts: RunFacts) -> bool:
-    """Whether a fault certainly bit. That is not known of one that failed, or was on when the run broke off."""
+    """Whether a fault certainly bit. A fault that failed, or was active when the run broke off, may not have."""
     is_open = fault.healed_ns is None and (facts.unfinished or fault.error is not None)
     return fault.bitten_ns is not None and not is_open

@@ -12,7 +12,7 @@ PROCESS = re.compile(r"\bprocess (\d+)\b(?! on )")
 
 
 def with_nodes(verdict: Verdict, nodes: Mapping[int, str]) -> Verdict:
-    """Return the verdict with the node behind each process that a finding names; `nodes` has the node of a process."""
+    """Return the verdict with the node of each process that a finding names; `nodes` maps processes to nodes."""
     findings = tuple(
         replace(finding, detail=_named(finding.detail, nodes))
         if PROCESS.search(finding.detail)

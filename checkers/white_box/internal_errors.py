@@ -1,12 +1,12 @@
 """Errors inside nodes: a server or a client logs no error that only a wrong program can raise.
 
-**internal_error**: a node logged such an error, a missing attribute or an index out of range for example. It went on,
-and perhaps answered with an error code, so that clients tried again and nothing was lost. Which errors these are, the
-system says that writes the logs. No fault is an excuse: what disks, networks and peers do wrong are other errors.
+**internal_error**: a node logged such an error, for example a missing attribute or an index out of range. The node went
+on, and perhaps answered with an error code, so clients tried again and no message was lost. The system that writes the
+logs declares these errors. Faults excuse none of them: faults of disks, networks and peers raise other errors.
 
 Cannot see: errors that a node does not log, or logs without their type; lines that its log no longer holds.
 
-Source: Jepsen's `log-file-pattern` asks the same of the logs of a database, with patterns that its user gives.
+Source: Jepsen's `log-file-pattern` searches the logs of a database in the same way, with patterns from its user.
 """
 
 from __future__ import annotations

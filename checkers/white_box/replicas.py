@@ -1,7 +1,7 @@
 """Replicas after the run: the log of a follower is a prefix of its leader's log.
 
 **replica_diverged**: the log of a follower differs from its leader's within the range that both have.
-**replica_ahead**: a follower has more than its leader, so its log is no prefix.
+**replica_ahead**: a follower has more data than its leader, so its log is no prefix.
 
 A record that a fault has changed (`FaultFacts.records`) and that the leader did not serve again still differs. The
 fault excuses this one record and no other byte.
@@ -20,7 +20,7 @@ from staticfire.checkers.guarantees.promises import judge
 from staticfire.checkers.guarantees.verdict import Finding, Verdict
 from staticfire.checkers.model.columns import Columns
 
-# that a fault changes; an observation lists more differences than any run has such faults
+# that a fault changes. An observation lists more differences than any run has such faults.
 _BYTES_PER_RECORD = 1
 
 

@@ -10,9 +10,9 @@ locks, group members, finished half messages, and pairs of topic and group with 
 each entry of the first three belongs to a client that is gone, and a broker must forget it within 120 s.
 
 The harness measures before it starts the clients. It measures again after it has ended them, and repeats that until the
-two measurements agree, for longer than a server keeps a silent connection (120 s). So no fault excuses a difference:
-its effects must be over by then. The slack covers what a server may do for itself at any moment; it does not grow with
-messages, faults or connections.
+two measurements agree, for longer than a server keeps a silent connection (120 s). The effects of faults must be over
+by then, so no fault excuses a difference. The slack covers work that a server may do for itself at any moment; it does
+not grow with messages, faults or connections.
 
 Cannot see: tables of coordinators; half messages that are still open; resources of a node that ended during the run;
 leaked files that are open only once; memory and threads in the simulation; tasks on real machines.
@@ -30,16 +30,16 @@ from staticfire.checkers.guarantees.verdict import Finding, Verdict
 from staticfire.checkers.model.columns import Columns
 
 BEGIN, END = "begin", "end"
-# Anomaly -> what is counted, and by how much it may have grown. Threads: asyncio's default executor has up to 32.
+# Anomaly -> the resource that is counted, and its allowed growth. Threads: asyncio's default executor has up to 32.
 SLACK = {
     "task_leak": ("tasks", 2),
     "thread_leak": ("threads", 36),
     "socket_leak": ("sockets", 4),
     "file_leak": ("surplus_files", 2),
 }
-# Table of a broker -> by how many entries it may have grown. Of clients only the harness's own producer is left, and a
-# broker may have heard of it after the first sample. Topics and groups of a run are few, retry topics and those beside
-# the load included; their offsets stay.
+# Table of a broker -> the allowed growth of its entries. Of the clients only the harness's own producer is left, and a
+# broker may have heard of it after the first sample. A run has few topics and groups, including retry topics and those
+# beside the load; their offsets stay.
 TABLE_SLACK = {
     "heldPulls": 0,
     "queueLocks": 0,

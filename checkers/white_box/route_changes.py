@@ -1,15 +1,15 @@
 """Routes during the run: changes of coordinators' routes, compared with the leaders' tables and the ends of servers.
 
-**route_drift**: a coordinator's route differs from the table of the leader that it names. It has other numbers of
-queues, another permission, or no entry for the topic, for longer than a registration takes; or it still names, for
-longer than a registration takes, a topic that it has removed and that the leader has not created again. A route that
-returns to an earlier version of the leader's table, after the coordinator has already published the later one, is a
-finding at once. A leader that has confirmed more queues to an operator must register them, so its table counts with at
-least as many (`checkers/derived/confirmed_queues.py`).
+**route_drift**: a coordinator's route differs from the table of the leader that it names. For longer than a
+registration takes, it has other numbers of queues, another permission, or no entry for the topic, or it still names a
+topic that it has removed and that the leader has not created again. A route that returns to an earlier version of the
+leader's table, after the coordinator has already published the later one, is a finding at once. A leader that has
+confirmed more queues to an operator must register them, so its table counts with at least as many
+(`checkers/derived/confirmed_queues.py`).
 **departed_route**: a coordinator still names a server whose process has ended, for longer than two requests take. If
 the coordinator may not have noticed the end of the server's connections, the bound is that for silent servers: 120 s,
-which a coordinator checks every 10 s. A coordinator that names such a server anew has heard what a cut had held up, and
-must hear of the end right after that.
+which a coordinator checks every 10 s. A coordinator that newly names such a server has received a message that a cut
+had held up, and must learn of the end right after that.
 
 The harness records every change (`route_table`, `topic_table`, `server_life`), and when a coordinator has answered its
 administrator that it removed a topic from the routes of all replica sets (`topic_removal`). The administrator asks for
@@ -40,14 +40,14 @@ from staticfire.checkers.guarantees.promises import NS_PER_S, judge
 from staticfire.checkers.guarantees.verdict import Finding, seconds
 from staticfire.checkers.model.intervals import Span, joined, shared, without
 
-EXPIRY_SLACK_S = 15.0  # a look every 10 s, of a coordinator that may be slow
+EXPIRY_SLACK_S = 15.0  # a coordinator checks every 10 s, and may be slow
 SILENT_ENDS = ("power cut", "unclear")  # no packet says that the process has ended
 Seen = Mapping[str, Any]
 Queues = list[int] | None  # read queues, write queues, permission; None: no such topic
 
 
 class Said(NamedTuple):
-    """The route of a replica set in one process of a coordinator, for an interval."""
+    """The route of a replica set in one process of a coordinator, in an interval."""
 
     span: Span
     addresses: Mapping[str, str]
@@ -55,7 +55,7 @@ class Said(NamedTuple):
 
 
 class Known(NamedTuple):
-    """The entry of a topic in a leader's table, for an interval."""
+    """The entry of a topic in a leader's table, in an interval."""
 
     span: Span
     queues: Queues
@@ -69,8 +69,8 @@ class Changes:
         ordered = sorted(observations, key=lambda seen: int(seen["time_ns"]))
         self.end_ns = int(ordered[-1]["time_ns"]) if ordered else 0
         self._routes: dict[str, dict[tuple[str, int], list[Seen]]] = {}  # replica set -> process
-        self._tables: dict[str, list[Seen]] = {}  # of a leader
-        self._lives: dict[str, list[Seen]] = {}  # of a server
+        self._tables: dict[str, list[Seen]] = {}  # by leader
+        self._lives: dict[str, list[Seen]] = {}  # by server
         self._removals: dict[tuple[str, str], list[int]] = {}  # coordinator and topic -> when
         for seen in ordered:
             match seen["kind"]:
@@ -126,7 +126,7 @@ class Changes:
         return min(ends, default=self.end_ns)
 
     def down(self, node: str) -> Iterator[tuple[Span, str]]:
-        """Yield the intervals after a run of a server in which it was down, and how its process had ended."""
+        """Yield the intervals in which a server was down after a run, and how its process had ended."""
         mine = self._lives.get(node, [])
         for seen, span in zip(mine, _spans(mine, self.end_ns), strict=True):
             if seen["ended"] is not None:
@@ -157,7 +157,7 @@ def drifts(context: Context, changes: Changes) -> Iterator[Finding]:
         topics = sorted({topic for _, table in tables for topic in table})
         known = {topic: _known(tables, topic) for topic in topics}
         for node, said in changes.said(broker):
-            down = [span for span, _ in changes.down(nodes[0])]  # it registers when it is back
+            down = [span for span, _ in changes.down(nodes[0])]  # back, it registers
             excused = joined([*context.excuses.spans("route_drift", None, (node, nodes[0])), *down])
             named = [one for one in said if one.addresses.get("0") == nodes[0]]
             for topic in topics:
@@ -185,7 +185,7 @@ def _known(tables: Sequence[tuple[Span, Mapping[str, list[int]]]], topic: str) -
 
 
 def _asked(known: Sequence[Known], removals: Sequence[int]) -> list[Known]:
-    """When a coordinator has to say what the leader has: of a topic that it does not have, since it was removed."""
+    """Return when a coordinator must name a leader's entry; a topic without one, from its removal on."""
     found = [of for of in known if of.queues is not None]
     for of in known:
         if of.queues is None:
@@ -214,7 +214,7 @@ def _gone_back(
     said: Sequence[Said], known: Sequence[Known], topic: str
 ) -> Iterator[tuple[int, str]]:
     """Yield changes to a table that the leader had before the published one, or that it never had."""
-    newest_ns = -1  # since when the leader has the newest that was said
+    newest_ns = -1  # since when the leader has the newest published table
     before: Queues | None = None
     is_first = True
     for one in said:
@@ -289,8 +289,8 @@ def departures(context: Context, changes: Changes) -> Iterator[Finding]:
 def _stay_s(context: Context, node: str, server: str, before: Span, ended: str) -> float:
     """Return how long a coordinator may name a server that has ended.
 
-    `before`: from the end of the server to when the coordinator named it. What it hears of a server that has ended for
-    good is at most what a cut had held up, and the end of the connection comes right behind that.
+    `before`: from the end of the server until the coordinator named it. It can learn of a server that has ended for
+    good only by a message that a cut had held up, and the end of the connection follows right behind that.
     """
     timings = context.facts.timings
     heard_s = 2 * timings.request_s

@@ -4,9 +4,9 @@
 coordinator and the broker's leader. Clients would send to queues that do not exist, or never read some that do. Or the
 leader had confirmed more queues to an operator than the coordinator names or the leader has.
 
-The harness compares them when all faults are healed, and repeats that until they agree, for longer than brokers take to
-register again (`registerNameServerPeriod`). So no fault excuses a difference. A fault that made the leader forget what
-it had confirmed does (`checkers/derived/confirmed_queues.py`). **route_drift** (`route_changes.py`) judges differences
+The harness compares them after all faults are healed, and repeats that until they agree, for longer than brokers take
+to register again (`registerNameServerPeriod`). So no fault excuses a difference, except one that made the leader forget
+its confirmation (`checkers/derived/confirmed_queues.py`). **route_drift** (`route_changes.py`) judges differences
 during the run.
 
 Cannot see: a coordinator or a leader that does not answer; topics that no workload uses.
@@ -55,7 +55,7 @@ def _confirmed(context: Context, seen: Mapping[str, Any]) -> int:
 
 
 def _tables(seen: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Return the queues and the permission of a topic: of the route, and of the leader's own table."""
+    """Return the queues and the permission of a topic: in the route, and in the leader's own table."""
     return seen.get("route"), seen.get("master")
 
 

@@ -2,17 +2,16 @@
 
 **wrong_route**: a coordinator names an address that no node of this replica set has, or that a node has under another
 number (0 is the leader). **stale_route**: it names a broker that has been dead for longer than a coordinator keeps a
-silent broker (120 s without a heartbeat, checked every 10 s), or names one again that has not lived since it was not
-named. Time in which a fault struck this coordinator does not count. **missing_route**: it does not name a live broker,
-for longer than brokers take to register again (every 30 s). Time in which the two could not communicate does not count.
-If a broker creates a topic with its first message, the time begins when a coordinator first named the broker.
-**departed_route**: it names a server that has ended
-(`route_changes.py`). **slow_failover**: a client took too long to its first queue or acknowledgement. It had started
-while some coordinators were broken, at least one worked, and nothing else was broken, nor broke in the time that a
-client has.
+silent broker (120 s without a heartbeat, checked every 10 s), or names a broker again that has not lived since it last
+left it out. Time in which a fault struck this coordinator does not count. **missing_route**: it does not name a live
+broker, for longer than brokers take to register again (every 30 s). Time in which the two could not communicate does
+not count. If a broker creates a topic with its first message, the time begins when a coordinator first named the
+broker. **departed_route**: it names a server that has ended (`route_changes.py`). **slow_failover**: a client took too
+long to its first queue or acknowledgement. It had started while some coordinators were broken and at least one worked,
+and nothing else was broken or broke in the time that the client has.
 
-The harness asks every coordinator every few seconds, and records answers that changed, with the brokers that ran at
-that moment.
+The harness asks every coordinator every few seconds, and records changed answers, with the brokers that ran at that
+moment.
 
 Cannot see: wrong routes that last less than that; a coordinator that does not answer (no answer is no wrong answer);
 clients that had learned their route before a coordinator broke, because they need none; a topic that a broker created
@@ -41,8 +40,8 @@ from staticfire.checkers.model.intervals import Span, joined, without
 from staticfire.checkers.model.timeline import Opened
 from staticfire.checkers.white_box.route_changes import Changes, departures, route_finding
 
-GHOST_SLACK_S = 30.0  # a look every 10 s, and the time between two questions
-MISSES = 1.5  # brokers register at regular intervals, and the same
+GHOST_SLACK_S = 30.0  # a coordinator checks every 10 s, plus the time between two questions
+MISSES = 1.5  # brokers register at regular intervals, plus the same
 SWITCHED_NS = 10 * NS_PER_S  # two time-outs of 3 s, and a rebalance
 NS_PER_MS = 1_000_000
 BREAKS_SERVERS = frozenset({STOPS, STALLS, FORGETS})
@@ -139,11 +138,11 @@ def _too_long(
     spans: Sequence[Span],
     not_asked: Sequence[Span],
 ) -> Iterator[Finding]:
-    """Yield the first interval that is too long, without the time in which a fault excuses it."""
+    """Yield the first interval that is too long, not counting time in which a fault excuses it."""
     timings, is_ghost = context.facts.timings, anomaly == "stale_route"
     bound_s = timings.channel_expiry_s + GHOST_SLACK_S if is_ghost else timings.register_s * MISSES
     what = "named it, although it was dead," if is_ghost else "did not name it"
-    # A dead broker is no excuse for naming it.
+    # The death of a broker does not excuse a route that names it.
     nodes = (node,) if is_ghost else (node, replica)
     excused = context.excuses.spans(anomaly, None, nodes)
     for span in without(spans, not_asked):
@@ -157,9 +156,9 @@ def _too_long(
 def _named_again(
     context: Context, node: str, broker: str, replica: str, answers: Sequence[Seen]
 ) -> Iterator[Finding]:
-    """Yield the first time at which a coordinator named a broker again that had not lived since it was not named."""
+    """Yield the first time at which a coordinator named a broker again that had not lived since it was left out."""
     heard_ns = int(2 * context.facts.timings.request_s * NS_PER_S)
-    unnamed_ns: int | None = None  # since when it is dead and not named
+    unnamed_ns: int | None = None  # since when the broker is dead and not named
     for seen, following in pairwise(answers):
         at_ns, until_ns = int(seen["time_ns"]), int(following["time_ns"])
         if replica in seen["up"]:
@@ -234,7 +233,7 @@ def first_acknowledged_rows(columns: Columns, _context: Context) -> Columns:
 
 
 def _needs_switch(facts: RunFacts, servers: set[str], at_ns: int) -> bool:
-    """Whether only coordinators were broken at that time, some of them, and another one had been well for a while."""
+    """Whether only some coordinators were broken at that time, and another one had been healthy for a while."""
     broken: set[str] = set()
     settled_ns = int(facts.timings.register_s * NS_PER_S)
     brokers = {node for nodes in facts.replica_sets.values() for node in nodes}
@@ -251,7 +250,7 @@ def _needs_switch(facts: RunFacts, servers: set[str], at_ns: int) -> bool:
 
 
 def _breaks_meanwhile(facts: RunFacts, servers: set[str], waited: Span) -> bool:
-    """Whether a fault of another server began while a client waited, before it had had its time."""
+    """Whether a fault of another server began while a client waited, within the time that the client has."""
     until_ns = min(waited.end_ns, waited.start_ns + SWITCHED_NS)
     involved = servers | {node for nodes in facts.replica_sets.values() for node in nodes}
     return any(

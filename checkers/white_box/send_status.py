@@ -3,9 +3,9 @@
 **acked_not_durable**: when SEND_OK reached the producer, fewer nodes held the message safely than the profile promises,
 even if every unobserved node held it. The leader that acknowledged must be one of these nodes.
 **spurious_weak_status**: the broker gave a weaker status (FLUSH_DISK_TIMEOUT, FLUSH_SLAVE_TIMEOUT, SLAVE_NOT_AVAILABLE)
-although as many nodes held the message as SEND_OK promises, and no fault was near that makes the broker give this
-status (excuse_table.py has a row for each status). Near such a fault the last copy may have come just after the broker
-had given up, so the finding is informational. It is also informational if followers may have been haSlaveFallbehindMax
+although as many nodes held the message as SEND_OK promises, and no fault that leads to this status was near
+(excuse_table.py has a row for each status). Near such a fault the last copy may have come just after the broker had
+given up, so the finding is informational. It is also informational if followers may have been haSlaveFallbehindMax
 behind when the message was stored, and had copied it before the answer arrived (follower_lag.py).
 
 Some statuses are wrong even near a fault:
@@ -21,9 +21,9 @@ Some statuses are wrong even near a fault:
 
 If a node was 'not observed', the verdict is unknown. It is also unknown if an acknowledgement is true only if an
 unobservable node held the message (`acks_unclear`). A node whose disk was destroyed before the send began held nothing.
-If a fault destroyed a copy while the acknowledgement was on its way, the harness did observe the node, and the fault
-excuses the missing copy as it would excuse a loss. The checker counts such acknowledgements (`acks_excused`) and judges
-by the others; if none of those is proven, the verdict is unknown.
+A fault may destroy a copy while the acknowledgement is on its way. The harness did observe the node then, and the fault
+excuses the missing copy like a loss. The checker counts such acknowledgements (`acks_excused`) and judges by the
+others; if none of those is proven, the verdict is unknown.
 
 Cannot see: copies that came and went before the status arrived; the contents of a real disk (only the simulation can
 observe one).
@@ -72,7 +72,7 @@ from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, LogKey, Ou
 from staticfire.checkers.model.intervals import Span, joined, without
 from staticfire.checkers.model.message_ids import MessageIds
 
-# (on disk, at least in memory): how many nodes must hold a message that is acknowledged with SEND_OK.
+# (on disk, at least in memory): the number of nodes that must hold a message acknowledged with SEND_OK.
 COPIES_PROMISED: Mapping[tuple[Keeping, Replication], tuple[int, int]] = {
     ("sync", "none"): (1, 1),
     ("sync", "async"): (1, 1),
@@ -82,7 +82,7 @@ COPIES_PROMISED: Mapping[tuple[Keeping, Replication], tuple[int, int]] = {
     ("async", "sync"): (0, 2),
     ("pool", "none"): (0, 0),  # in the memory of the process
     ("pool", "async"): (0, 0),
-    ("pool", "sync"): (0, 2),  # what is not committed is not replicated
+    ("pool", "sync"): (0, 2),  # uncommitted messages are not replicated
 }
 # A follower of Apache RocketMQ 4.9 acknowledges before its own fsync (HAService).
 FOLLOWER_DISK_COUNTS: Mapping[Mode, bool] = {"hardened": True, "faithful": False}
@@ -98,7 +98,7 @@ class _Copies:
         self._answers: dict[tuple[Any, ...], str | None] = {}
 
     def missing(self, broker: str, seen: Mapping[str, Any], hidden: frozenset[str]) -> str | None:
-        """Say which copies are missing if all `hidden` nodes hold the message; None: enough."""
+        """Say which copies are missing even if all `hidden` nodes hold the message; None: enough."""
         case = (broker, *seen["durable_on"], 0, *seen["cached_on"], 0, hidden)
         if case not in self._answers:
             self._answers[case] = self._missing(broker, seen, hidden)
@@ -112,7 +112,7 @@ class _Copies:
             on_disk = min(on_disk, 1)
         durable = set(seen["durable_on"])
         cached = durable | set(seen["cached_on"])
-        nodes = set(facts.replica_sets.get(broker, cached))  # others' copies count for nothing
+        nodes = set(facts.replica_sets.get(broker, cached))  # copies on other nodes do not count
         durable, cached = durable & nodes, cached & nodes
         leader = frozenset(replicas[:1])
         for what, found, promised in (("on disk of", durable, on_disk), ("held by", cached, held)):
@@ -137,7 +137,7 @@ WAITS: Mapping[str, Callable[[Timings], float]] = {
     FOLLOWER_TIMEOUT: lambda timings: timings.follower_timeout_s,
 }
 OF_FOLLOWERS = (FOLLOWER_TIMEOUT, NOT_AVAILABLE)
-# What takes effect when a fault strikes, and at no other time; a disk may fill up, or fail, later.
+# Effects that begin only when a fault strikes; a disk may fill up, or fail, later.
 AT_ONCE_ONLY = frozenset({STOPS, FORGETS, STALLS, CUTS})
 
 
@@ -234,11 +234,11 @@ def check_weak_statuses(columns: Columns, context: Context) -> Verdict:
 
 
 def weak_rows(columns: Columns, context: Context) -> Columns:
-    """Select sends with a weaker status, and of each queue the acknowledgements that prove most.
+    """Select sends with a weaker status, and for each queue the acknowledgements that prove most.
 
-    For each queue these are the first acknowledgement; before each weaker status the acknowledged send that began last;
-    after each fault the first acknowledged send that began after it was over; and, of the acknowledgements that refute
-    time-outs, as few as refute the same ones as all of them.
+    These are the first acknowledgement; before each weaker status, the acknowledged send that began last; after the end
+    of each fault, the first acknowledged send that began then; and as few acknowledgements as refute the same time-outs
+    as all of them.
     """
     sends = columns.sends
     placed = np.flatnonzero((sends.outcome == Outcome.OK) & (sends.log != UNKNOWN))
@@ -268,7 +268,7 @@ def _over_times(context: Context) -> Ints:
 
 
 def _where_highest(values: Ints) -> Ints:
-    """Return for each position that of the highest value up to it, shape (values,)."""
+    """Return for each index that of the highest value up to it, shape (values,)."""
     is_highest = values == np.maximum.accumulate(values)
     found: Ints = np.maximum.accumulate(np.where(is_highest, np.arange(len(values)), 0))
     return found
@@ -341,7 +341,7 @@ def _safe(
     *,
     is_behind: bool,
 ) -> Finding:
-    # An observation that does not say which status: any may have been given.
+    # An observation without a status: it may be any.
     statuses = [status] if status in WEAKER else sorted(WEAKER)
     explained = (_explained(columns, context, row, of, on_followers) for of in statuses)
     near = next((window for window in explained if window is not None), None)
@@ -389,7 +389,7 @@ def _explained(
 ) -> Window | None:
     """Return the fault that explains a weak status.
 
-    No fault does that was over before a send began that got SEND_OK, or that `on_followers` has.
+    It is no fault that ended before the begin of a send that got SEND_OK, or that `on_followers` has.
     """
     sends, broker = columns.sends, _broker(columns, row)
     invoke_ns, time_ns = int(sends.invoke_ns[row]), int(sends.time_ns[row])
@@ -497,13 +497,13 @@ def _served(columns: Columns, row: int) -> int | None:
 
 
 def _is_first_of_broker(columns: Columns, row: int) -> bool:
-    """Whether the broker answered others with SEND_OK later, and none before this send began."""
+    """Whether the broker answered other sends with SEND_OK later, and none before this send began."""
     ended, _ = _acknowledged(columns)[_broker(columns, row)]
     return len(ended) > 0 and _served(columns, row) is None
 
 
 def _acknowledged(columns: Columns) -> dict[str, tuple[Ints, Ints]]:
-    """Return by broker the ops at which SEND_OK arrived, ascending, and the latest begin of these sends so far."""
+    """Return by broker the ops at which SEND_OK arrived, ascending, and the latest begin of a send up to each."""
     known = columns.cache.get("acknowledged by broker")
     if known is None:
         sends, names = columns.sends, columns.names
