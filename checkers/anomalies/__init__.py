@@ -1,1 +1,1 @@
-"""Declarations of the anomalies: what each is, which promise it breaks, and what it means under which profile."""
+"""Declarations of the anomalies: the definition of each, the promise that it breaks, and its judgement by mode."""

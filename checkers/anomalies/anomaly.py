@@ -13,7 +13,7 @@ _TEXTS = ("title", "meaning", "promise", "example")
 
 
 class AnomalyError(ValueError):
-    """An anomaly is declared wrongly; the text is one sentence."""
+    """The declaration of an anomaly is wrong; the text is one sentence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,16 +21,16 @@ class Anomaly:
     """One anomaly.
 
     Attributes:
-        name: as verdicts have it.
+        name: its name in verdicts.
         title: two to six words for a heading.
-        meaning: what it is, in a line.
+        meaning: its definition, in a line.
         promise: the promise that it breaks, a sentence.
         example: a history in the language of the tests, in code, or a line in words.
-        test: a test that plants it, where that is not the test of the module that finds it.
-        hardened, faithful: what it means in each mode where nothing excuses it.
-        by_damage: it means what the profile and the damage done to the nodes that held the message say
-            (`checkers/guarantees/promises.py`), in place of `hardened` and `faithful`.
-        excuse: when it is `excused` instead; empty: never. Excuses by faults are rows of
+        test: a test that injects it, unless that is the test of the module that finds it.
+        hardened, faithful: its judgement in each mode without an excuse.
+        by_damage: its judgement depends on the profile and on the damage to the nodes that held the message
+            (`checkers/guarantees/promises.py`), and not on `hardened` and `faithful`.
+        excuse: what gives it the judgement `excused` instead; empty: nothing. Excuses by faults are rows of
             `checkers/guarantees/excuses/excuse_table.py`.
     """
 
@@ -48,7 +48,7 @@ class Anomaly:
 
 
 def check_anomaly(anomaly: Anomaly) -> None:
-    """Raises AnomalyError for the first thing that is declared wrongly or not at all."""
+    """Check a declaration. Raises AnomalyError for the first part that is wrong or missing."""
     if not _NAME.fullmatch(anomaly.name):
         _wrong(anomaly, "name", anomaly.name, "small letters with underscores, such as log_hole")
     for text in _TEXTS:
@@ -65,7 +65,7 @@ def check_anomaly(anomaly: Anomaly) -> None:
 
 
 def by_name(anomalies: Iterable[Anomaly]) -> Mapping[str, Anomaly]:
-    """The anomalies by name. Raises AnomalyError for one that is declared wrongly, or twice."""
+    """Return the anomalies by name. Raises AnomalyError for a wrong declaration, or for two with one name."""
     found: dict[str, Anomaly] = {}
     for anomaly in anomalies:
         check_anomaly(anomaly)
@@ -78,7 +78,7 @@ def by_name(anomalies: Iterable[Anomaly]) -> Mapping[str, Anomaly]:
 
 
 def check_found(declared: Iterable[str], found_by: Mapping[str, Iterable[str]]) -> None:
-    """Raises AnomalyError unless each declared anomaly is found by one checker, and no other is found.
+    """Raises AnomalyError unless one checker finds each declared anomaly, and no checker finds another one.
 
     Args:
         declared: names of anomalies.

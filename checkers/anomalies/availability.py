@@ -1,4 +1,4 @@
-"""Anomalies of availability: what does not serve, or not in time."""
+"""Anomalies of availability: brokers or clients that do not serve, or not in time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Anomalies of groups: who owns a queue and works on it."""
+"""Anomalies of groups: the owners of queues, and the members at work on them."""
 
 from __future__ import annotations
 

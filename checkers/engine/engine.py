@@ -1,14 +1,14 @@
-"""The kernels over a history in partitions of whole queues, however large: one rule for every engine.
+"""Runs kernels over a history in partitions of whole queues, however large, in three steps that every engine uses.
 
-1. `screening_pass` at each partition: kernels by queue judge it; the screening clears nearly all messages, and names
+1. `screening_pass` at each partition: kernels by queue judge it. The screening clears nearly all messages, and names
    the candidates among them.
-2. `exact_pass` at each partition: fetch what is there of the candidates of all partitions; what the screening pass had
-   counted of them is taken back.
-3. `conclude`: the other kernels judge the candidates, tallies merge, each kernel finishes.
+2. `exact_pass` at each partition: it fetches the rows of the candidates of all partitions, and takes back what the
+   screening pass had counted of them.
+3. `conclude`: the other kernels judge the candidates, tallies merge, and each kernel finishes.
 
 Everything that goes from one step to the next is small, mergeable and can be pickled. In one process this is
-`judge_partitions`; on Spark the first two are jobs over the same functions. Partitions must come in the order of their
-queues. Memory: one partition, and all rows of all candidates.
+`judge_partitions`; on Spark the first two steps are jobs over the same functions. Partitions must come in the order of
+their queues. Memory holds one partition, and all rows of all candidates.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ R = TypeVar("R", MessageEvents, Commits)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScreeningPass:
-    """What one partition tells by itself."""
+    """The results of one partition by itself."""
 
     tallies: Mapping[str, Tally] = field(default_factory=dict)  # by name of the kernel
     candidates: Ints = field(
@@ -50,10 +50,10 @@ class ScreeningPass:
     )  # ids of messages, sorted, each once
     totals: Mapping[str, int] = field(default_factory=dict)  # sends by outcome, deliveries
     failed: Mapping[str, str] = field(default_factory=dict)  # kernel -> why it could not judge
-    states: Mapping[tuple[str, int], Any] = field(default_factory=dict)  # of queues in chunks
+    states: Mapping[tuple[str, int], Any] = field(default_factory=dict)  # for queues in chunks
 
     def merge(self, other: ScreeningPass) -> ScreeningPass:
-        """Associative; FirstLook() is the identity."""
+        """Add two results. Associative; ScreeningPass() is the identity."""
         totals = Tally(counts=self.totals).merge(Tally(counts=other.totals)).counts
         return ScreeningPass(
             tallies=merged(self.tallies, other.tallies),
@@ -66,17 +66,17 @@ class ScreeningPass:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExactPass:
-    """What one partition holds of all candidates."""
+    """The rows of one partition that belong to candidates of all partitions."""
 
     sends: MessageEvents
     deliveries: MessageEvents
     commits: Commits  # of queues in which a candidate was delivered
-    correction: Mapping[str, Tally]  # what the screening pass had counted of them
+    correction: Mapping[str, Tally]  # takes back what the screening pass had counted of them
     failed: Mapping[str, str] = field(default_factory=dict)
 
 
 def screening_pass(columns: Columns, context: Context, kernels: Sequence[Kernel]) -> ScreeningPass:
-    """Judge whole queues, or a chunk of one, as far as they tell by themselves. A kernel that raises is in `failed`."""
+    """Judge whole queues, or a chunk of one, as far as they suffice. A kernel that raises is in `failed`."""
     results = _Results()
     chunk = columns.chunk
     states = {}
@@ -108,7 +108,7 @@ def exact_pass(
 ) -> ExactPass:
     """Fetch all rows of `candidates`, which are those of all partitions; `own` are this partition's.
 
-    A kernel that is not screened needs every row there is.
+    For a kernel that is not screened, fetch every row.
     """
     found = of_messages(columns, candidates)
     results = _Results()
@@ -135,7 +135,7 @@ def conclude(
     context: Context,
     kernels: Sequence[Kernel],
 ) -> dict[str, Verdict]:
-    """Judge the candidates and finish: the verdict of each kernel by its name."""
+    """Judge the candidates and finish; return the verdict of each kernel by its name."""
     columns = columns_of_rows(
         names, [(exact.sends, exact.deliveries, exact.commits) for exact in second]
     )
@@ -159,7 +159,7 @@ def conclude(
 
 
 def reads_every_row(kernels: Sequence[Kernel]) -> bool:
-    """Whether one of the kernels must see all rows at once, so that the exact pass is at every partition."""
+    """Whether one of the kernels must see all rows at once, so that the exact pass must read every partition."""
     return any(kernel.partition_by != "log" and not kernel.screened for kernel in kernels)
 
 
@@ -174,7 +174,7 @@ def _partial(columns: Columns, context: Context, kernel: Kernel) -> Tally:
 def _of_pieces(
     kernel: Kernel, first: ScreeningPass, columns: Columns, context: Context, results: _Results
 ) -> dict[str, Tally]:
-    """What a kernel says of queues that were judged in chunks."""
+    """Return a kernel's tally of queues that were judged in chunks."""
     states = [state for (name, _), state in sorted(first.states.items()) if name == kernel.name]
     if kernel.split is None or not states:
         return {}
@@ -187,7 +187,7 @@ def _of_pieces(
 
 
 def gathered(passes: Iterable[ScreeningPass]) -> tuple[ScreeningPass, list[Ints]]:
-    """All passes as one, and the candidates of each; of passes that are made one by one only the sum is held."""
+    """Merge all passes, and return the candidates of each; passes that come one by one are not all held in memory."""
     total, own = ScreeningPass(), [NO_CANDIDATES]
     for screened in passes:
         own.append(screened.candidates)
@@ -201,7 +201,7 @@ def judge_partitions(
     context: Context,
     kernels: Sequence[Kernel],
 ) -> tuple[dict[str, Verdict], ScreeningPass]:
-    """Judge a history that is read partition by partition, in the order of queues; once more where candidates are."""
+    """Judge a history partition by partition, in the order of queues; read it again if there are candidates."""
     first, own = gathered(screening_pass(read(), context, kernels) for read in partitions)
     second: list[ExactPass] = []
     if len(first.candidates) or reads_every_row(kernels):
@@ -218,7 +218,7 @@ def judge_columns(
 
 
 def columns_of_rows(names: Names, parts: Sequence[Rows]) -> Columns:
-    """Rows of all partitions in the order of Columns: chunks of a queue, one after the other, overlap in time."""
+    """Join rows of all partitions in the order of Columns; consecutive chunks of a queue overlap in time."""
     return Columns(
         names=names,
         sends=_in_order(joined(MessageEvents, [part[0] for part in parts])),
@@ -233,9 +233,9 @@ def _in_order(rows: R) -> R:
 
 
 def of_messages(columns: Columns, messages: Ints) -> Columns:
-    """The events of some messages (ids, sorted), and the commits of the queues where they were delivered.
+    """Select the events of some messages (ids, sorted), and the commits of the queues where they were delivered.
 
-    Of a chunk all commits to its offsets: what was delivered in another chunk is not known here.
+    In a chunk, select all commits to its offsets, because deliveries in other chunks are not known here.
     """
     sends = np.flatnonzero(is_among(columns.sends.message, messages))
     deliveries = np.flatnonzero(is_among(columns.deliveries.message, messages))
@@ -270,7 +270,7 @@ def merged(one: Mapping[str, Tally], other: Mapping[str, Tally]) -> dict[str, Ta
 
 
 def totals_of(columns: Columns) -> dict[str, int]:
-    """How many sends there are, by outcome, and how many deliveries."""
+    """Count the sends, by outcome, and the deliveries."""
     sends = columns.sends
     by_outcome = np.bincount(sends.outcome, minlength=len(Outcome)).tolist()
     names = {outcome.name.lower(): by_outcome[outcome] for outcome in Outcome}
@@ -290,7 +290,7 @@ def _screened(
         if more:
             candidates = widened(columns, candidates, np.unique(np.concatenate(more)))
         return screened_out(columns, candidates), candidates.messages
-    except Exception:  # a hostile history may hold what no one thought of: then nothing is cleared
+    except Exception:  # a hostile history may raise anything: then nothing is cleared
         none_cleared = ScreenedCounts(
             sends=np.zeros(len(Outcome), np.int64),
             deliveries=0,
@@ -321,7 +321,7 @@ def _more_candidates(
 
 @dataclass(slots=True)
 class _Results:
-    """Tallies by kernel, and why a kernel made none: one kernel's failure is its own."""
+    """Tallies by kernel, and why a kernel made none; the failure of one kernel does not affect others."""
 
     tallies: dict[str, Tally] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
@@ -343,7 +343,7 @@ def _negative(tally: Tally) -> Tally:
 
 
 def _finished(kernel: Kernel, tally: Tally, results: _Results, context: Context) -> Verdict:
-    """A kernel that failed somewhere proves nothing, and what it found elsewhere stays found."""
+    """Finish a kernel. One that failed somewhere proves nothing, but its findings elsewhere stay."""
     try:
         verdict = kernel.finish(tally, context)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Evidence that a run was to record (`RunFacts.due`). A checker whose evidence is missing answers unknown, not valid.
+"""Evidence that a run had to record (`RunFacts.due`). A checker without its evidence answers unknown, not valid.
 
 `RunFacts.due` names the kinds of op. Observations have facts of their own (`disks_observed`, `routes_observed`,
 `files_observed`).
@@ -14,9 +14,9 @@ from staticfire.checkers.engine.observed import NOT_OBSERVED
 from staticfire.checkers.guarantees.verdict import Verdict
 from staticfire.checkers.model.timeline import Timeline
 
-CONTENTS = "contents"  # of deliveries
+CONTENTS = "contents"  # fields of deliveries
 TRY_READ = "try_read"
-# Which op each checker needs, or what of its fields.
+# The op, or the fields of it, that each checker needs.
 NEEDS = {
     "look_ups": "look_up",
     "recovery": "look_up",
@@ -28,7 +28,7 @@ NEEDS = {
     "contents": CONTENTS,
     "readability": TRY_READ,
 }
-_COUNTED = {"commit": "commits", CONTENTS: "identified"}  # by which count of the verdict it is seen
+_COUNTED = {"commit": "commits", CONTENTS: "identified"}  # the count of a verdict that shows it
 _SEEN: dict[str, Callable[[Timeline], object]] = {
     "look_up": lambda timeline: timeline.look_ups,
     "assign": lambda timeline: timeline.ownership,
@@ -40,14 +40,14 @@ _SEEN: dict[str, Callable[[Timeline], object]] = {
 
 
 def lacks_evidence(checker: Checker, context: Context) -> bool:
-    """Whether the history holds nothing of what this checker needs, although the run set out to record it."""
+    """Whether the history lacks all evidence that this checker needs, although the run had to record it."""
     needed = NEEDS.get(checker.name)
     seen = _SEEN.get(needed or "")
     return needed in context.facts.due and seen is not None and not seen(context.timeline)
 
 
 def with_evidence(verdict: Verdict, checker: Checker, context: Context) -> Verdict:
-    """The verdict, unknown if it rests on nothing."""
+    """Return the verdict, or unknown if it rests on no evidence."""
     needed = NEEDS.get(checker.name)
     counted = _COUNTED.get(needed or "")
     nothing = counted is not None and not verdict.counts.get(counted, 0)

@@ -1,8 +1,8 @@
 """The two forms of a checker: a kernel over columns, and a rule over the other facts of a run.
 
-A kernel maps columns that hold whole partitions (of its own partition key) to a Tally; tallies merge;
-`finish` makes the verdict. So the same kernel runs over everything at once, over one queue at a time,
-or in many processes, and a test holds that every cut gives the same verdict.
+A kernel maps columns that hold whole partitions (by its own partition key) to a Tally. Tallies merge, and `finish`
+makes the verdict. So the same kernel runs over everything at once, over one queue at a time, or in many processes. A
+test shows that every cut gives the same verdict.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from staticfire.checkers.model.timeline import Timeline
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """What every partition needs besides its columns: small, the same for all."""
+    """The data besides its columns that every partition needs: small, and the same for all."""
 
     facts: RunFacts
     timeline: Timeline
     promises: LossPromises
     observations: Sequence[Mapping[str, Any]] = ()
     excuses: Excuses = field(init=False, repr=False, compare=False)
-    # What checkers have found out of the above and want to know again.
+    # Results that checkers have derived from these fields and need again.
     cache: dict[Hashable, object] = field(
         init=False, repr=False, compare=False, default_factory=dict
     )
@@ -48,7 +48,7 @@ class Context:
         object.__setattr__(self, "excuses", Excuses(self.facts))
 
     def wants(self, columns: Columns, sends: MessageEvents, group: str) -> Mask:
-        """Which sends `group` is to consume, by topic and by tag, shape (sends,)."""
+        """Whether `group` must consume each send, by topic and by tag, shape (sends,)."""
         topics = self.facts.groups[group]
         subscribed = np.array([topic in topics for topic in columns.names.topics], np.bool_)
         wanted: Mask = subscribed[sends.topic]
@@ -62,32 +62,32 @@ class Context:
     def matches(
         self, columns: Columns, sends: MessageEvents, group: str, given_ns: int | None = None
     ) -> Mask:
-        """Which sends the filter of `group` lets through, whenever they are consumed; shape (sends,).
+        """Whether the filter of `group` accepts each send, whenever it is consumed; shape (sends,).
 
-        A message that was sent before all members had changed their filter may have met either of the two: but the
-        first one alone, if what came behind it was given (`given_ns`) before any member could ask anew.
+        Either filter may have applied to a message that was sent before all members had changed their filter. Only the
+        first one did if the group received the message behind it (`given_ns`) before any member could subscribe anew.
         """
         now, before = self._filters(columns, sends, group)
         return before if self.is_unchanged(group, given_ns) else now & before
 
     def matched_at_first(self, columns: Columns, sends: MessageEvents, group: str) -> Mask:
-        """Which sends the filter let through that `group` had before it changed it, shape (sends,)."""
+        """Whether the filter that `group` had before it changed it accepts each send, shape (sends,)."""
         return self._filters(columns, sends, group)[1]
 
     def is_unchanged(self, group: str, at_ns: int | None) -> bool:
-        """Whether no member of a group that changes its filter can have asked for something else by then."""
+        """Whether no member of a group that changes its filter can have had the other filter by then."""
         begins_ns = self.facts.filter_change_begins_ns
         if at_ns is None or begins_ns is None or group not in self.facts.filters_changed_ns:
             return False
         return at_ns < begins_ns
 
     def may_match(self, columns: Columns, sends: MessageEvents, group: str) -> Mask:
-        """Which sends a filter of `group` may have let through, shape (sends,)."""
+        """Whether a filter of `group` may have accepted each send, shape (sends,)."""
         now, before = self._filters(columns, sends, group)
         return now | before
 
     def _filters(self, columns: Columns, sends: MessageEvents, group: str) -> tuple[Mask, Mask]:
-        """What lets the filter through that holds at last, and what the first one that a send may have met."""
+        """Return whether the last filter accepts each send, and whether the first one that may have applied does."""
         now = _tagged(columns, sends, self.facts.wanted_tags.get(group))
         changed_ns = self.facts.filters_changed_ns.get(group)
         if changed_ns is None:
@@ -96,14 +96,14 @@ class Context:
         return now, np.where(sends.invoke_ns < changed_ns, before, now)
 
     def resolved(self, columns: Columns, sends: MessageEvents, group: str) -> Mask:
-        """Which sends `group` must have consumed by now, shape (sends,).
+        """Whether `group` must have consumed each send by now, shape (sends,).
 
-        A send is open while it lies at or above the committed offset of a queue that was not read to
-        its end, when it was acknowledged after the drain, or when it was old enough to be deleted unread.
+        A send is open if it lies at or above the committed offset of a queue that was not read to its end, if it was
+        acknowledged after the drain, or if it was old enough to be deleted unread.
         """
         low, end, committed, drained_at, drained_ns = _drain_columns(columns, self.timeline, group)
         queue, offset = sends.log, sends.queue_offset
-        # What lies at an unknown offset is passed with the last message of its queue.
+        # A message at an unknown offset is passed with the last message of its queue.
         read = np.where(offset == UNKNOWN, (committed >= end)[queue], offset < committed[queue])
         passed = read | (offset >= end[queue])
         young = drained_ns[queue] - sends.time_ns < self.facts.reserved_s * NS_PER_S
@@ -113,16 +113,16 @@ class Context:
 
 
 def _tagged(columns: Columns, sends: MessageEvents, tags: tuple[str, ...] | None) -> Mask:
-    """Which sends have one of the tags; all for None."""
+    """Whether each send has one of the tags; True for None."""
     if tags is None:
         return np.ones(len(sends), np.bool_)
     named = np.array([tag in tags for tag in columns.names.tags] + [False], np.bool_)
-    found: Mask = named[sends.tag]  # UNKNOWN is -1: the last place, no tag
+    found: Mask = named[sends.tag]  # UNKNOWN is -1: the last element, no tag
     return found
 
 
 def _drain_columns(columns: Columns, timeline: Timeline, group: str) -> tuple[Ints, ...]:
-    """Columns of shape (queues,): min, max and committed offset at the drain; its op index and time."""
+    """Return columns of shape (queues,): min, max and committed offset at the drain; its op index and time."""
     queues = columns.names.logs
     table = np.zeros((5, len(queues)), np.int64)
     for row, queue in enumerate(queues):
@@ -133,7 +133,7 @@ def _drain_columns(columns: Columns, timeline: Timeline, group: str) -> tuple[In
         if end is not None:
             table[:, row] = (*end, drain.op_index, drain.time_ns)
         elif drain.complete:
-            # Nothing is left to read, and this queue is not there: it was lost with all it held.
+            # The drain is complete without this queue: the queue was lost with all its messages.
             table[:, row] = (0, 0, 0, drain.op_index, drain.time_ns)
     return tuple(table)
 
@@ -142,7 +142,7 @@ Rows = Callable[[Columns, Context], Columns]
 
 
 def every_row(columns: Columns, _context: Context) -> Columns:
-    """`Checker.rows` of a checker that reads every row of the history; all of a large one is held in memory."""
+    """`Checker.rows` of a checker that reads every row of the history; the whole history is held in memory."""
     return columns
 
 
@@ -152,7 +152,7 @@ def no_rows(columns: Columns, _context: Context) -> Columns:
 
 
 def always(_context: Context) -> bool:
-    """`Checker.applies` of a checker that has a question to every run."""
+    """`Checker.applies` of a checker that applies to every run."""
     return True
 
 
@@ -160,8 +160,8 @@ def always(_context: Context) -> bool:
 class Checker:
     """One question to a run. `check` may raise: the composition turns that into unknown.
 
-    `rows` says what `check` is given of a history that is too large to be held: every_row, no_rows, or a function that
-    picks rows of some whole queues. It has no default, because a checker that is given too little finds nothing.
+    `rows` selects what `check` gets of a history that is too large for memory: every_row, no_rows, or a function that
+    picks rows of some whole queues. It has no default, because a checker that gets too few rows finds nothing.
     """
 
     name: str
@@ -171,19 +171,19 @@ class Checker:
     applies: Callable[[Context], bool] = always
     needs_observations: bool = False
     kernel: Kernel | None = None  # how it runs in chunks, if it can
-    # What it reads instead once it has the `rows` of all queues (third argument, joined in their order).
+    # Selects rows in place of `rows` once those of all queues are known (third argument, joined in their order).
     rows_again: Callable[[Columns, Context, Columns], Columns] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScreenedCounts:
-    """How many the screening pass at some queues has cleared (`checkers/engine/screening.py`)."""
+    """Counts of what the screening pass cleared in some queues (`checkers/engine/screening.py`)."""
 
     sends: Ints  # by Outcome
     deliveries: int
     identified: int  # deliveries with a message id, as far as clients report it
     delivered: int  # messages
-    pending: int  # messages that a group has not come to yet
+    pending: int  # messages that a group has not reached yet
 
 
 def some_rows(
@@ -192,7 +192,7 @@ def some_rows(
     sends: Mask | Ints | slice = slice(0),
     deliveries: Mask | Ints | slice = slice(0),
 ) -> Columns:
-    """Some of the sends and deliveries, none unless chosen, and no commits."""
+    """Select some sends and deliveries (by default none), and no commits."""
     return Columns(
         names=columns.names,
         sends=columns.sends.where(sends),
@@ -202,21 +202,21 @@ def some_rows(
 
 
 def not_counted(_counts: ScreenedCounts) -> Mapping[str, int]:
-    """For kernels that count only what they find."""
+    """Count nothing, for kernels that count only what they find."""
     return {}
 
 
 def no_more_candidates(_columns: Columns, _context: Context, _cleared: Mask) -> Ints:
-    """For kernels that have nothing to say about a message that was cleared."""
+    """Select nothing, for kernels that never report a cleared message."""
     return np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """How a kernel by queue judges one queue in chunks (`Columns.chunk`), when it needs more than the chunk.
+    """How a kernel by queue judges one queue in chunks (`Columns.chunk`), if it needs more than the chunk.
 
-    `scan` makes a state of each chunk, states have `merge` (associative, in any order), `conclude` makes a tally of
-    all; of its columns only the names are looked at.
+    `scan` makes a state of each chunk, states have `merge` (associative, in any order), and `conclude` makes a tally of
+    all. It reads only the names of its columns.
     """
 
     scan: Callable[[Columns, Context, Chunk], Any]
@@ -227,14 +227,14 @@ class Split:
 class Kernel:
     """A checker that can run in chunks.
 
-    `partial` gets columns that hold whole partitions. `unknown_reason` says why a tally without any
-    violation still proves nothing; None when it does.
+    `partial` gets columns that hold whole partitions. `unknown_reason` says why a tally without any violation still
+    proves nothing; None if it does prove something.
 
     A kernel by queue sees all rows of its queues. Any other sees all rows of the history, unless it opts in to
     screening with `screened`. A screened kernel sees only the rows of messages that the screening pass did not clear
-    (`checkers/engine/screening.py`), in all queues; so it must say the same of them whichever others are there. It
-    counts the cleared ones with `counts_of_screened_out`, and `more_candidates` names cleared messages that it wants to
-    see (it is given which sends were cleared). Both see whole queues.
+    (`checkers/engine/screening.py`), in all queues, so its results for these must not depend on other messages. It
+    counts the cleared ones with `counts_of_screened_out`. `more_candidates` names cleared messages that it must see;
+    its argument says which sends were cleared. Both see whole queues.
     """
 
     name: str
@@ -246,7 +246,7 @@ class Kernel:
     counts_of_screened_out: Callable[[ScreenedCounts], Mapping[str, int]] = not_counted
     more_candidates: Callable[[Columns, Context, Mask], Ints] = no_more_candidates
     finished: Callable[[Tally, Context], Verdict] | None = None  # of a kernel that measures
-    # of a kernel by queue; None: `partial` finds all that there is to find in a chunk
+    # for a kernel by queue; None: `partial` finds everything in a chunk
     split: Split | None = None
 
     def finish(self, tally: Tally, context: Context) -> Verdict:
@@ -271,23 +271,23 @@ class Kernel:
             name=self.name,
             anomalies=self.anomalies,
             check=self.check,
-            rows=no_rows,  # the engine gives its kernel what it needs
+            rows=no_rows,  # the engine gives its kernel the rows
             kernel=self,
         )
 
 
 def nothing_missing(_tally: Tally, _context: Context) -> str | None:
-    """For kernels whose clean tally is an answer: the anomaly did not occur in this history."""
+    """Give no reason, for kernels whose clean tally is an answer: the anomaly did not occur in this history."""
     return None
 
 
 def unless_unread(_tally: Tally, context: Context) -> str | None:
-    """For kernels that look at observations, if there are any."""
+    """Return why observations were not read, for kernels that use observations if there are any."""
     return context.facts.unread or None
 
 
 def undrained(context: Context) -> str | None:
-    """Say which groups have not read their topics to the end; None when all have."""
+    """Say which groups have not read their topics to the end; None if all have."""
     missing = [
         f"group {group} on {topic}: {_drain_state(context.timeline, group, topic)}"
         for group, topics in sorted(context.facts.groups.items())
@@ -314,9 +314,9 @@ def finding_at(
     at_invocation: bool = False,
     other: int = UNKNOWN,
 ) -> Finding:
-    """Make a finding from a row of events. Deliveries happen when the listener is called.
+    """Make a finding from a row of events. A delivery happens when the listener is called.
 
-    `other`: the number of another message that proves it together with this one.
+    `other`: the number of a second message that is part of the proof.
     """
     queue = queue_of(columns, events, row)
     time_ns = events.invoke_ns[row] if at_invocation else events.time_ns[row]

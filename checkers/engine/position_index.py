@@ -1,8 +1,8 @@
-"""Indexes message events by position (queue, offset) and by call; made once, shared by all kernels.
+"""Indexes message events by position (queue, offset) and by call; made once, and shared by all kernels.
 
-A *position* gets a small number, so that a table replaces a search; equal positions have equal numbers, and numbers
+A *position* gets a small number, so that a table replaces a search. Equal positions have equal numbers, and numbers
 ascend with queue and offset. Memory grows with the events, never with the size of offsets: offsets that are far apart
-are ranked. A *stream* is what one group got from one queue. Every part is made when it is first asked for.
+are ranked. A *stream* is the deliveries of one queue to one group. Every part is made on first use.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ EMPTY = -2  # at a position: no message was seen there; -1 is a message without 
 
 
 class PositionIndex:
-    """What kernels ask of columns that hold whole queues (rows by queue, then by op)."""
+    """The index of columns that hold whole queues (rows by queue, then by op)."""
 
     def __init__(self, columns: Columns) -> None:
         # Not the columns themselves: they hold the index, and a cycle would keep a partition in memory for long.
@@ -47,14 +47,14 @@ class PositionIndex:
 
     @cached_property
     def placed(self) -> Mask:
-        """Which sends say where the message is, shape (sends,)."""
+        """Whether the position of each send is known, shape (sends,)."""
         sends = self._sends
         known: Mask = (sends.log != UNKNOWN) & (sends.queue_offset != UNKNOWN)
         return known
 
     @cached_property
     def message_at(self) -> Ints:
-        """A message seen at each position (a sent one, if any was sent there), or EMPTY; shape (size,)."""
+        """A message at each position (a sent one, if any was sent there), or EMPTY; shape (size,)."""
         sends, deliveries = self._sends, self._deliveries
         table = np.full(self.size, EMPTY, np.int64)
         table[self.delivery_position] = deliveries.message
@@ -76,7 +76,7 @@ class PositionIndex:
 
     @cached_property
     def delivered_at(self) -> Mask:
-        """At which positions something was delivered, shape (size,)."""
+        """Whether a delivery came from each position, shape (size,)."""
         flags = np.zeros(self.size, np.bool_)
         flags[self.delivery_position] = True
         return flags
@@ -104,7 +104,7 @@ class Streams:
         return len(self.starts) - 1
 
     def ended(self, stream: int) -> slice | Ints:
-        """The rows of deliveries of one stream (its id), by completion."""
+        """Return the rows of deliveries of one stream (its id), by completion."""
         at = int(np.searchsorted(self.ids, stream))
         if at == len(self.ids) or self.ids[at] != stream:
             return slice(0)
@@ -121,7 +121,7 @@ class Streams:
         return order if self.by_end is None else self.by_end[order]
 
     def row(self, indices: Ints) -> Ints:
-        """The rows of deliveries at some indices of `rows`."""
+        """Return the rows of deliveries at some indices of `rows`."""
         return indices if self.rows is None else self.rows[indices]
 
     @cached_property
@@ -142,12 +142,12 @@ class Streams:
 
     @cached_property
     def back(self) -> Ints:
-        """Positions (in `rows`) of what is not further than the stream had been before: delivered again, or late."""
+        """Indices in `rows` of deliveries that are not above an earlier position: delivered again, or late."""
         return np.flatnonzero(self.position <= self.highest)
 
     @cached_property
     def late(self) -> Ints:
-        """Those of `back` that are the first delivery of their position to the group."""
+        """The part of `back` that is the first delivery of its position to the group."""
         if not len(self.back):
             return self.back
         candidate = np.zeros(self._positions, np.bool_)
@@ -161,7 +161,7 @@ class Streams:
 
 
 def index_of(columns: Columns) -> PositionIndex:
-    """The index of these columns, made at the first call."""
+    """Return the index of these columns, made at the first call."""
     index = columns.cache.get("position index")
     if index is None:
         index = columns.cache["position index"] = PositionIndex(columns)
@@ -170,12 +170,12 @@ def index_of(columns: Columns) -> PositionIndex:
 
 
 def stream_ids(columns: Columns, rows: MessageEvents | Commits) -> Ints:
-    """A number for each (queue, group), ascending with both, none of them negative."""
+    """Return a number for each (queue, group), ascending with both, none of them negative."""
     return _stream_ids(len(columns.names.groups), rows)
 
 
 def stream_id(columns: Columns, queue: int, group: int) -> int:
-    """The number that `stream_ids` gives to one stream."""
+    """Return the number that `stream_ids` gives to one stream."""
     return (queue + 1) * (len(columns.names.groups) + 1) + group + 1
 
 
@@ -184,7 +184,7 @@ def _stream_ids(groups: int, rows: MessageEvents | Commits) -> Ints:
 
 
 def number_positions(*sightings: tuple[Ints, Ints]) -> tuple[int, list[Ints]]:
-    """Number the positions of some (queue, offset) columns: how many numbers there are, and the number of each row.
+    """Number the positions of some (queue, offset) columns; return the count of numbers, and the number of each row.
 
     Rows must be sorted by queue.
     """
@@ -206,7 +206,7 @@ def number_positions(*sightings: tuple[Ints, Ints]) -> tuple[int, list[Ints]]:
 
 
 def _bounds(queue: Ints, offset: Ints) -> tuple[Ints, Ints, Ints]:
-    """The queues that occur, and the lowest and highest offset of each."""
+    """Return the queues that occur, and the lowest and highest offset of each."""
     _, starts = number_runs(queue)
     starts = starts[:-1]
     return queue[starts], np.minimum.reduceat(offset, starts), np.maximum.reduceat(offset, starts)
@@ -239,7 +239,7 @@ def number_runs(ids: Ints) -> tuple[Ints, Ints]:
 
 
 def stable_order(ids: Ints) -> Ints | None:
-    """The stable order of small ids that are not negative; None: they are in order."""
+    """Return the stable order of small ids that are not negative; None: they are in order."""
     if bool(np.all(ids[1:] >= ids[:-1])):
         return None
     # NumPy sorts 16-bit integers by radix.

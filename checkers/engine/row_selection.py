@@ -1,6 +1,6 @@
 """Selects the rows that checkers without a kernel read (`Checker.rows`, `Checker.rows_again`).
 
-One that raises on the way is unknown, with the reason, and hides no other checker's answer.
+A checker that raises in the selection is unknown, with the reason, and hides no other checker's verdict.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from staticfire.checkers.model.columns import Columns, Names
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What checkers read of one partition, by their names."""
+    """The rows of one partition that checkers read, by their names."""
 
     rows: Mapping[str, Rows]
     failed: Mapping[str, str] = field(
         default_factory=dict
-    )  # why a checker could not say what it reads
+    )  # why a checker could not select its rows
 
 
 def rows_asked_for(columns: Columns, context: Context, checkers: Sequence[Checker]) -> Asked:
-    """What checkers that are no kernels read of these queues."""
+    """Select the rows of these queues for checkers that are no kernels."""
     reads = {of.name: of.rows for of in checkers if of.kernel is None}
     return _asked(reads, lambda name: reads[name](columns, context))
 
@@ -36,7 +36,7 @@ def rows_asked_for_again(
     checkers: Sequence[Checker],
     gathered: Mapping[str, Columns],
 ) -> Asked:
-    """What they read when they know what all queues gave them; `gathered` has those that ask again."""
+    """Select their rows again, given the selection from all queues; `gathered` has that of checkers that ask again."""
     reads = {
         of.name: of.rows_again
         for of in checkers
@@ -51,7 +51,7 @@ def _asked(names: Iterable[str], read: Callable[[str], Columns]) -> Asked:
     for name in names:
         try:
             found = read(name)
-        except Exception as error:  # whatever it is: it becomes this checker's answer
+        except Exception as error:  # any error becomes this checker's verdict
             failed[name] = failure(error)
         else:
             rows[name] = (found.sends, found.deliveries, found.commits)
@@ -60,7 +60,7 @@ def _asked(names: Iterable[str], read: Callable[[str], Columns]) -> Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
-    """What checkers read of a whole history, by their names."""
+    """The rows of a whole history that checkers read, by their names."""
 
     nothing: Columns
     columns: Mapping[str, Columns]
@@ -68,7 +68,7 @@ class Read:
 
     @classmethod
     def of(cls, names: Names, asked: Sequence[Asked]) -> Read:
-        """Of all partitions, in their order."""
+        """Join the rows of all partitions, in their order."""
         failed = {name: reason for of in reversed(asked) for name, reason in of.failed.items()}
         checkers = dict.fromkeys(name for of in asked for name in of.rows if name not in failed)
         return cls(
@@ -87,7 +87,7 @@ class Read:
         }
 
     def then(self, again: Read) -> Read:
-        """With what was read when they were asked again."""
+        """Replace the rows of checkers that asked again."""
         return replace(
             self,
             columns={**self.columns, **again.columns},
@@ -95,7 +95,7 @@ class Read:
         )
 
     def answer(self, checker: Checker, context: Context) -> Verdict:
-        """The answer of a checker that is no kernel; it may raise."""
+        """Return the verdict of a checker that is no kernel; it may raise."""
         if checker.name in self.failed:
             reason = self.failed[checker.name]
             return Verdict(checker=checker.name, valid="unknown", reason=reason)

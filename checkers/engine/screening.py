@@ -1,14 +1,14 @@
-"""The screening pass over whole queues: which messages are cleared, and which are candidates.
+"""The screening pass over whole queues: it clears messages, and names the others as candidates.
 
-A message is *cleared* when its one acknowledged send is alone at its position, everything that was delivered there is
-this message with a good body, no group got it twice, its topic is that of its queue, every group that wants it has
-consumed it or has not come to it yet, and the broker did not keep it back (no delay, no transaction). Of such a message
-no kernel that judges message by message has anything to say but to count it; nor of a send that no broker answered, or
-that failed, and that no member got. Every other message is a candidate: all that was ever seen of candidates, in all
-queues, goes to the exact kernels.
+A message is *cleared* if its one acknowledged send is alone at its position, every delivery from there is this message
+with a good body, no group received it twice, its topic is that of its queue, every group that wants it has consumed it
+or has not reached it yet, and the broker did not keep it back (no delay, no transaction). A send that no broker
+answered, or that failed, is also cleared if no member received its message. No kernel that judges message by message
+can do more with cleared messages than count them. Every other message is a candidate, and all events of candidates, in
+all queues, go to the exact kernels.
 
-A cleared message may turn up in another queue, where it is a candidate. Then what was counted here is taken back
-(`checkers/engine/engine.py`). Rests on one rule that every writer of histories keeps: a key is sent once.
+A cleared message may appear in another queue, where it is a candidate. Then its counts here are taken back
+(`checkers/engine/engine.py`). All this rests on one rule that every writer of histories keeps: a key is sent once.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ from staticfire.checkers.model.columns import (
 )
 from staticfire.checkers.model.message_ids import PROCESS_SHIFT
 
-SIEVE = 1 << 20  # a power of two: nearly all messages pass it without a search among candidates
+SIEVE = 1 << 20  # a power of two: most messages are decided without a search among candidates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidates:
-    """Messages of some whole queues of which a kernel may report something."""
+    """Messages of some whole queues about which a kernel may report something."""
 
     bad_position: Mask  # shape (positions,)
     messages: Ints  # sorted, each once; UNKNOWN when a body held no readable key
-    pending: Ints  # rows of sends that are pending, candidates among them
+    pending: Ints  # rows of sends that are pending, including those of candidates
 
     def of_sends(self, columns: Columns) -> Mask:
-        """Which sends are of candidates, shape (sends,)."""
+        """Whether each send is of a candidate, shape (sends,)."""
         return is_among(columns.sends.message, self.messages)
 
 
 def candidates_of(columns: Columns, context: Context) -> Candidates:
-    """Look at whole queues for whatever may keep a message from being cleared."""
+    """Find everything in whole queues that may keep a message from being cleared."""
     index = index_of(columns)
     bad = np.zeros(index.size, np.bool_)
     bad[index.send_position[_odd_sends(columns, index)]] = True
@@ -62,7 +62,7 @@ def candidates_of(columns: Columns, context: Context) -> Candidates:
 
 
 def widened(columns: Columns, candidates: Candidates, more: Ints) -> Candidates:
-    """Add messages, and everything that lies where candidates were sent to."""
+    """Add messages, and all positions to which candidates were sent."""
     index = index_of(columns)
     messages = np.union1d(candidates.messages, more)
     bad = candidates.bad_position.copy()
@@ -71,7 +71,7 @@ def widened(columns: Columns, candidates: Candidates, more: Ints) -> Candidates:
 
 
 def screened_out(columns: Columns, candidates: Candidates) -> ScreenedCounts:
-    """Count those that are no candidates; `candidates` must have been widened."""
+    """Count the messages that are no candidates; `candidates` must have been widened."""
     index = index_of(columns)
     sends = columns.sends
     is_candidate = candidates.of_sends(columns)
@@ -88,16 +88,16 @@ def screened_out(columns: Columns, candidates: Candidates) -> ScreenedCounts:
 
 
 def with_deliveries(chosen: Columns, columns: Columns, messages: Ints) -> Columns:
-    """Return `chosen` with those deliveries of `columns` that are of some messages (any order, repeats allowed)."""
+    """Return `chosen` with the deliveries of some messages from `columns` (any order, repeats allowed)."""
     theirs = is_among(columns.deliveries.message, np.unique(messages))
     return replace(chosen, deliveries=columns.deliveries.where(theirs))
 
 
 def is_among(messages: Ints, chosen: Ints) -> Mask:
-    """Which of `messages` are in `chosen`, which is sorted."""
+    """Whether each of `messages` is in `chosen`, which is sorted."""
     if not len(chosen):
         return np.zeros(len(messages), np.bool_)
-    if len(messages) <= SIEVE >> 6:  # to clear the sieve would take longer
+    if len(messages) <= SIEVE >> 6:  # clearing the sieve would take longer
         return _found(messages, chosen)
     sieve = np.zeros(SIEVE, np.bool_)
     sieve[_sieve_position(chosen)] = True
@@ -115,13 +115,13 @@ def _found(messages: Ints, chosen: Ints) -> Mask:
 
 
 def _sieve_position(messages: Ints) -> Ints:
-    """A small number that is the same for equal ids: the last bits of number and process."""
+    """Return a small number that is the same for equal ids: the last bits of number and process."""
     position: Ints = (messages ^ (messages >> (PROCESS_SHIFT - 8))) & (SIEVE - 1)
     return position
 
 
 def _odd_sends(columns: Columns, index: PositionIndex) -> Ints:
-    """Rows of placed sends that are not the one acknowledged send of their position."""
+    """Return rows of placed sends that are not the one acknowledged send of their position."""
     sends = columns.sends
     rows = np.flatnonzero(index.placed)
     position = index.send_position[rows]
@@ -135,13 +135,13 @@ def _odd_sends(columns: Columns, index: PositionIndex) -> Ints:
 
 
 def _is_special(sends: MessageEvents) -> Mask:
-    """Which sends were kept back by the broker."""
+    """Whether the broker first kept each send back."""
     special: Mask = (sends.due_ns != UNKNOWN) | (sends.transaction != Transaction.NONE)
     return special
 
 
 def _odd_deliveries(columns: Columns, index: PositionIndex) -> Ints:
-    """Rows of deliveries that are not, in good shape, what was sent to their position."""
+    """Return rows of deliveries that are not an intact copy of the message sent to their position."""
     deliveries = columns.deliveries
     sent_to = np.zeros(index.size, np.bool_)
     sent_to[index.send_position[index.placed]] = True
@@ -155,7 +155,7 @@ def _odd_deliveries(columns: Columns, index: PositionIndex) -> Ints:
 def _not_consumed(
     columns: Columns, context: Context, index: PositionIndex, bad: Mask
 ) -> tuple[Ints, Ints]:
-    """Rows of sends that a group missed, and of those that one has not come to yet."""
+    """Return rows of sends that a group missed, and of those that a group has not reached yet."""
     sends = columns.sends
     acked = (sends.outcome == Outcome.OK) & index.placed
     rows = np.flatnonzero(acked & ~bad[index.send_position])
@@ -171,7 +171,7 @@ def _not_consumed(
 
 
 class _Wanting:
-    """Which groups ask for which topics: those that must, and those that drained them all the same."""
+    """The groups that ask for each topic: those that must read it, and others that drained it."""
 
     def __init__(self, columns: Columns, context: Context) -> None:
         names = columns.names
@@ -184,7 +184,7 @@ class _Wanting:
         self._table = table[[known.index(group) for group in names.groups] + [-1]]
 
     def consumed(self, deliveries: MessageEvents) -> Mask | Ints:
-        """Rows of deliveries that a group asked for and consumed."""
+        """Return rows of deliveries that a group asked for and consumed."""
         consumed = deliveries.outcome == Outcome.OK
         if self._table[:-1].all():
             return np.flatnonzero(consumed)
@@ -199,7 +199,7 @@ def asks(context: Context, group: str, topic: str) -> bool:
 def _missed(
     columns: Columns, context: Context, index: PositionIndex, rows: Ints
 ) -> tuple[Ints, Ints]:
-    """Tell messages that some group passed without them from those that it did not come to."""
+    """Separate the messages that some group passed without consuming them from those that it has not reached."""
     sends = columns.sends.where(rows)
     position = index.send_position[rows]
     seen = index.delivered_at[position]
@@ -216,7 +216,7 @@ def _missed(
 def _consumed_by(
     columns: Columns, context: Context, index: PositionIndex, positions: Ints
 ) -> Iterator[tuple[str, Mask]]:
-    """For each group that facts know: which of some positions it has consumed, shape (positions of the index,)."""
+    """Yield each group of the facts, and whether it has consumed each of some positions, shape (index size,)."""
     deliveries, groups = columns.deliveries, columns.names.groups
     asked = np.zeros(index.size, np.bool_)
     asked[positions] = True
@@ -226,14 +226,14 @@ def _consumed_by(
         consumed = np.zeros(index.size, np.bool_)
         if group in groups:
             mine = deliveries.group[there] == groups.index(group)
-            # What a listener of a broadcasting group does not finish is dropped.
+            # A broadcasting group drops messages that its listener does not finish.
             by_group = there[mine if group in context.facts.broadcasting else mine & finished]
             consumed[index.delivery_position[by_group]] = True
         yield group, consumed
 
 
 def _messages_at(columns: Columns, index: PositionIndex, bad: Mask) -> Ints:
-    """All messages seen at bad positions, and those that were acknowledged without a position."""
+    """Return all messages at bad positions, and those that were acknowledged without a position."""
     sends, deliveries = columns.sends, columns.deliveries
     sent = np.where(
         index.placed,
@@ -246,7 +246,7 @@ def _messages_at(columns: Columns, index: PositionIndex, bad: Mask) -> Ints:
 
 
 def _sent_twice(messages: Ints) -> Ints:
-    """Messages with more than one send: no writer makes such a history, but an edited one may hold them."""
+    """Return messages with more than one send: no writer makes such a history, but an edited one may have them."""
     ordered = np.sort(messages)
     twice: Ints = ordered[1:][ordered[1:] == ordered[:-1]]
     return twice
