@@ -30,7 +30,7 @@ AVAILABILITY: Final = (
         title="gap in sends",
         meaning="for too long, no send of a producer was acknowledged",
         promise=SERVES,
-        example="nothing for 12 s, and the campaign promises 5 (`gap_max_s`)",
+        example="no acknowledgement for 12 s, and the campaign promises 5 (`gap_max_s`)",
     ),
     Anomaly(
         name="start_gap",

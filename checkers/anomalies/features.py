@@ -26,8 +26,8 @@ FEATURES: Final = (
         title="slow delivery",
         meaning=(
             "a message waited in its queue for longer than the bound, although a member owned the "
-            "queue, no listener was at work on it, and no fault hindered the two. The message was "
-            "acknowledged, or its store time is known"
+            "queue, no listener was at work on it, and no fault hindered the broker or the member. "
+            "The message was acknowledged, or its store time is known"
         ),
         promise=IN_TIME,
         example="`1 ok assign 0 / 0 ok send a t=20 / 1 ok consume a t=24`",
@@ -45,9 +45,9 @@ FEATURES: Final = (
         name="late_delivery",
         title="late delivery",
         meaning=(
-            "a delayed message, or a retry, came much later than due. Time does not count in which "
-            "its queue had no owner, or a fault hindered it and no other message of its queue "
-            "passed. Or its broker moved it to its queue late, and no fault hindered the broker"
+            "a delayed message, or a retry, came much later than due, not counting time in which its "
+            "queue had no owner, or in which a fault hindered it and no other message of its queue "
+            "passed. Or its broker moved it to its queue late, although no fault hindered the broker"
         ),
         promise=IN_TIME,
         example="due at 10 s, no fault, delivered at 90 s",
@@ -66,9 +66,9 @@ FEATURES: Final = (
         title="unprovoked retry",
         meaning=(
             "a message came as a retry, or with a retry count, although no listener had failed for "
-            "it before, or no surviving member reported that it had sent it back, or it was sent "
-            "back to another broker alone; or, at rest, more retries came than deliveries with the "
-            "count below had failed"
+            "it before, no surviving member reported that it had sent it back, or members sent it "
+            "back to another broker only; or more retries came than deliveries with the count below "
+            "had failed"
         ),
         promise=RETRIED,
         example="retry count 1 after a success",
@@ -213,8 +213,8 @@ FEATURES: Final = (
         meaning=(
             "a transaction stays open: its producer left the end to the check and would have "
             "answered commit, or did answer commit, and no group saw the message; or its producer "
-            "never ended it, and no broker had checked it a round after it was due, at rest; or its "
-            "producer committed it, and a broker stored the message much later"
+            "never ended it, and no broker checked it within a round after it was due, at rest; or "
+            "its producer committed it, and a broker stored the message much later"
         ),
         promise=DECIDED,
         example="no broker checks the transaction",
@@ -223,7 +223,10 @@ FEATURES: Final = (
     Anomaly(
         name="check_too_early",
         title="check too early",
-        meaning="a broker checked a transaction before it may, or before its half says that it may",
+        meaning=(
+            "a broker checked a transaction before the configured time, or before the time that "
+            "its half names"
+        ),
         promise=DECIDED,
         example="a check after 1 s; the transaction timeout is 6 s",
         excuse=CLOCK_STEPPED,
@@ -318,7 +321,7 @@ FEATURES: Final = (
         title="phantom copy",
         meaning="a member reported a copy of a message that it had not received",
         promise=FORWARDED,
-        example="a copy of offset 1, and only offset 0 was given",
+        example="a copy of offset 1, and the member received only offset 0",
     ),
     Anomaly(
         name="wrong_refusal",

@@ -93,7 +93,7 @@ GROUPS: Final = (
             "another member that owned the queue all the time"
         ),
         promise=ONE_AT_A_TIME,
-        example="1 has the queue and consumes a, 2 is given b, 1 goes on with c",
+        example="1 has the queue and consumes a, 2 receives b, 1 continues with c",
         excuse=LOCK_TAKEN,
         excused="informational",
     ),

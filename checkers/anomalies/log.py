@@ -58,8 +58,8 @@ LOG: Final = (
         ),
         promise=KEPT,
         example=(
-            "a power cut may cost a tail: 5 is gone, and 6, acknowledged before the cut, has "
-            "survived"
+            "after a power cut that may cost a tail, 5 is gone, and 6, acknowledged before the "
+            "cut, has survived"
         ),
     ),
     Anomaly(
@@ -71,8 +71,8 @@ LOG: Final = (
         ),
         promise=KEPT,
         example=(
-            "recovery finds the end 100, and 40 s later a message is delivered that had been at "
-            "100 before"
+            "recovery finds the end 100, and 40 s later a consumer receives a message that had "
+            "been at 100 before"
         ),
     ),
     Anomaly(
@@ -150,8 +150,8 @@ LOG: Final = (
         name="realtime_order",
         title="offsets against real time",
         meaning=(
-            "a send got a higher offset than a send of another process that began after it had "
-            "ended"
+            "a send got a higher offset than a later send of another process, which began after "
+            "the first one had ended"
         ),
         promise=ORDER,
         example="`0 ok send a@0:1 / 1 ok send b@0:0`",
@@ -189,7 +189,7 @@ LOG: Final = (
     Anomaly(
         name="nonmonotonic_physical_offset",
         title="physical offsets out of order",
-        meaning="of two neighbours in a queue, the later one is not further up in the commit log",
+        meaning="the later of two neighbours in a queue is not further up in the commit log",
         promise=ORDER,
         example="`0 ok send a@0:0 physical=500 / 0 ok send b@0:1 physical=400`",
         by_damage=True,
@@ -197,7 +197,7 @@ LOG: Final = (
     Anomaly(
         name="nonmonotonic_store_time",
         title="store times out of order",
-        meaning="of two neighbours in a queue, the later one has the earlier store time",
+        meaning="the later of two neighbours in a queue has the earlier store time",
         promise=ORDER,
         example="stored at 5.0 s, and the message below it at 5.3 s",
         by_damage=True,
@@ -223,7 +223,7 @@ LOG: Final = (
             "`0 invoke send a t=1 / 0 invoke send b t=1 / 0 ok send a@0:0 t=2 / 0 ok send b@0:2 "
             "t=2`"
         ),
-        excuse="the log may have lost its end, and what is not acknowledged was stored once more",
+        excuse="the log may have lost its end, and unacknowledged messages were stored again",
     ),
     Anomaly(
         name="commit_ahead",
@@ -255,8 +255,8 @@ LOG: Final = (
         ),
         promise=OFFSETS,
         example=(
-            "of a queue with one owner all the time, offsets 0 to 9 are consumed, the offsets are reset, and after "
-            "it offsets 0 to 2 and from 7 on come"
+            "a queue keeps its owner: offsets 0 to 9 are consumed, the offsets are reset, and then only offsets "
+            "0 to 2, and from 7 on, come again"
         ),
         excuse="the order may not have reached the owner of the queue",
     ),
@@ -281,7 +281,7 @@ LOG: Final = (
         name="poll_skip",
         title="skipped messages between polls",
         meaning=(
-            "an owner passed over a stored message that its group had not received (stored: "
+            "an owner skipped a stored message that its group had not received (stored: "
             "acknowledged, or delivered to any group)"
         ),
         promise=POLLS,
@@ -295,8 +295,8 @@ LOG: Final = (
         name="int_poll_skip",
         title="skipped messages within a poll",
         meaning=(
-            "within one call, the listener got messages with a stored one missing between them "
-            "that its group had not received"
+            "within one call, the messages of the listener skip a stored one that its group had "
+            "not received"
         ),
         promise=POLLS,
         example="`0 ok send a / 0 ok send b / 0 ok send c / 1 ok assign 0 / 1 ok consume a c`",

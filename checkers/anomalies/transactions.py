@@ -16,7 +16,7 @@ SERIAL = "Transactions can be put in an order that explains every send and poll.
 _ORDERS = (
     ("", ""),
     ("-process", ", with the order within a process"),
-    ("-realtime", ", with what had ended before another began"),
+    ("-realtime", ", with the order in real time"),
 )
 
 
@@ -52,7 +52,7 @@ TRANSACTIONS: Final = (
     ),
     Anomaly(
         name="precommitted_read",
-        title="read of the own send",
+        title="read of its own send",
         meaning="a transaction polled its own send",
         promise=ISOLATED,
         example="`txn: 0 ok x+1@0 x?1@0`",
@@ -75,8 +75,8 @@ TRANSACTIONS: Final = (
         name="lost_write",
         title="lost write",
         meaning=(
-            "a value of a committed transaction was skipped: a value at or above its offset was "
-            "polled, and it never was"
+            "a value of a committed transaction was never polled, although a value at or above its "
+            "offset was"
         ),
         promise=WRITTEN,
         example="`txn: 0 info x+1@0 y+2@0 / 1 ok y+3@1 / 2 ok x?1@0 y?3@1`",
@@ -118,7 +118,7 @@ TRANSACTIONS: Final = (
     *_with_orders(
         name="G1c",
         title="cycle of information",
-        meaning="a cycle with a transaction that polled what another had sent",
+        meaning="a cycle with a transaction that polled a value that another had sent",
         promise=SERIAL,
         examples=(
             "`txn: begin 0 / begin 1 / 0 ok x+1@0 y?2@0 / 1 ok y+2@0 x?1@0`",
@@ -130,7 +130,7 @@ TRANSACTIONS: Final = (
     *_with_orders(
         name="G-single",
         title="cycle with one anti-dependency",
-        meaning="a cycle with one transaction that missed what another had sent",
+        meaning="a cycle with one transaction that missed a value that another had sent",
         promise=SERIAL,
         examples=(
             "`txn: 2 ok y+0@0 / begin 0 / begin 1 / 0 ok x+1@0 y+2@1 / 1 ok x?1@0 y?0@0`",
@@ -143,7 +143,7 @@ TRANSACTIONS: Final = (
     *_with_orders(
         name="G2",
         title="cycle with anti-dependencies",
-        meaning="a cycle with several that missed what another had sent",
+        meaning="a cycle with several transactions that missed values that others had sent",
         promise=SERIAL,
         examples=(
             "`txn: 9 ok x+1@0 y+1@0 / begin 0 / begin 1 / 0 ok x?1@0 y+2@1 / 1 ok y?1@0 x+2@1`",

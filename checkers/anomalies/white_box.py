@@ -10,7 +10,7 @@ STATUS = "The status of a send shows how safely the message is held."
 REPLICATED = "The log of a follower is a prefix of the log of its leader."
 ENTRIES = "Every message of the log has its entry in its queue."
 ROUTED = "Coordinators name the live brokers, with their addresses and tables."
-NO_ERROR = "No node meets an error that only a wrong program can raise."
+NO_ERROR = "No node meets an error that only a bug in its program can raise."
 NO_LEAK = "A server uses no more resources after the load than before it."
 
 
@@ -93,7 +93,7 @@ WHITE_BOX: Final = (
         title="stale route",
         meaning=(
             "a coordinator names a broker that has been dead for too long, or names it again although it has not "
-            "lived since"
+            "run since"
         ),
         promise=ROUTED,
         example="dead for 160 s, and still in the route",
@@ -212,8 +212,8 @@ WHITE_BOX: Final = (
         name="internal_error",
         title="error inside a node",
         meaning=(
-            "a server or a client logged an error that only a wrong program can raise, even if it "
-            "went on and nothing was lost"
+            "a server or a client logged an error that only a bug in its program can raise, even if "
+            "it went on and no message was lost"
         ),
         promise=NO_ERROR,
         example="broker-a-0: request failed: AttributeError: no attribute 'queue'",

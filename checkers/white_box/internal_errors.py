@@ -1,4 +1,4 @@
-"""Errors inside nodes: a server or a client logs no error that only a wrong program can raise.
+"""Errors inside nodes: a server or a client logs no error that only a bug in its program can raise.
 
 **internal_error**: a node logged such an error, for example a missing attribute or an index out of range. The node went
 on, and perhaps answered with an error code, so clients tried again and no message was lost. The system that writes the
