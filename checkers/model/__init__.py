@@ -1,1 +1,1 @@
-"""Ops, histories and columns: what every rule reads, and the arithmetic of times and ids."""
+"""Ops, histories and columns that every rule reads, and the arithmetic of times and ids."""

@@ -1,7 +1,7 @@
-"""A history as NumPy columns: one row a message touch (a send, or one message of a delivery).
+"""A history as NumPy columns, with one row for each send, and for each message of a delivery.
 
-Strings live in dictionaries (`Names`), rows hold integers, so that kernels compare and index instead of hashing.
-Integers only: -1 means "not known" or "does not apply". Message ids are large (`checkers/model/message_ids.py`).
+Strings live in dictionaries (`Names`). Rows hold integers, so that kernels compare and index instead of hashing. The
+integer -1 means "not known" or "does not apply". Message ids are large (`checkers/model/message_ids.py`).
 
 Rows are sorted by queue, then by op index, and those of one op are in the order of its value.
 
@@ -24,7 +24,7 @@ Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 PartitionKey = Literal["message", "log", "stream"]
 UNKNOWN = -1
-INTERNAL_TOPICS = ("%RETRY%", "%DLQ%")  # the broker moves messages there by itself (MixAll)
+INTERNAL_TOPICS = ("%RETRY%", "%DLQ%")  # the broker itself moves messages to these (MixAll)
 
 
 class Outcome(IntEnum):
@@ -37,19 +37,19 @@ class Outcome(IntEnum):
 
 
 class Transaction(IntEnum):
-    """What a transactional send asked for at its end."""
+    """How a producer ended a transactional send."""
 
     NONE = 0
     COMMIT = 1
     ROLLBACK = 2
-    UNKNOWN = 3  # the broker has to ask
+    UNKNOWN = 3  # the broker must ask
 
 
 class LogKey(NamedTuple):
     """A log of messages, one partition of a topic: in RocketMQ a message queue.
 
-    `home` is part of the name where a log never moves (RocketMQ: the broker), and empty where it may. Sorts by topic,
-    home, partition, as files that exist are sorted.
+    `home` is part of the name if a log never moves (RocketMQ: the broker), and empty if it may. Keys sort by topic,
+    home and partition, like the files of existing histories.
     """
 
     topic: str
@@ -58,9 +58,9 @@ class LogKey(NamedTuple):
 
     @property
     def stream(self) -> str:
-        """What its messages are stored in, one after the other: all logs of a home share one (RocketMQ: a commit log).
+        """The sequence in which its messages are stored: all logs of a home share one (RocketMQ: a commit log).
 
-        A log without a home is its own stream. `RunFacts.brokers` names the replicas of each stream.
+        A log without a home is its own stream. `RunFacts.replica_sets` names the replicas of each stream.
         """
         return self.home or f"{self.topic}-{self.partition}"
 
@@ -75,44 +75,44 @@ class LogKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageEvents:
-    """Rows of one sort, all arrays of shape (rows,), int64 but for `body_ok`."""
+    """Rows of sends, or of deliveries; all arrays have shape (rows,) and type int64, except `body_ok`."""
 
-    op_index: Ints  # of the completion; of the invocation when there is none
+    op_index: Ints  # of the completion; of the invocation if there is none
     invoke_index: Ints
     time_ns: Ints  # of the completion
     invoke_ns: Ints
     process: Ints
     outcome: Ints  # Outcome
-    message: Ints  # Names.key tells its key; UNKNOWN when the body held no readable key
+    message: Ints  # Names.key returns its key; UNKNOWN if the body held no readable key
     topic: Ints  # id in Names.topics
     log: Ints  # id in Names.logs; UNKNOWN for a send that no broker answered
     group: Ints  # id in Names.groups; UNKNOWN for sends
     queue_offset: Ints
-    position: Ints  # in the stream in which its log is stored (`LogKey.stream`)
+    position: Ints  # in the stream that stores its log (`LogKey.stream`)
     tries: Ints  # attempts of a send (0: not recorded), reconsume times of a delivery
     body_ok: Mask
     sharding_key: Ints  # id in Names.sharding_keys, of a send
-    tag: Ints  # id in Names.tags; of a delivery "" stands for no tag, UNKNOWN for not reported
-    due_ns: Ints  # when a delayed message may first be delivered, of a send
+    tag: Ints  # id in Names.tags; for a delivery "" is no tag, and UNKNOWN is not reported
+    due_ns: Ints  # the earliest time of delivery of a delayed message, of a send
     transaction: Ints  # Transaction, of a send
-    check_ns: Ints  # before which no broker may check the transaction, of a send that says so
+    check_ns: Ints  # the earliest time of a check of the transaction, of a send that names it
     # The client's own times, on the run's clock (`checkers/model/event_times.py`); UNKNOWN: only `time_ns` is known.
     at_ns: Ints  # of the completion
     invoke_at_ns: Ints
-    within_ns: Ints  # how far both may be off
-    # Contents (`checkers/features/contents.py`): what the client reported, UNKNOWN for what it did not.
+    within_ns: Ints  # the error bound of both
+    # Contents (`checkers/features/contents.py`) that the client reported; UNKNOWN for those that it did not.
     message_id: Ints  # digest of the unique message id
-    properties: Ints  # digest of the user's properties
+    properties: Ints  # digest of the user properties
     size: Ints  # bytes of the body
     born_ms: Ints  # wall clock of the producer, of a delivery
     stored_ms: Ints  # wall clock of the broker, of a delivery
-    origin: Ints  # position of the message that this is a copy of, of a delivery
+    origin: Ints  # position of the message of which this is a copy, of a delivery
 
     def __len__(self) -> int:
         return len(self.op_index)
 
     def where(self, rows: Mask | Ints | slice) -> Self:
-        """Return the chosen rows, in the order of `rows`; those of a slice are no copies."""
+        """Return the chosen rows, in the order of `rows`; a slice returns views, not copies."""
         if not isinstance(rows, slice) and rows.dtype == np.bool_:
             rows = np.flatnonzero(rows)
         size = len(self.op_index[rows])
@@ -125,7 +125,7 @@ EVENT_FIELDS = tuple(column.name for column in fields(MessageEvents))
 
 
 def constant(value: int | bool, rows: int) -> Any:
-    """A column of `rows` times one value, which takes no memory; it cannot be written to."""
+    """Return a column of `rows` times one value. It takes no memory, and cannot be written to."""
     return np.broadcast_to(np.array(value), rows)
 
 
@@ -136,20 +136,20 @@ def is_constant(column: Ints | Mask) -> bool:
 
 def _chosen(column: Any, rows: Mask | Ints | slice, size: int) -> Any:
     if not is_constant(column):
-        return column[rows] if size else np.zeros(0, column.dtype)  # no view, which holds them all
+        return column[rows] if size else np.zeros(0, column.dtype)  # a view keeps the column alive
     return column[:size] if size <= len(column) else np.broadcast_to(column[0], size)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commits:
-    """One row a queue whose offset a consumer persisted, all arrays of shape (rows,), int64."""
+    """One row for each committed offset of a queue; all arrays have shape (rows,) and type int64."""
 
     op_index: Ints
     time_ns: Ints
     process: Ints
     group: Ints
     log: Ints
-    offset: Ints  # the next message the group wants
+    offset: Ints  # of the next message that the group wants
 
     def __len__(self) -> int:
         return len(self.op_index)
@@ -164,7 +164,7 @@ R = TypeVar("R", MessageEvents, Commits)
 
 
 def joined(kind: type[R], parts: Sequence[R]) -> R:
-    """Rows of several parts, one after the other."""
+    """Join the rows of several parts, one after the other."""
     if len(parts) == 1:
         return parts[0]
     columns: dict[str, Any] = {}
@@ -184,9 +184,9 @@ def _in_a_row(chunks: list[Any]) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
-    """The dictionaries behind the ids."""
+    """The dictionaries of the ids in columns."""
 
-    other_keys: list[str]  # of messages whose key does not follow from their id
+    other_keys: list[str]  # keys that do not follow from the ids of their messages
     topics: list[str]
     streams: list[str]
     logs: list[LogKey]
@@ -203,9 +203,10 @@ class Names:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Chunk:
-    """A range of offsets of one queue that is too long to be held; what was sent to no known place is in the first.
+    """A range of offsets of a queue that is too long for memory; the first one also has sends without a known position.
 
-    Borders lie where every group passed from one side to the other for good (`checkers/formats/chunks/cut_points.py`).
+    Cut points lie where every group passed from one side to the other for good
+    (`checkers/formats/chunks/cut_points.py`).
     """
 
     queue: int
@@ -215,7 +216,7 @@ class Chunk:
     commits: Commits  # of the whole queue
     given: Mapping[
         int, tuple[int, int]
-    ]  # group -> lowest and highest offset that it was given, of the whole queue
+    ]  # group -> lowest and highest offset that it received, of the whole queue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,6 +226,6 @@ class Columns:
     names: Names
     sends: MessageEvents
     deliveries: MessageEvents
-    commits: Commits  # of a chunk: those to its offsets
+    commits: Commits  # in a chunk: commits to its offsets
     chunk: Chunk | None = None  # None: whole queues
     cache: dict[str, object] = field(default_factory=dict, compare=False, repr=False)

@@ -1,12 +1,12 @@
 """The time of each event, as exactly as the run could measure it.
 
-`time_ns` of an op is when the harness wrote it down, so it is the latest time at which the event can have happened. A
-client that stamps its events says more (`Op.stamp`): the harness measured the offset of the client's clock, and the
-stamp says how far it may be off. An event without a stamp gets as much room as the harness was late in reading at
-that time. A simulated run has no stamps, because there an op is written down the instant it happens.
+`time_ns` of an op is the time at which the harness recorded it, so it is the latest time at which the event can have
+happened. A client that stamps its events gives more (`Op.stamp`): the harness measured the offset of the client's
+clock, and the stamp has the bound of the error. For an event without a stamp, the error is as large as the delay of the
+harness in reading at that time. A simulated run has no stamps, because it records an op at the instant it happens.
 
-A checker that compares durations asks for the earliest or the latest time, whichever is kinder to the system: what is
-not known exactly widens a tolerance and never narrows it.
+A checker that compares durations uses the earliest or the latest time, whichever favours the system: an unknown time
+widens a tolerance and never narrows it.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ import numpy as np
 from staticfire.checkers.model.columns import UNKNOWN, Ints, Mask, MessageEvents
 from staticfire.checkers.model.history import Op, Stamp
 
-Rows = Mask | Ints | slice | int  # of one row the time is a number
+Rows = Mask | Ints | slice | int  # for a single row the time is a number
 ALL = slice(None)
 
 
 def began_earliest(events: MessageEvents, rows: Rows = ALL) -> Ints:
-    """The earliest time at which each invocation can have happened, shape (rows,)."""
+    """Return the earliest time at which each invocation can have happened, shape (rows,)."""
     return _earliest(events.invoke_ns[rows], events.invoke_at_ns[rows], events.within_ns[rows])
 
 
 def began_latest(events: MessageEvents, rows: Rows = ALL) -> Ints:
-    """The latest time at which each invocation can have happened, shape (rows,)."""
+    """Return the latest time at which each invocation can have happened, shape (rows,)."""
     return _latest(events.invoke_ns[rows], events.invoke_at_ns[rows], events.within_ns[rows])
 
 
 def ended_earliest(events: MessageEvents, rows: Rows = ALL) -> Ints:
-    """The earliest time at which each completion can have happened, shape (rows,)."""
+    """Return the earliest time at which each completion can have happened, shape (rows,)."""
     return _earliest(events.time_ns[rows], events.at_ns[rows], events.within_ns[rows])
 
 
@@ -56,7 +56,7 @@ class StampRows:
         self._rows: list[tuple[int, int, int, int]] = []
 
     def add(self, op: Op, invoke: Op) -> None:
-        """Take an op and its invocation (the same one, where there is only one)."""
+        """Take an op and its invocation (the same op if there is only one)."""
         nothing = Stamp(UNKNOWN, 0)
         ended, began = op.stamp or nothing, invoke.stamp or nothing
         within_ns = max(ended.within_ns, began.within_ns)
@@ -65,7 +65,7 @@ class StampRows:
     def take(
         self, sends: MessageEvents, deliveries: MessageEvents
     ) -> tuple[MessageEvents, MessageEvents]:
-        """The events with the stamps that were collected since the last time."""
+        """Return the events with the stamps that were collected since the last call."""
         if not self._rows:
             return sends, deliveries
         table = np.array(self._rows, np.int64)

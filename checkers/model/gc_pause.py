@@ -1,4 +1,4 @@
-"""Python's garbage collector, while millions of objects come into being that are no garbage."""
+"""Pauses Python's garbage collector while a program creates millions of objects that are no garbage."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Look for no cycles meanwhile: each look would go through everything that was made so far."""
+    """Pause the collector, because each collection would traverse all objects created so far."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

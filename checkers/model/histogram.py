@@ -1,7 +1,7 @@
 """Durations in integer buckets, so that every engine that counts them agrees to the bit.
 
-Sixteen buckets for each doubling, from a microsecond to days: a percentile read from them is at most a sixteenth above
-the true one. A duration in nanoseconds belongs to the bucket of its whole microseconds (integer division).
+Each doubling has sixteen buckets, from a microsecond to days. So a percentile read from them is at most a sixteenth
+above the true one. A duration in nanoseconds belongs to the bucket of its whole microseconds (integer division).
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from staticfire.checkers.model.columns import Ints
 NS_PER_US = 1000
 DOUBLINGS = 40  # 2**40 us are twelve days
 _FINE = 16
-EDGES_US: list[int] = [  # where each bucket begins, ascending
+EDGES_US: list[int] = [  # the begin of each bucket, ascending
     *range(_FINE),
     *((_FINE + step) << shift for shift in range(DOUBLINGS - 4) for step in range(_FINE)),
 ]
 BUCKETS = len(EDGES_US)
-_MANTISSA = 52 - 4  # bits of a float that are left behind
+_MANTISSA = 52 - 4  # bits of a float that are dropped
 _OF_SIXTEEN = ((1023 + 4) << 4) - _FINE  # bits of 16.0, which begins the bucket of that number
 
 
 def buckets_of(durations_ns: Ints) -> Ints:
-    """The bucket of each duration, same shape; negative ones are in the first."""
+    """Return the bucket of each duration, same shape; negative durations are in the first."""
     whole_us = durations_ns // NS_PER_US
-    # The exponent and the first four bits behind the point: as a float, every integer up to 2**53 is exact.
+    # The exponent and the first four bits of the fraction. As a float, every integer up to 2**53 is exact.
     found = (whole_us.astype(np.float64).view(np.int64) >> _MANTISSA) - _OF_SIXTEEN
     np.minimum(found, BUCKETS - 1, out=found)
     np.copyto(found, np.maximum(whole_us, 0), where=whole_us < _FINE)
@@ -36,11 +36,11 @@ def buckets_of(durations_ns: Ints) -> Ints:
 
 
 def percentile_us(buckets: Sequence[int], counts: Sequence[int], hundredths: int) -> int:
-    """The last microsecond of the bucket that holds the nearest-rank percentile; at least one count is needed.
+    """Return the last microsecond of the bucket with the nearest-rank percentile; there must be at least one count.
 
     Args:
         buckets: ascending.
-        counts: how many durations each of them holds.
+        counts: the number of durations in each.
         hundredths: of a percent, so that 99.9 is 9990.
     """
     rank = -(-sum(counts) * hundredths // 10_000)

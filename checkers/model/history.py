@@ -1,8 +1,8 @@
 """The op, and histories as files of one JSON object a line, with Jepsen's keys.
 
-A history is written as it happens, so a crash of the harness may tear its last line. Such a file is
-read up to the tear and says so (`History.torn`). Everything else that is wrong with a file is one
-HistoryError that names the line: a verdict over a history that was misread would be worth nothing.
+A history is written as it happens, so a crash of the harness may tear its last line. Such a file is read up to the tear
+and marked (`History.torn`). Any other error in a file is a HistoryError that names the line, because a verdict over a
+misread history would be worthless.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ INT64_MAX = 2**63 - 1  # columns hold 64-bit integers
 OP_TYPES = frozenset(get_args(OpType))
 CLUSTER_GONE = "cluster_gone"
 OBSERVED_BYTES_MAX = 256 << 20  # of observations: about 1.1 million acknowledgements
-FIRING = "fire_"  # a fault begins; `start_` says that it is done, which may take a while
+FIRING = "fire_"  # a fault begins; `start_` follows when it has started, which may take a while
 NEMESIS_PREFIXES = (FIRING, "start_", "stop_", "node_exit", CLUSTER_GONE)
-# What the checkers read of each kind of observation; other fields and other kinds are for people.
+# The fields of each kind of observation that checkers read; other fields and other kinds are for people.
 _OBSERVED: dict[str, dict[str, str]] = {
     "ack_durability": {
         "key": "text",
@@ -86,11 +86,11 @@ T = TypeVar("T")
 
 
 class HistoryError(ValueError):
-    """A history or a file of observations cannot be read; the text is one sentence with the place."""
+    """A history or a file of observations cannot be read; the text is one sentence with the location."""
 
 
 class Stamp(NamedTuple):
-    """When the client says that an event happened, on the clock of the run: `at_ns`, give or take `within_ns`."""
+    """The time of an event according to the client, on the clock of the run: `at_ns`, plus or minus `within_ns`."""
 
     at_ns: int
     within_ns: int
@@ -103,8 +103,8 @@ _NO_VALUE: Callable[[], Any] = dict
 class Op(Generic[V]):
     """One event of a history: an invocation, or the completion that answers it.
 
-    `fail` is a promise that the op did not happen; everything unclear is `info`. What is known to be of one kind says
-    so in its type: `Op[CommitReport]` has the value that checkers/op_kinds/values.py declares.
+    `fail` promises that the op did not happen; everything unclear is `info`. The type of an op of a known kind has the
+    type of its value: `Op[CommitReport]` has the value that checkers/op_kinds/values.py declares.
     """
 
     index: int  # position in the history: dense, unique, starts at 0
@@ -115,7 +115,7 @@ class Op(Generic[V]):
     value: V = field(default_factory=_NO_VALUE)
     error: str | None = None  # why; only on "fail" and "info"
     node: str | None = None  # where the process runs
-    stamp: Stamp | None = None  # when it happened; `time_ns` is when it was written down
+    stamp: Stamp | None = None  # when it happened; `time_ns` is when the harness recorded it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +128,7 @@ class History:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observations:
-    """What the harness saw inside nodes, and whether the file's last line was cut short."""
+    """Observations inside nodes, and whether the file's last line was cut short."""
 
     records: list[dict[str, Any]]
     torn: bool
@@ -155,7 +155,7 @@ def encode_op(op: Op) -> bytes:
 
 
 def write_history(path: Path, ops: Iterable[Op]) -> None:
-    """Write a whole history to `path`, replacing what is there."""
+    """Write a whole history to `path`, replacing any file there."""
     path.write_bytes(b"".join(map(encode_op, ops)))
 
 
@@ -174,7 +174,7 @@ def decode_history(data: bytes, *, name: str = "history") -> History:
 
 
 def decode_ops(data: bytes, *, name: str) -> list[Op]:
-    """Read whole lines that hold some ops of a history. Raises HistoryError with `name` and the line number."""
+    """Read whole lines with some ops of a history. Raises HistoryError with `name` and the line number."""
     ops, torn = _decode_lines(data, name, _decode_op)
     if torn:
         raise HistoryError(f"{name} ends in half a line")
@@ -190,9 +190,9 @@ def decode_line(line: bytes, location: str) -> Op:
 
 
 def read_observations(path: Path) -> Observations:
-    """Read a file of observations. Raises HistoryError; a file that is not there raises OSError.
+    """Read a file of observations. Raises HistoryError; a missing file raises OSError.
 
-    All of it is held in memory, so one of more than OBSERVED_BYTES_MAX is not read.
+    All observations are held in memory, so a file of more than OBSERVED_BYTES_MAX is not read.
     """
     size = path.stat().st_size
     if not path.is_file():
@@ -204,14 +204,14 @@ def read_observations(path: Path) -> Observations:
 
 
 def unread_reason(name: str, size: int) -> str:
-    """Say why a file of so many bytes of observations is not read; empty when it is."""
+    """Say why a file of observations of this size is not read; empty if it is."""
     if size <= OBSERVED_BYTES_MAX:
         return ""
     return f"{name} has {size} bytes; at most {OBSERVED_BYTES_MAX} are taken into memory"
 
 
 def torn_reason(path: Path) -> str:
-    """Say that a file of observations ends in half a line; empty when it does not. Raises OSError."""
+    """Say that a file of observations ends in half a line; empty if it does not. Raises OSError."""
     with path.open("rb") as file:
         if file.seek(0, SEEK_END):
             file.seek(-1, SEEK_END)
@@ -279,7 +279,7 @@ def _stamp(value: object) -> Stamp:
 
 
 def _is_whole(value: object) -> bool:
-    """Half of the range: sums of two still fit."""
+    """Whether an integer is within half of the range, so that sums of two still fit."""
     return type(value) is int and 0 <= value <= INT64_MAX >> 1
 
 
@@ -294,7 +294,7 @@ def _typed(fields: dict[str, object], key: str, wanted: type[T]) -> T:
     if key not in fields:
         raise HistoryError(f"{key} is missing")
     value = fields[key]
-    if type(value) is not wanted:  # not isinstance: true is no index
+    if type(value) is not wanted:  # not isinstance: true is no integer
         raise HistoryError(f"{key} is {value!r}; expected {wanted.__name__}")
     return value
 
@@ -341,7 +341,7 @@ def _is(value: object, wanted: str) -> bool:
 
 
 def _check_times(ops: Sequence[Op], name: str) -> None:
-    """Everything that is judged rests on what came before what."""
+    """Raise HistoryError unless times ascend, because every verdict depends on the order of events."""
     for number, (before, op) in enumerate(pairwise(ops), start=2):
         if op.time_ns < before.time_ns:
             raise HistoryError(

@@ -1,4 +1,4 @@
-"""A history of JSON lines, op by op: for files that are larger than memory."""
+"""Reads a history of JSON lines op by op, for files that are larger than memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Intervals of time: half-open (start_ns, end_ns) pairs, and what can be said of several."""
+"""Intervals of time as half-open (start_ns, end_ns) pairs, and operations on several."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Span(NamedTuple):
 
 
 def joined(spans: Iterable[Span]) -> list[Span]:
-    """The same time in as few spans as possible, sorted; empty ones are dropped."""
+    """Return the same time in as few spans as possible, sorted, without empty ones."""
     found: list[Span] = []
     for span in sorted(spans):
         start_ns, end_ns = span
@@ -32,7 +32,7 @@ def joined(spans: Iterable[Span]) -> list[Span]:
 
 
 def without(spans: Iterable[Span], removed: Iterable[Span]) -> list[Span]:
-    """The time in `spans` that is not in `removed`, sorted."""
+    """Return the time in `spans` that is not in `removed`, sorted."""
     left: list[Span] = []
     holes = joined(removed)
     for start_ns, end_ns in joined(spans):
@@ -48,7 +48,7 @@ def without(spans: Iterable[Span], removed: Iterable[Span]) -> list[Span]:
 
 
 def shared(one: Iterable[Span], other: Iterable[Span]) -> list[Span]:
-    """The time that lies in both, sorted."""
+    """Return the time in both, sorted."""
     others = joined(other)
     return joined(
         Span(max(a.start_ns, b.start_ns), min(a.end_ns, b.end_ns)) for a in one for b in others

@@ -1,8 +1,9 @@
-"""Contents of a message: what a client reports of it beside its key and place.
+"""Contents of a message that a client reports beside its key and position.
 
 In a history a delivered message may end with its contents: `[message id, tag, properties, born, stored, size, origin]`,
-null for what the client does not know (docs/history.md). Message id and properties are digests, so that a column holds
-them, and a client in any language can make them. Clients import this: it needs nothing but the standard library.
+null for values that the client does not know (docs/history.md). Message id and properties are digests, so that columns
+can hold them and clients in any language can compute them. Clients import this module, so it needs only the standard
+library.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ UNKNOWN_CONTENTS: Final[Contents] = (None,) * WIDTH
 
 
 def digest_of_text(text: str) -> int:
-    """The first 63 bits of the SHA-256 of the text in UTF-8: 0 to 2^63 - 1."""
+    """Return the first 63 bits of the SHA-256 of the text in UTF-8: 0 to 2^63 - 1."""
     return int.from_bytes(sha256(text.encode()).digest()[:8]) >> 1
 
 
 def digest_of_properties(properties: Mapping[str, str]) -> int:
-    """The digest of the user's properties, whatever their order; NO_PROPERTIES for none."""
+    """Return the digest of the user's properties, whatever their order; NO_PROPERTIES for none."""
     if not properties:
         return NO_PROPERTIES
     pairs = (f"{name}{NAME_END}{properties[name]}{PROPERTY_END}" for name in sorted(properties))
@@ -36,7 +37,7 @@ def digest_of_properties(properties: Mapping[str, str]) -> int:
 
 
 def check_contents(contents: object) -> None:
-    """Raises ValueError for what are no contents of a message."""
+    """Raise ValueError unless the value is the contents of a message."""
     if type(contents) is not list or len(contents) != WIDTH:
         raise ValueError(f"contents are {contents!r:.80}; expected a list of {', '.join(CONTENTS)}")
     for number, value in enumerate(contents):
@@ -48,7 +49,7 @@ def check_contents(contents: object) -> None:
 
 
 def widest(messages: Sequence[Sequence[object]]) -> int:
-    """The fields of the longest message. Raises ValueError for a message that is no list."""
+    """Return the number of fields of the longest message. Raises ValueError for a message that is no list."""
     try:
         return len(messages[0]) if len(messages) == 1 else max(map(len, messages))
     except TypeError:
@@ -59,6 +60,6 @@ def widest(messages: Sequence[Sequence[object]]) -> int:
 def split(
     messages: Sequence[Sequence[Any]], width: int
 ) -> tuple[list[Sequence[Any]], list[Contents]]:
-    """Messages of an op without their contents, and those."""
+    """Split the messages of an op into messages without contents, and contents."""
     plain = [message[:width] for message in messages]
     return plain, [row[width] if len(row) == width + 1 else UNKNOWN_CONTENTS for row in messages]

@@ -1,8 +1,8 @@
 """Message ids: 64-bit integers that are the same in every partition and in every run.
 
-The key `p<process>-<n>`, which the generators write, is `process << 40 | n`: it costs no dictionary. Any other key is
-`1 << 62 | its number` in the dictionary of its history (`Names.other_keys`). So an id says nothing about how many
-messages there are, and is never an array index; `dense_numbers` makes numbers that are.
+The key `p<process>-<n>`, which the generators write, has the id `process << 40 | n` and needs no dictionary. Any other
+key has the id `1 << 62 | number`, with its number in the dictionary of its history (`Names.other_keys`). So ids do not
+show how many messages there are, and are no array indices; `dense_numbers` makes numbers that are.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PROCESS_MAX: Final = (1 << (62 - PROCESS_SHIFT)) - 1
 
 
 class MessageIds(dict[str, int]):
-    """key -> id, with []. Remembers what it was asked for; `forget` frees that. `others` begins its dictionary."""
+    """key -> id, with []. It keeps the keys that it looked up; `forget` frees them. `others` begins its dictionary."""
 
     __slots__ = ("_bases", "_numbers", "others")
 
@@ -34,7 +34,7 @@ class MessageIds(dict[str, int]):
         self._bases: dict[str, int | None] = {}
 
     def __missing__(self, key: str) -> int:
-        """Number a key that is new, or forgotten. Raises TypeError or AttributeError for what is no text."""
+        """Number a key that is new, or forgotten. Raises TypeError or AttributeError for a value that is no text."""
         prefix, _, digits = key.rpartition("-")
         base = self._bases.get(prefix, UNKNOWN)
         if base == UNKNOWN:
@@ -57,13 +57,13 @@ class MessageIds(dict[str, int]):
         return OTHER | number
 
     def forget(self) -> None:
-        """Give back the memory of keys that follow from their id; ids stay what they are."""
+        """Free the memory of keys that follow from their ids; ids do not change."""
         self.clear()
         self._bases.clear()
 
 
 def _is_plain(digits: str) -> bool:
-    """Whether these are the digits that `str` makes of a number: a key must follow from its id."""
+    """Whether these are the digits that `str` makes of a number, because a key must follow from its id."""
     return digits.isdecimal() and digits.isascii() and (digits[0] != "0" or digits == "0")
 
 
@@ -76,14 +76,14 @@ def _base_of(prefix: str) -> int | None:
 
 
 def key_of(message: int, others: list[str]) -> str:
-    """The key behind an id that is not UNKNOWN. Raises IndexError for a number beyond the dictionary."""
+    """Return the key of an id that is not UNKNOWN. Raises IndexError for a number beyond the dictionary."""
     if message & OTHER:
         return others[message ^ OTHER]
     return f"p{message >> PROCESS_SHIFT}-{message & NUMBER_MASK}"
 
 
 def dense_numbers(*columns: Ints) -> tuple[int, list[Ints]]:
-    """Number the messages of some columns 0, 1, 2, ...: how many there are, and each column in these numbers.
+    """Number the messages of some columns 0, 1, 2, ...; return the count of numbers, and each column in these numbers.
 
     Equal ids get equal numbers; UNKNOWN stays UNKNOWN. There may be numbers that no message has.
     """
@@ -97,7 +97,7 @@ def dense_numbers(*columns: Ints) -> tuple[int, list[Ints]]:
 
 
 def _number(ids: Ints) -> tuple[int, Ints]:
-    """Numbers by a table where ids are dense, which is the rule, and by sorting elsewhere."""
+    """Number ids by a table if they are dense, which is usual, else by sorting."""
     if not len(ids):
         return 0, ids
     others = ids >= OTHER

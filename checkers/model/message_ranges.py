@@ -1,8 +1,8 @@
-"""Condensed ops: one for many messages, `send_many` and `consume_many`, so that a history may have millions of them.
+"""Condensed ops: one op for many messages, `send_many` and `consume_many`, for histories with millions of messages.
 
-Their messages are reported as ranges: messages whose keys `p<process>-<n>` and queue offsets go up by one, and
-whose records lie equally far apart in the log. Nothing is left out by that: columns hold each message again, and
-kernels see no difference. docs/history.md says what a message range holds.
+They report messages as ranges: keys `p<process>-<n>` and queue offsets that go up by one, and records at equal
+distances in the log. No information is lost: columns have a row for each message, and kernels see no difference.
+docs/history.md describes the fields of a message range.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from staticfire.checkers.op_kinds.consumer import CONSUME_MANY
 from staticfire.checkers.op_kinds.values import SendManyValue, SendValue
 
-if TYPE_CHECKING:  # a client process starts sooner without
+if TYPE_CHECKING:  # without these imports, a client process starts sooner
     from staticfire.checkers.model.history import Op
 
 SEND_WIDTH, DELIVERY_WIDTH = 5, 7
-# p<process>-<n>, so small that n messages behind it have ids of this form, too (checkers/model/message_ids.py)
+# p<process>-<n>, small enough that the n messages after it also have ids of this form (checkers/model/message_ids.py)
 _PLAIN = re.compile(r"(p(?:0|[1-9][0-9]{0,5})-)(0|[1-9][0-9]{0,11})", re.ASCII)
 
 Message = Sequence[
@@ -27,9 +27,9 @@ Message = Sequence[
 
 
 class MessageRange(NamedTuple):
-    """Messages one after another. Of a send `body_ok` is True and `tries` 0."""
+    """Consecutive messages. For a send `body_ok` is True and `tries` is 0."""
 
-    key: str | None  # of the first one; None, or of any form, when there is only one
+    key: str | None  # of the first message; None, or of any form, if there is only one
     queue_offset: int
     physical_offset: int
     body_ok: bool
@@ -38,23 +38,23 @@ class MessageRange(NamedTuple):
     stride: int  # bytes from one record to the next
 
     def to_delivery(self) -> list[object]:
-        """The row of a `consume_many`."""
+        """Return the row of a `consume_many`."""
         return list(self)
 
     def to_send(self) -> list[object]:
-        """The row of a `send_many`."""
+        """Return the row of a `send_many`."""
         return [self.key, self.queue_offset, self.physical_offset, self.length, self.stride]
 
 
 def of_delivery(row: Sequence[Any]) -> MessageRange:
-    """Raises ValueError for a row that is no message range of a `consume_many`."""
+    """Read a row of a `consume_many`. Raises ValueError if it is no message range."""
     if len(row) != DELIVERY_WIDTH:
         raise ValueError(f"a stretch has {len(row)} fields; expected {DELIVERY_WIDTH}")
     return MessageRange(*row)
 
 
 def of_send(row: Sequence[Any]) -> MessageRange:
-    """Raises ValueError for a row that is no message range of a `send_many`."""
+    """Read a row of a `send_many`. Raises ValueError if it is no message range."""
     if len(row) != SEND_WIDTH:
         raise ValueError(f"a stretch has {len(row)} fields; expected {SEND_WIDTH}")
     key, queue_offset, physical_offset, count, stride = row
@@ -62,7 +62,7 @@ def of_send(row: Sequence[Any]) -> MessageRange:
 
 
 def condensed(messages: Iterable[Message]) -> list[MessageRange]:
-    """Messages of one queue, in the order in which they came, as few message ranges."""
+    """Combine messages of one queue, in the order in which they came, into as few message ranges as possible."""
     found: list[MessageRange] = []
     first: Message = ()
     length = stride = number = 0
@@ -95,18 +95,18 @@ def _message_range(first: Message, length: int, stride: int) -> MessageRange:
 
 
 def _split(key: str | None) -> tuple[str, int]:
-    """What keys that follow have in common, and the number in this one. No key follows one of another form."""
+    """Return the common part of consecutive keys, and the number of this key. Keys of other forms have no successor."""
     plain = _PLAIN.fullmatch(key or "")
     return (f"{key} ", 0) if plain is None else (plain[1], int(plain[2]))
 
 
 def is_plain(key: str) -> bool:
-    """Whether others may follow it: `p<process>-<n>`."""
+    """Whether a key may have successors: `p<process>-<n>`."""
     return _PLAIN.fullmatch(key) is not None
 
 
 def nth_key(first: str, number: int) -> str:
-    """The key that is `number` behind the first one; the first one itself for 0, whatever its form."""
+    """Return the key that is `number` after the first one; the first one itself for 0, whatever its form."""
     if not number:
         return first
     prefix, start = _split(first)
@@ -114,7 +114,7 @@ def nth_key(first: str, number: int) -> str:
 
 
 def messages_of(message_range: MessageRange) -> Iterator[list[Any]]:
-    """Each message, as `consume` tells it."""
+    """Yield each message in the form of `consume`."""
     for number in range(message_range.length):
         yield [
             message_range.key if message_range.key is None else nth_key(message_range.key, number),
@@ -126,7 +126,7 @@ def messages_of(message_range: MessageRange) -> Iterator[list[Any]]:
 
 
 def sends_of(value: SendManyValue) -> Iterator[SendValue]:
-    """The values of the sends that a `send_many` with places stands for."""
+    """Yield the values of the sends that a `send_many` with positions stands for."""
     beside = ("key", "count", "stretches")
     shared = cast(SendValue, {name: of for name, of in value.items() if name not in beside})
     for row in value["stretches"]:
@@ -140,7 +140,7 @@ def sends_of(value: SendManyValue) -> Iterator[SendValue]:
 
 
 def delivered_keys(op: Op) -> Iterator[str | None]:
-    """The key of each message of a delivery."""
+    """Yield the key of each message of a delivery."""
     if op.f == CONSUME_MANY:
         for row in op.value["stretches"]:
             yield from (message[0] for message in messages_of(of_delivery(row)))
@@ -149,7 +149,7 @@ def delivered_keys(op: Op) -> Iterator[str | None]:
 
 
 def messages_in(op: Op) -> int:
-    """How many messages a send or a delivery is about; 0 for any other op."""
+    """Return the number of messages of a send or a delivery; 0 for any other op."""
     match op.f:
         case "send":
             return 1

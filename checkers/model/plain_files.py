@@ -1,4 +1,4 @@
-"""Reads files of a history that may be anything: a pipe never ends, and a size may be more than memory."""
+"""Reads files of a history safely: a path may be an endless pipe, and a file may be larger than memory."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from pathlib import Path
 
 from staticfire.checkers.model.history import HistoryError
 
-DOCUMENT_BYTES_MAX = 1 << 30  # of a file that is taken into memory whole
+DOCUMENT_BYTES_MAX = 1 << 30  # of a file that is read as a whole
 
 
 def plain_size(path: Path) -> int:
-    """The size of a file in bytes. Raises HistoryError for a pipe, a device or a folder; OSError if it is not there."""
+    """Return the size of a file in bytes. Raises HistoryError for a pipe, a device or a folder; OSError if missing."""
     size = path.stat().st_size
     if not path.is_file():
         raise HistoryError(f"{path} is no plain file; a history is made of plain files")
@@ -18,7 +18,7 @@ def plain_size(path: Path) -> int:
 
 
 def read_plain(path: Path, bytes_max: int = DOCUMENT_BYTES_MAX) -> bytes:
-    """The content of a file. Raises HistoryError, also for more than `bytes_max`; OSError."""
+    """Return the content of a file. Raises HistoryError, also for more than `bytes_max`; OSError."""
     size = plain_size(path)
     if size > bytes_max:
         raise HistoryError(f"{path} has {size} bytes; at most {bytes_max} are read")

@@ -1,7 +1,7 @@
-"""Counts by slice of time and bucket, that merge in any order to the same: what kernels measure, in bounded memory.
+"""Counts by slice of time and bucket that merge in any order to the same result: measurements in bounded memory.
 
-A slice is a second, or a power of two of seconds in a history that is longer than SLICES_MAX of them: then slices are
-merged in pairs until they fit, and the result depends on the latest second alone, however the history was cut.
+A slice is a second. In a history of more than SLICES_MAX seconds it is a power of two of seconds: slices are merged in
+pairs until they fit. The result depends only on the latest second, however the history was cut.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SLICES_MAX = 2048
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """`counts` has shape (slices, buckets from `low` on); `longest`, of shape (slices,), is 0 where nothing is."""
+    """`counts` has shape (slices, buckets from `low` on); `longest` has shape (slices,), with 0 for no value."""
 
     shift: int  # a slice is 1 << shift seconds
     low: int
@@ -26,7 +26,7 @@ class Measured:
 
     @classmethod
     def of(cls, second: Ints, bucket: Ints, value: Ints | None = None) -> Measured:
-        """Count rows, of which there is at least one; `value` is what `longest` is of. All columns of one shape."""
+        """Count rows, at least one; `longest` is the maximum of `value`. All columns have one shape."""
         shift = (int(second.max()) // SLICES_MAX).bit_length()
         at = np.maximum(second >> shift, 0)
         slices, low = int(at.max()) + 1, int(bucket.min())
@@ -52,7 +52,7 @@ class Measured:
         return Measured(shift=shift, low=low, counts=counts, longest=longest)
 
     def _coarse(self, shift: int) -> Measured:
-        """The same in longer slices."""
+        """Return the same in longer slices."""
         starts = np.arange(0, len(self.counts), min(1 << (shift - self.shift), len(self.counts)))
         return Measured(
             shift=shift,

@@ -1,4 +1,4 @@
-"""The few ops of a history that touch no message: commits, assignments, drains, probes."""
+"""The timeline: the few ops of a history that are about no message, such as commits, assignments, drains and probes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from staticfire.checkers.model.history import OpType
 
 
 class Commit(NamedTuple):
-    """A consumer persisted the offset of one queue: the next message it wants."""
+    """A consumer persisted the offset of one queue: the offset of the next message that it wants."""
 
     op_index: int
     time_ns: int
@@ -38,21 +38,21 @@ class Begun(NamedTuple):
     op_index: int
     time_ns: int
     process: int
-    offset: int | None  # None: nowhere yet, or the client does not say
-    broker_id: int | None  # 0: the leader; None: the client does not say
+    offset: int | None  # None: nowhere yet, or the client does not report it
+    broker_id: int | None  # 0: the leader; None: the client does not report it
 
 
 class CommitTo(NamedTuple):
     """A member commits offsets of queues of one replica set."""
 
-    op_index: int  # its commits come behind it
+    op_index: int  # its commits follow it
     time_ns: int
-    broker_id: int  # of the one that it sends them to; 0: the leader
-    earlier_arrived: bool  # what it sent to this replica set the time before has surely arrived
+    broker_id: int  # of the broker to which it sends them; 0: the leader
+    earlier_arrived: bool  # its previous commits to this replica set have surely arrived
 
 
 class QueueEnd(NamedTuple):
-    """Where one queue and one group's offset stood when the drain ended."""
+    """The ends of one queue and one group's offset when the drain ended."""
 
     min_offset: int
     max_offset: int  # one past the last message
@@ -63,7 +63,7 @@ class QueueEnd(NamedTuple):
 class Drain:
     """The last drain of a group on a topic. `complete`: the lag reached 0 within the bound.
 
-    `still_s`: it ended before its bound, when nothing had moved for so many seconds.
+    `still_s`: it ended before its bound, because no offset had moved for this many seconds.
     """
 
     op_index: int
@@ -76,7 +76,7 @@ class Drain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """One send after heal that asks whether a broker serves."""
+    """One send after the heal that shows whether a broker serves."""
 
     op_index: int
     time_ns: int
@@ -86,7 +86,7 @@ class Probe:
 
 
 class Torn(NamedTuple):
-    """An answer that was to hold one message held a record that is none."""
+    """An answer that should have held one message held an invalid record."""
 
     key: str
     queue: int
@@ -106,51 +106,51 @@ class Found(NamedTuple):
 
 
 class RefusedRead(NamedTuple):
-    """A place that a broker failed to read when it was asked for it."""
+    """A position that a broker failed to read when it was asked for it."""
 
     key: str
     queue: int
     queue_offset: int
-    error: str  # what the broker said
+    error: str  # of the broker's answer
 
 
 class Searched(NamedTuple):
-    """A stored message whose store time a broker was asked for (SEARCH_OFFSET_BY_TIMESTAMP). Times are in ms."""
+    """A stored message, and the answer to a search for its store time (SEARCH_OFFSET_BY_TIMESTAMP). Times are in ms."""
 
     key: str
     queue: int
     queue_offset: int
     stored_ms: int
     answer: int  # a queue offset
-    answer_stored_ms: int | None  # None: nothing is stored there
+    answer_stored_ms: int | None  # None: no message is stored there
     before_stored_ms: int | None  # of the message before the answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookUp:
-    """Acknowledged messages that one node was asked for after the drain. `error`: it gave no answer."""
+    """Acknowledged messages for which one node was asked after the drain. `error`: it gave no answer."""
 
     op_index: int
     time_ns: int
     topic: str
     broker: str
-    is_indexed: bool  # by key, too
+    is_indexed: bool  # brokers keep an index of keys
     found: Sequence[Found]
     first_offsets: Mapping[
         int, int
-    ]  # by queue: what lies before was deleted, perhaps since the drain
+    ]  # by queue: earlier messages were deleted, perhaps since the drain
     error: str | None
-    node: str = ""  # which was asked; "": not known
+    node: str = ""  # the node that was asked; "": not known
     torn: Sequence[Torn] = ()
-    asked: int | None = None  # how many messages; None: not known
+    asked: int | None = None  # number of messages; None: not known
     searched: Sequence[Searched] = ()
     # why the node answered no search by time; None: it did, or was not asked
     search_error: str | None = None
-    refused: Sequence[RefusedRead] = ()  # searches by time that the node failed at
+    refused: Sequence[RefusedRead] = ()  # searches by time that failed at the node
 
 
 class Sent(NamedTuple):
-    """A send of a transaction: value and, if it is known, offset in the log of `key`."""
+    """A send of a transaction: the value and, if known, its offset in the log of `key`."""
 
     key: str
     value: int | str
@@ -158,19 +158,19 @@ class Sent(NamedTuple):
 
 
 class Polled(NamedTuple):
-    """What one poll of a transaction got: for each key (offset, value) in the order in which they came."""
+    """The result of one poll of a transaction: for each key (offset, value) in the order in which they came."""
 
     messages: Mapping[str, Sequence[tuple[int, int | str]]]
 
 
 class Txn(NamedTuple):
-    """A transaction: sends and polls that happen all or not at all."""
+    """A transaction: its sends and polls happen all or not at all."""
 
     invoke_index: int
-    op_index: int  # of the completion; of the invocation when there is none
+    op_index: int  # of the completion; of the invocation if there is none
     time_ns: int
     process: int
-    type: OpType  # "info" when it was never completed
+    type: OpType  # "info" if it was never completed
     mops: Sequence[Sent | Polled]
 
 
@@ -183,26 +183,26 @@ class Opened(NamedTuple):
 
 
 class CheckBack(NamedTuple):
-    """A broker asked a producer for the end of a transaction, and got an answer."""
+    """A broker asked a producer for the end of a transaction, and the producer answered."""
 
     op_index: int
     time_ns: int
     topic: str
     key: str
     state: str  # commit, rollback, unknown
-    node: str | None  # where the producer runs; None: its client does not say
+    node: str | None  # where the producer runs; None: its client does not report it
     earliest_ns: int  # when the producer can have answered, by its own stamp; `time_ns` without one
-    broker: str | None = None  # that asked; None: its client does not say
+    broker: str | None = None  # the one that asked; None: the client does not report it
 
 
 class Exchange(NamedTuple):
-    """A responder wrote an answer, or a requester got one."""
+    """A responder sent a reply, or a requester received one."""
 
     op_index: int
     time_ns: int
     process: int
     key: str  # of the request
-    reply: str  # whose answer it is, as the answer says
+    reply: str  # the key that the reply names
     is_taken: bool  # of a listener's reply: the broker reported that the requester took it
 
 
@@ -222,15 +222,15 @@ class Subscribed:
 
 
 class Forward(NamedTuple):
-    """A member has sent copies of messages on, and they are stored as safely as asked."""
+    """A member has forwarded copies of messages, and they are stored as safely as asked."""
 
     op_index: int
     time_ns: int
     process: int
     group: str
-    queue: LogKey  # in which it was given the originals
-    originals: Sequence[tuple[int, int]]  # first queue offset, and how many follow each other
-    copy: int  # id of the first copy; those of the others follow
+    queue: LogKey  # from which it received the originals
+    originals: Sequence[tuple[int, int]]  # first queue offset, and the number of consecutive ones
+    copy: int  # id of the first copy; the ids of the others follow
 
     @property
     def messages(self) -> int:
@@ -245,22 +245,22 @@ class TriedRead(NamedTuple):
     group: str
     topic: str
     broker: str
-    type: OpType  # "ok": it can be read, or is not there; "fail": the broker refuses; "info": no answer, or not all
+    type: OpType  # "ok": readable, or missing; "fail": the broker refuses; "info": no answer, or not read to the end
     error: str | None
 
 
 class Refused(NamedTuple):
-    """A broker refused a send, or to make a copy of a message that a consumer sent back."""
+    """A broker refused a send, or refused to copy a message that a consumer sent back."""
 
     op_index: int
     time_ns: int
     topic: str
     key: str
-    illegal: str | None  # what is wrong with the send; None: nothing
+    illegal: str | None  # why the send is illegal; None: it is legal
     code: int  # of the response
     broker: str | None  # None: not known
     is_of_account: bool = False  # of another account than the load's
-    is_sent_back: bool = False  # by a consumer, which reported that after a copy of its own
+    is_sent_back: bool = False  # a consumer sent it back; reported after a copy of its own
 
 
 class SentBack(NamedTuple):
@@ -268,15 +268,15 @@ class SentBack(NamedTuple):
 
     group: str
     tries: int  # reconsume times of the delivery
-    # the broker made the copy, and not the client; False, too, if the client does not say
+    # the broker made the copy, not the client; also False if the client does not report it
     by_broker: bool
     is_clear: bool  # a broker answered that it has a copy as safe as asked
     time_ns: int
     process: int
     broker: str  # the one that holds the message
     op_index: int
-    is_declined: bool  # the client says that this broker made no copy
-    is_unanswered: bool  # ... and that it gave no answer
+    is_declined: bool  # the client reports that this broker made no copy
+    is_unanswered: bool  # ... and that it did not answer
 
 
 class FaultOp(NamedTuple):
@@ -287,15 +287,15 @@ class FaultOp(NamedTuple):
     kind: str
     targets: tuple[str, ...]
     fault_id: str | None
-    bitten: bool | None  # whether it was proven to have had an effect; None: the op does not say
+    bitten: bool | None  # whether an effect was proven; None: the op does not say
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """Ops that touch no message, each list in history order."""
+    """Ops that are about no message, each list in history order."""
 
     commits: Mapping[tuple[str, LogKey], Sequence[Commit]]  # by group and queue
-    # No broker has confirmed them: they may be carried out at any later time, or never.
+    # No broker has confirmed them: a broker may carry them out at any later time, or never.
     unclear_commits: Mapping[tuple[str, LogKey], Sequence[Commit]] = field(default_factory=dict)
     ownership: Mapping[tuple[str, LogKey], Sequence[Ownership]]  # by group and queue
     begins: Mapping[tuple[str, LogKey], Sequence[Begun]] = field(default_factory=dict)
@@ -307,13 +307,13 @@ class Timeline:
     look_ups: Sequence[LookUp] = ()
     txns: Sequence[Txn] = ()
     check_backs: Sequence[CheckBack] = ()
-    replies: Sequence[Exchange] = ()  # that responders wrote
-    answers: Sequence[Exchange] = ()  # that requesters got
+    replies: Sequence[Exchange] = ()  # sent by responders
+    answers: Sequence[Exchange] = ()  # received by requesters
     subscriptions: Sequence[Subscribed] = ()
     forwards: Sequence[Forward] = ()
     tried_reads: Sequence[TriedRead] = ()
     refused: Sequence[Refused] = ()
-    unreported: Set[str] = frozenset()  # keys of transactions whose end did not go out
+    unreported: Set[str] = frozenset()  # keys of transactions whose end was not sent
     # ... whose half was stored with a weak status: clients roll these back by themselves
     weak_halves: Set[str] = frozenset()
     sent_back: Mapping[str, Sequence[SentBack]] = field(default_factory=dict)  # by key
@@ -324,7 +324,7 @@ class Timeline:
         return self.drains.get((group, topic))
 
     def heard_ns(self) -> dict[int, int]:
-        """The last report of each consumer about offsets, queues or messages sent back."""
+        """Return the time of each consumer's last report about offsets, queues or messages sent back."""
         found: dict[int, int] = {}
         reported: Iterable[Iterable[Commit | Ownership | Begun | SentBack]] = chain(
             self.commits.values(),
@@ -339,7 +339,7 @@ class Timeline:
     def ownership_between(
         self, group: str, queue: LogKey, after: int, until: int
     ) -> Sequence[Ownership]:
-        """Changes of owner with op_index in after+1..until."""
+        """Return changes of owner with op_index in after+1..until."""
         changes = self.ownership.get((group, queue), ())
         first = bisect_right(changes, after, key=lambda change: change.op_index)
         return changes[first : bisect_right(changes, until, key=lambda change: change.op_index)]
@@ -354,14 +354,14 @@ class Timeline:
         )
 
     def gains(self, group: str, queue: LogKey, process: int) -> Sequence[Ownership]:
-        """Each time that `process` gained `queue`, in history order."""
+        """Return each time that `process` gained `queue`, in history order."""
         changes = self.ownership.get((group, queue), ())
         return [
             change for change in changes if change.process == process and change.change == "gained"
         ]
 
     def members(self, group: str) -> frozenset[str]:
-        """The nodes of all processes that ever had a queue of the group; of its subscribers where none says so."""
+        """Return the nodes of all processes that ever had a queue of the group; without any report, its subscribers."""
         owners = {
             change.process
             for (name, _), changes in self.ownership.items()
@@ -374,7 +374,7 @@ class Timeline:
     def gained_before(
         self, group: str, queue: LogKey, process: int, before: int
     ) -> Ownership | None:
-        """The latest gain of `queue` by `process` before op index `before`."""
+        """Return the latest gain of `queue` by `process` before op index `before`."""
         changes = self.ownership.get((group, queue), ())
         last = bisect_left(changes, before, key=lambda change: change.op_index)
         gains = (

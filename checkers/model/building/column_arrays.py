@@ -1,4 +1,4 @@
-"""Rows to arrays: what the column builder has collected becomes columns in one go."""
+"""Makes columns from the rows that the column builder has collected, all in one go."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from staticfire.checkers.model.columns import (
 )
 from staticfire.checkers.model.message_ids import MessageIds
 
-SendRow = tuple[Any, ...]  # the fields of a send, in the order in which send_touches takes them
+SendRow = tuple[Any, ...]  # the fields of a send, in the order in which send_events takes them
 SEND_WIDTH = 20
-# What many histories have nothing of, and what stands for nothing. OF_SENDS: in the order in which they end a SendRow.
+# Columns that many histories leave empty, and the value for "none". OF_SENDS: in the order in which they end a SendRow.
 NOTHING_SPECIAL: Mapping[str, int] = {
     "sharding_key": UNKNOWN,
     "tag": UNKNOWN,
@@ -71,13 +71,13 @@ SHARED = (
     "log",
     "group",
 )
-ConsumeRow = tuple[int, ...]  # what the events of one op share, and how many they are
+ConsumeRow = tuple[int, ...]  # the values that the events of one op share, and their number
 CONSUME_WIDTH = 10
 CommitRow = tuple[int, ...]  # the fields of Commits
 
 
 class Ids(defaultdict[Any, int]):
-    """Numbers things 0, 1, 2, ... in order of first use. Look up with []."""
+    """Numbers values 0, 1, 2, ... in order of first use. Look up with []."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -85,7 +85,7 @@ class Ids(defaultdict[Any, int]):
 
 
 def send_events(sends: Sequence[SendRow], messages: MessageIds) -> MessageEvents:
-    """An event for each send. Raises HistoryError."""
+    """Return an event for each send. Raises HistoryError."""
     at, invoked, time_ns, invoke_ns, process, outcome, keys, *rest = _transpose(sends, SEND_WIDTH)
     topic, log, queue_offset, position, attempts, *special = rest
     check_types(keys, {str}, "key", at)
@@ -116,7 +116,7 @@ def delivery_events(
     messages: MessageIds,
     contents: Mapping[str, Ints],
 ) -> MessageEvents:
-    """An event for each message delivered; what events share is in the row of their op. Raises HistoryError.
+    """Return an event for each delivered message; the row of an op has what its events share. Raises HistoryError.
 
     `contents`: columns of shape (events,), those of `columns.CONTENTS` or none.
     """
@@ -139,7 +139,7 @@ def delivery_events(
 
 
 def in_order(columns: Mapping[str, Ints], same: Mapping[str, int], body_ok: Mask) -> MessageEvents:
-    """Touches by queue and op. `same` says what stands in all rows of a column that `columns` lacks."""
+    """Return events by queue and op. `same` has the single value of each column that `columns` lacks."""
     rows = len(body_ok)
     order = event_order(columns["log"], columns["op_index"])
     if order is not None:
@@ -152,7 +152,7 @@ def in_order(columns: Mapping[str, Ints], same: Mapping[str, int], body_ok: Mask
 
 
 def event_order(queue: Ints, op_index: Ints) -> Ints | None:
-    """The order of rows by queue, then by op; rows of one op stay as they are. None: they are in order."""
+    """Return the order of rows by queue, then by op; rows of one op stay as they are. None: they are in order."""
     if _is_in_order(queue, op_index):
         return None
     order = None if _ascends(op_index) else np.argsort(op_index, kind="stable")
@@ -176,7 +176,7 @@ def _ascends(values: Ints) -> bool:
 
 
 def commit_columns(commits: Sequence[CommitRow]) -> Commits:
-    """A row for each offset that a group committed for a queue."""
+    """Return a row for each offset that a group committed for a queue."""
     columns = np.array(commits, np.int64).reshape(len(commits), len(COMMIT_FIELDS)).T
     order = event_order(columns[4], columns[0])
     in_order = (column.copy() if order is None else column[order] for column in columns)
@@ -186,7 +186,7 @@ def commit_columns(commits: Sequence[CommitRow]) -> Commits:
 def make_names(
     messages: MessageIds, topics_seen: Ids, queues_seen: Ids, groups: Ids, tags: Ids, sharding: Ids
 ) -> Names:
-    """The names behind the numbers. Raises HistoryError for one that is no name."""
+    """Return the names behind the numbers. Raises HistoryError for a value that is no name."""
     queues = [
         LogKey(text(topic), text(broker), integer(number)) for topic, broker, number in queues_seen
     ]
@@ -211,7 +211,7 @@ def names_of(
     tags: list[str],
     sharding_keys: list[str],
 ) -> Names:
-    """Names with what follows from them. Raises KeyError for a queue of a topic that is not among `topics`."""
+    """Return names with the columns that follow from them. Raises KeyError for a queue with a topic not in `topics`."""
     streams = Ids()
     stream_of_log = np.array([streams[log.stream] for log in queues], np.int64)
     topic_ids = {topic: number for number, topic in enumerate(topics)}

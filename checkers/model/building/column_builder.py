@@ -1,7 +1,7 @@
-"""Ops to columns, fast: a tuple an op, a slice a delivery, and the arrays in one go at the end.
+"""Builds columns from ops, fast: a tuple for each op, a slice for each delivery, and the arrays at the end.
 
-What the system under test did is never an error here, however odd; an op that breaks the conventions of
-values is a HistoryError, because no verdict could be trusted.
+Odd behaviour of the system under test is never an error here. An op that breaks the conventions of values is a
+HistoryError, because no verdict over such a history could be trusted.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from staticfire.checkers.op_kinds.values import CommitReport, SendManyValue, Sen
 WEAK_STATUSES = frozenset({"FLUSH_DISK_TIMEOUT", "FLUSH_SLAVE_TIMEOUT", "SLAVE_NOT_AVAILABLE"})
 
 
-OnPair = Callable[[Op, Op, int], None]  # the op, its invocation (or itself), how many events it has
+OnPair = Callable[[Op, Op, int], None]  # the op, its invocation (or itself), its number of events
 TRANSACTIONS = {
     "commit": Transaction.COMMIT,
     "rollback": Transaction.ROLLBACK,
@@ -65,14 +65,14 @@ TRANSACTIONS = {
 }
 NS_PER_MS = 1_000_000
 NS_PER_S = 1_000_000_000
-BATCH = 1 << 17  # ops that become arrays at a time
+BATCH = 1 << 17  # ops that become arrays together
 SENT_TWICE = "key {!r} is sent a second time; keys are unique in a history"
 
 
 def build_columns(ops: Iterable[Op]) -> tuple[Columns, Timeline]:
     """Turn a history into columns and a timeline; it may come from a generator, ops are not kept.
 
-    Raises HistoryError naming the op, and what `ops` raises.
+    Raises HistoryError naming the op, and any error that `ops` raises.
     """
     builder = ColumnBuilder()
     add = builder.add
@@ -145,7 +145,7 @@ class ColumnBuilder:
     )
 
     def __init__(self, on_pair: OnPair | None = None) -> None:
-        """`on_pair` is called with each op that touched messages, with its invocation, as soon as both are known."""
+        """`on_pair` is called with each op about messages and its invocation, as soon as both are known."""
         self.messages = MessageIds()
         self.topics, self.groups, self.queues = Ids(), Ids(), Ids()
         self.tags, self.sharding_keys = Ids(), Ids()
@@ -154,8 +154,8 @@ class ColumnBuilder:
         self._on_pair = on_pair
         self._sends: list[SendRow] = []
         self._open_sends: dict[str, Op[SendValue]] = {}
-        self._consumes: list[ConsumeRow] = []  # an op each: what its events share
-        self._delivered: list[Sequence[object]] = []  # an event each
+        self._consumes: list[ConsumeRow] = []  # one for each op: the values that its events share
+        self._delivered: list[Sequence[object]] = []  # one for each event
         self._contents = ContentsBuilder(self.tags)
         self._stamps = StampRows()
         self._open_consumes: dict[tuple[object, ...], list[Op]] = {}  # in the order of calls
@@ -183,7 +183,7 @@ class ColumnBuilder:
 
     @property
     def events(self) -> int:
-        """How many events `take` would return."""
+        """Return how many events `take` would return."""
         return len(self._sends) + len(self._delivered) + self._ranges.events
 
     def _send(self, op: Op[SendValue]) -> None:
@@ -211,7 +211,7 @@ class ColumnBuilder:
             self._on_pair(op, invoke, events)
 
     def _queue_of(self, value: SendValue | SendManyValue, outcome: Outcome) -> int:
-        """Of a send; only one that is not acknowledged may have none."""
+        """Return the queue of a send; only a send that is not acknowledged may have none."""
         topic = value["topic"]
         if outcome is not Outcome.OK and (
             value.get("broker") is None or value.get("queue") is None
@@ -222,7 +222,7 @@ class ColumnBuilder:
     def _shared(
         self, op: Op[SendManyValue], invoke: Op[SendManyValue], outcome: Outcome
     ) -> tuple[int, ...]:
-        """What the messages of a `send_many` share."""
+        """Return the values that the messages of a `send_many` share."""
         if outcome is Outcome.OK and "stretches" not in op.value:
             raise KeyError("stretches")
         return (
@@ -272,7 +272,7 @@ class ColumnBuilder:
         )
 
     def _probe(self, note: Callable[[Op], None], op: Op) -> None:
-        if "key" in op.value:  # it is a message like any other
+        if "key" in op.value:  # it has a message like any other
             self._send(op)
         note(op)
 
@@ -281,7 +281,7 @@ class ColumnBuilder:
         messages = value[rows]
         if not messages:
             return
-        # One consumer runs its listener on several queues at a time, and on one queue twice if it lost it meanwhile.
+        # A consumer may run its listener on several queues at once, and twice on one queue that it lost meanwhile.
         last = messages[-1]
         ends = (messages[0][1], last[1] if isinstance(last, list | tuple) else None)
         identity = (
@@ -295,7 +295,7 @@ class ColumnBuilder:
         if op.type == "invoke":
             self._open_consumes.setdefault(identity, []).append(op)
             return
-        # Of several such calls the last one ends first; one that never ends is unfinished.
+        # Of several such calls the last one ends first; a call that never ends is unfinished.
         began = self._open_consumes.get(identity)
         invoke = op if began is None else began.pop()
         if not began:
@@ -332,7 +332,7 @@ class ColumnBuilder:
     def _add_messages(
         self, messages: Sequence[Any], given: Sequence[Any], shared: tuple[int, ...]
     ) -> int:
-        """Take the messages of a delivery; return how many. As a rule `given`, its invocation, has their contents."""
+        """Take the messages of a delivery; return their number. Usually `given`, its invocation, has the contents."""
         delivered, events = self._delivered, len(messages)
         contents = None
         if widest(messages) > EVENT_WIDTH:
@@ -356,7 +356,7 @@ class ColumnBuilder:
                 self._on_pair(op, op, len(op.value["offsets"]))
 
     def take(self) -> tuple[MessageEvents, MessageEvents, Commits]:
-        """The sends, the deliveries and the commits since the last time. Raises HistoryError."""
+        """Return the sends, the deliveries and the commits since the last call. Raises HistoryError."""
         sends = send_events(self._sends, self.messages)
         contents = self._contents.take(len(self._delivered))
         deliveries = delivery_events(self._consumes, self._delivered, self.messages, contents)
@@ -370,12 +370,12 @@ class ColumnBuilder:
         return sends, deliveries, commits
 
     def forget(self) -> None:
-        """Give back what only a timeline of the whole history needs, and what follows from ids."""
+        """Free memory that only a timeline of the whole history needs, and values that follow from ids."""
         self.messages.forget()
         self.timeline.forget()
 
     def finish(self) -> None:
-        """No answer comes any more: what is open ends as unknown, to be taken once more. Raises HistoryError."""
+        """End all open ops as unknown, because no answer comes any more; `take` returns them. Raises HistoryError."""
         try:
             for op in self._open_sends.values():
                 self._sent(op, op, Outcome.UNKNOWN)
@@ -387,21 +387,21 @@ class ColumnBuilder:
 
     @contextmanager
     def ended_for_now(self) -> Iterator[None]:
-        """`finish` for the time being: after it everything that was open is open again. Raises HistoryError."""
+        """Do the same as `finish` for a while: afterwards, the ops are open again. Raises HistoryError."""
         sends, consumes = self._open_sends, self._open_consumes
         self.finish()
         yield
         self._open_sends, self._open_consumes = sends, consumes
 
     def names(self) -> Names:
-        """All names so far. Raises HistoryError for one that is no name."""
+        """Return all names so far. Raises HistoryError for a value that is no name."""
         return make_names(
             self.messages, self.topics, self.queues, self.groups, self.tags, self.sharding_keys
         )
 
 
 def check_sent_once(sends: MessageEvents, names: Names) -> None:
-    """Raise HistoryError for a key that was sent twice: the two messages could not be distinguished."""
+    """Raise HistoryError for a key that was sent twice, because the two messages could not be distinguished."""
     order = np.argsort(sends.message, kind="stable")
     message = sends.message[order]
     again = np.flatnonzero(message[1:] == message[:-1])
@@ -417,7 +417,7 @@ def _outcome(op: Op[SendValue]) -> Outcome:
     if op.type == "fail":
         return Outcome.FAILED
     if op.type == "ok":
-        # Only SEND_OK is a promise, whatever the client that wrote this history thought of it.
+        # Only SEND_OK is a promise, whatever type the client that wrote this history gave the op.
         return Outcome.OK if op.value.get("status", "SEND_OK") == "SEND_OK" else Outcome.WEAK
     weak = op.error in WEAK_STATUSES or op.value.get("status") in WEAK_STATUSES
     return Outcome.WEAK if weak else Outcome.UNKNOWN

@@ -1,6 +1,6 @@
-"""Values of ops on their way into columns: a value that breaks the conventions is named.
+"""Values of ops on their way into columns: an error names the value that breaks the conventions.
 
-Types are checked by column (a set of types), and only a bad column is searched for its culprit.
+Types are checked by column (a set of types), and only a bad column is searched for the bad value.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from staticfire.checkers.model.columns import Ints
 from staticfire.checkers.model.history import INT64_MAX, HistoryError, Op
 
-# key, queue offset, physical offset, body_ok, reconsume times; maybe contents behind
+# key, queue offset, physical offset, body_ok, reconsume times; contents may follow
 EVENT_WIDTH = 5
 
 
@@ -21,13 +21,13 @@ BAD_VALUE = (KeyError, TypeError, ValueError, AttributeError, IndexError)
 
 
 def bad_op(op: Op, error: Exception) -> HistoryError:
-    """What a value that breaks the conventions (one of BAD_VALUE) says about its op."""
+    """Return the error of an op whose value breaks the conventions (one of BAD_VALUE)."""
     what = f"the value lacks {error}" if isinstance(error, KeyError) else str(error)
     return HistoryError(f"op {op.index} ({op.process} {op.type} {op.f}): {what}")
 
 
 def ints(values: Sequence[object], what: str, at: Sequence[int] | Ints) -> Ints:
-    """A column of integers, shape (values,); `at` holds the op index of each. Raises HistoryError."""
+    """Return a column of integers, shape (values,); `at` holds the op index of each. Raises HistoryError."""
     check_types(values, {int}, what, at)
     try:
         return np.array(values, np.int64)
@@ -59,12 +59,12 @@ def check_widths(events: Sequence[Sequence[object]], at: Ints) -> None:
 
 
 def text(value: object) -> str:
-    """The value if it is text. Raises HistoryError."""
+    """Return the value if it is text. Raises HistoryError."""
     return value if type(value) is str else _refuse(value, "text")
 
 
 def integer(value: object) -> int:
-    """The value if it is an integer of 64 bits; True is none. Raises HistoryError."""
+    """Return the value if it is an integer of 64 bits; True is none. Raises HistoryError."""
     if type(value) is int and abs(value) <= INT64_MAX:
         return value
     return _refuse(value, "an integer of 64 bits")

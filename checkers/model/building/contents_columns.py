@@ -26,11 +26,11 @@ class ContentsBuilder:
         self._ops: list[tuple[int, int, Sequence[Contents]]] = []
 
     def add(self, op_index: int, first: int, contents: Sequence[Contents]) -> None:
-        """Take what an op reports of its messages, of which the first is number `first` since the last time."""
+        """Take the contents that an op reports; `first` is the number of its first message since the last `take`."""
         self._ops.append((op_index, first, contents))
 
     def take(self, messages: int) -> dict[str, Ints]:
-        """Columns of shape (messages,) since the last time; none where no op had contents. Raises HistoryError."""
+        """Return columns of shape (messages,) since the last call; none if no op had contents. Raises HistoryError."""
         ops, self._ops = self._ops, []
         if not ops:
             return {}
@@ -51,7 +51,7 @@ class ContentsBuilder:
         return whole
 
     def _columns(self, rows: Sequence[Contents]) -> Iterator[Ints]:
-        """Raises TypeError, ValueError or OverflowError if a value is not what it has to be."""
+        """Yield the columns. Raises TypeError, ValueError or OverflowError for a wrong value."""
         for number, values in enumerate(zip(*rows, strict=True)):
             kinds = set(map(type, values))
             if not kinds <= ({str, type(None)} if number == TAG else {int, type(None)}):
@@ -69,7 +69,7 @@ class ContentsBuilder:
 
 
 def _culprit(ops: Sequence[tuple[int, int, Sequence[Contents]]]) -> HistoryError:
-    """What is wrong with the first contents that are none."""
+    """Return the error of the first value that is no contents."""
     for op_index, _, contents in ops:
         for row in contents:
             if row is not UNKNOWN_CONTENTS:

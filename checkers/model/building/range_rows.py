@@ -1,4 +1,4 @@
-"""Condensed ops to columns: each message of a range becomes a row, all rows of many ranges in one go."""
+"""Makes rows from condensed ops: one for each message of a range, those of many ranges in one go."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ _PLACED = (
 )
 _SENT = {**NOTHING_SPECIAL, "properties": NO_PROPERTIES}
 WIDTH: Final = len(SHARED) + len(_PLACED)
-Shared = tuple[int, ...]  # what the messages of an op share, in the order of column_arrays.SHARED
+# the values that the messages of an op share, in the order of column_arrays.SHARED
+Shared = tuple[int, ...]
 
 
 class RangeEvents:
@@ -40,14 +41,14 @@ class RangeEvents:
         self._messages = messages
         self._sends: list[tuple[int, ...]] = []
         self._deliveries: list[tuple[int, ...]] = []
-        self.events = 0  # collected
+        self.events = 0  # the number of collected events
 
     def add_send(self, op: Op, shared: Shared) -> int:
-        """Take a `send_many`; return of how many messages. Raises one of BAD_VALUE, HistoryError."""
+        """Take a `send_many`, and return its number of messages. Raises one of BAD_VALUE, HistoryError."""
         value = op.value
         count, attempts = _count(value["count"]), integer(value.get("attempts", 0))
         first, size = text(value["key"]), value.get("size", UNKNOWN)
-        if "stretches" not in value:  # it is not known where they are
+        if "stretches" not in value:  # their positions are not known
             message_ranges: Iterator[MessageRange] = iter(
                 [MessageRange(first, UNKNOWN, UNKNOWN, True, attempts, count, 0)]
             )
@@ -68,7 +69,7 @@ class RangeEvents:
         return count
 
     def add_delivery(self, op: Op, shared: Shared) -> int:
-        """Take a `consume_many`; return of how many messages. Raises one of BAD_VALUE, HistoryError."""
+        """Take a `consume_many`, and return its number of messages. Raises one of BAD_VALUE, HistoryError."""
         total = 0
         for row in op.value["stretches"]:
             message_range = of_delivery(row)
@@ -78,7 +79,7 @@ class RangeEvents:
         return total
 
     def _row(self, message_range: MessageRange) -> tuple[int, ...]:
-        """The columns of _PLACED but the size. Raises ValueError for messages that cannot be."""
+        """Return the columns of _PLACED without the size. Raises ValueError for impossible messages."""
         count = _count(message_range.length)
         message = UNKNOWN if message_range.key is None else self._messages[text(message_range.key)]
         offset, physical = (
@@ -103,7 +104,7 @@ class RangeEvents:
         return message, offset, physical, tries, int(message_range.body_ok), count, stride
 
     def take(self) -> tuple[MessageEvents, MessageEvents]:
-        """Sends and deliveries since the last time, each by queue and op."""
+        """Return sends and deliveries since the last call, each by queue and op."""
         taken = _expanded(self._sends, _SENT), _expanded(self._deliveries, NOTHING_SPECIAL)
         self._sends, self._deliveries, self.events = [], [], 0
         return taken

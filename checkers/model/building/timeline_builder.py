@@ -1,4 +1,4 @@
-"""Ops that touch no message, as they come, to a timeline."""
+"""Builds a timeline from the ops that are about no message, as they come."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ from staticfire.checkers.op_kinds.values import (
 
 
 def has_weak_half(op: Op[SendValue]) -> bool:
-    """Whether a producer never decided a transaction whose half was stored with a weak status."""
+    """Whether a producer never decided a transaction with a half that was stored with a weak status."""
     is_open = op.type == "fail" and op.value.get("transaction") == "unknown"
     return is_open and op.value.get("status", "SEND_OK") != "SEND_OK"
 
@@ -72,7 +72,7 @@ def has_code(op: Op[SendValue]) -> bool:
 
 
 class TimelineBuilder:
-    """Collects the few ops that are no messages."""
+    """Collects the few ops that are about no message."""
 
     __slots__ = (
         "_answers",
@@ -105,7 +105,7 @@ class TimelineBuilder:
     def __init__(self) -> None:
         self.commits: dict[tuple[str, LogKey], list[Commit]] = {}
         self._unclear_commits: dict[tuple[str, LogKey], list[Commit]] = {}
-        self.nodes: dict[int, str] = {}  # of clients that opened or sent
+        self.nodes: dict[int, str] = {}  # those of clients that opened or sent
         self._begins: dict[tuple[str, LogKey], list[Begun]] = {}
         self._commits_to: dict[tuple[str, str, int], list[CommitTo]] = {}
         self._ownership: dict[tuple[str, LogKey], list[Ownership]] = {}
@@ -130,7 +130,7 @@ class TimelineBuilder:
         self._handlers = self.handlers()
 
     def add(self, op: Op) -> None:
-        """Take the next op; one that touches messages is none of ours. Raises HistoryError naming it."""
+        """Take the next op; ops about messages are ignored. Raises HistoryError naming it."""
         if op.process == NEMESIS:
             self._fault(op)
             return
@@ -142,7 +142,7 @@ class TimelineBuilder:
                 raise bad_op(op, error) from error
 
     def handlers(self) -> dict[str, Callable[[Op[Any]], None]]:
-        """By f; they raise one of BAD_VALUE for a value that breaks the conventions."""
+        """Return the handlers by f; they raise one of BAD_VALUE for a value that breaks the conventions."""
         return {
             "probe": self._probe,
             "send": self.send,
@@ -169,7 +169,7 @@ class TimelineBuilder:
         if verb not in (
             "start",
             "stop",
-        ):  # it is about to start, a node ended, or the cluster is gone
+        ):  # the fault is about to start, a node ended, or the cluster is gone
             return
         targets, fault_id = op.value.get("targets"), op.value.get("fault_id")
         nodes = targets if isinstance(targets, list | tuple) else ()
@@ -255,7 +255,7 @@ class TimelineBuilder:
             self._forwards.append(forward)
 
     def _assign(self, op: Op[AssignReport]) -> None:
-        if op.type not in ("ok", "info"):  # an unclear one may have happened: it counts
+        if op.type not in ("ok", "info"):  # an unclear one counts, because it may have happened
             return
         group, topic = text(op.value["group"]), text(op.value["topic"])
         now = {LogKey(topic, text(broker), integer(queue)) for broker, queue in op.value["queues"]}
@@ -328,9 +328,9 @@ class TimelineBuilder:
             self._tried_reads.append(tried)
 
     def send(self, op: Op[SendValue]) -> None:
-        """Record the code with which a broker did not accept a legal send. Those of illegal sends are ops of their own.
+        """Record the code with which a broker refused a legal send. Illegal sends have ops of their own.
 
-        Also the keys of transactions whose end did not go out, or whose half has a weak status.
+        Also record the keys of transactions whose end was not sent, or whose half has a weak status.
         """
         value = op.value
         if value.get("told") is False:
@@ -433,7 +433,7 @@ class TimelineBuilder:
         self._txns.append(txn)
 
     def forget(self) -> None:
-        """Drop what was collected; where processes run and who owns what is still known."""
+        """Drop what was collected, except the nodes of processes and the owners of queues."""
         self.commits.clear()
         self._unclear_commits.clear()
         self._ownership.clear()
@@ -487,7 +487,7 @@ class TimelineBuilder:
 
 
 def _found(messages: Sequence[Sequence[object]]) -> list[Found]:
-    """What a broker found; there are as many as messages, so they are looked at column by column."""
+    """Return what a broker found; there are as many entries as messages, so they are checked column by column."""
     if not messages:
         return []
     keys, queues, offsets, *found = zip(*messages, strict=True)
@@ -509,7 +509,7 @@ def _searched(*row: object) -> Searched:
 
 
 def _mop(f: Any, *rest: Any) -> Sent | Polled:
-    """A micro-op as Jepsen writes it: ["send", key, value], ["send", key, [offset, value]], ["poll", {key: [...]}]."""
+    """Read a micro-op of Jepsen: ["send", key, value], ["send", key, [offset, value]], or ["poll", {key: [...]}]."""
     if f == "send":
         key, value = rest
         offset, value = value if isinstance(value, list | tuple) else (None, value)
@@ -530,7 +530,7 @@ def _value(value: Any) -> int | str:
 
 
 def _range(row: Sequence[object]) -> tuple[int, int]:
-    """The first of some offsets that follow each other, and how many there are."""
+    """Return the first of some consecutive offsets, and their number."""
     first, count = map(integer, row)
     if first < 0 or not 1 <= count <= MANY_MAX or first > INT64_MAX - count:
         raise ValueError(f"{row!r} is no offset and how many follow; allowed are 1 to {MANY_MAX}")
@@ -543,7 +543,7 @@ def _exchange(op: Op, reply: object) -> Exchange:
 
 
 def _earliest_ns(op: Op) -> int:
-    """When the event can have happened at the earliest, by its client's own clock where it says so."""
+    """Return the earliest time at which the event can have happened, by its client's own clock if that is recorded."""
     if op.stamp is None:
         return op.time_ns
     return min(op.stamp.at_ns - op.stamp.within_ns, op.time_ns)
