@@ -1,4 +1,4 @@
-"""A cycle in words: each step says why one transaction must come before the next."""
+"""Explains a cycle in words: each step says why one transaction must come before the next."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from staticfire.checkers.cycles.txn_log import TxnLog
 
 
 def reported(log: TxnLog, cycle: Sequence[Edge]) -> str:
-    """One sentence a step: T1 ... before T2 ..., and the last one back to T1: a contradiction."""
+    """Return one sentence for each step: T1 ... before T2 ..., and the last one back to T1: a contradiction."""
     name = {edge.before: f"T{number}" for number, edge in enumerate(cycle, start=1)}
     who = "; ".join(
         f"{name[number]} is op {log.txns[number].op_index} of process {log.txns[number].process}"

@@ -1,11 +1,11 @@
 """The order between transactions as a graph, cut down to the edges that may lie on a cycle.
 
-Transactions are numbered in the order of their completions. An edge between data is *ww* (sent to neighbouring places
-of a log), *wr* (sent what the other polled) or *rw* (polled up to a place, and not what the other sent to the next
-one). Edges of a process or of real time always lead forward in this numbering, so a cycle needs an edge between data
-that leads *back*. Each such edge spans the numbers between its ends; merged, these spans are disjoint segments, and
-every strongly connected component lies inside one. Everything outside is never looked at: a graph of a million
-transactions is cut to the few that ran at the same time.
+Transactions are numbered in the order of their completions. An edge between data is *ww* (both sent, to neighbouring
+positions of a log), *wr* (one sent a message that the other polled) or *rw* (one polled up to a position, without the
+message that the other sent to the next position). Edges of a process or of real time always lead forward in this
+numbering, so a cycle needs an edge between data that leads *back*. Each such edge spans the numbers between its ends.
+Merged, these spans are disjoint segments, and every strongly connected component lies inside one. The search ignores
+everything else, so a graph of a million transactions shrinks to the few that ran at the same time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Kind = Literal["ww", "wr", "rw", "process", "realtime"]
 
 
 class Edge(NamedTuple):
-    """`before` must come before `after`; both are numbers of transactions. The rest says why."""
+    """`before` must come before `after`; both are numbers of transactions. The other fields say why."""
 
     before: int
     after: int
@@ -40,7 +40,7 @@ class Segment(NamedTuple):
 
 
 def data_edges(log: TxnLog) -> Iterator[Edge]:
-    """ww, wr and rw between different committed transactions."""
+    """Yield ww, wr and rw edges between different committed transactions."""
     readers = _readers(log)
     for key, value, next_value in log.neighbours():
         after = log.writer_of.get((key, next_value))
@@ -59,7 +59,7 @@ def data_edges(log: TxnLog) -> Iterator[Edge]:
 
 
 class _Readers(NamedTuple):
-    """Successful transactions by what they polled, and by the furthest message of a key that they polled."""
+    """Successful transactions by the messages that they polled, and by the last message of a key that they polled."""
 
     all: dict[tuple[str, Value], list[int]]
     last: dict[tuple[str, Value], list[int]]
@@ -84,7 +84,7 @@ def _readers(log: TxnLog) -> _Readers:
 
 
 def segments(edges: Iterable[Edge]) -> list[Segment]:
-    """Cut the graph: only what lies between the ends of edges that lead back can be on a cycle."""
+    """Cut the graph: only transactions between the ends of edges that lead back can be on a cycle."""
     edges = list(edges)
     spans: list[tuple[int, int]] = []
     for first, last in sorted((e.after, e.before) for e in edges if e.after < e.before):
@@ -103,7 +103,7 @@ def segments(edges: Iterable[Edge]) -> list[Segment]:
 
 
 def process_edges(log: TxnLog, segment: Segment) -> Iterator[Edge]:
-    """From each successful transaction to the next committed one of its process."""
+    """Yield an edge from each successful transaction to the next committed one of its process."""
     last: dict[int, int] = {}
     for number in _committed(log, segment):
         process = log.txns[number].process
@@ -114,18 +114,18 @@ def process_edges(log: TxnLog, segment: Segment) -> Iterator[Edge]:
 
 
 def realtime_edges(log: TxnLog, segment: Segment) -> Iterator[Edge]:
-    """From each successful transaction to the committed ones that began after it had ended.
+    """Yield an edge from each successful transaction to the committed ones that began after it had ended.
 
-    Without what follows from others. An unclear transaction may happen at any time after its beginning.
+    Edges that follow from others are left out. An unclear transaction may happen at any time after its beginning.
     """
     ended = [number for number in _committed(log, segment) if log.txns[number].type == "ok"]
     ends = [log.txns[number].op_index for number in ended]
     latest_begin = list(accumulate((log.txns[n].invoke_index for n in ended), max))
     for number in _committed(log, segment):
-        before = bisect_left(ends, log.txns[number].invoke_index)  # how many had ended
+        before = bisect_left(ends, log.txns[number].invoke_index)  # the number that had ended
         for at in range(before - 1, -1, -1):
             if ends[at] < latest_begin[before - 1]:
-                break  # a transaction that began after that, and has ended, stands between
+                break  # a transaction in between began after that one, and has ended
             yield Edge(ended[at], number, "realtime")
 
 

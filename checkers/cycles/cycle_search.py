@@ -1,4 +1,4 @@
-"""The search for cycles in one segment, with networkx: `cycles.py` says what is looked for."""
+"""Searches for cycles in one segment, with networkx; `cycles.py` defines the cycles."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from staticfire.checkers.cycles.txn_log import TxnLog
 
 
 class Phenomenon(NamedTuple):
-    """A cycle of one edge of kind `starts` and a path of the kinds `goes_on` that leads back."""
+    """A cycle of one edge of kind `starts` and a path back of the kinds `goes_on`."""
 
     name: str
     starts: Kind
@@ -28,7 +28,7 @@ class Phenomenon(NamedTuple):
 
 PHENOMENA = (
     Phenomenon("G0", "ww", ("ww",)),
-    Phenomenon("G1c", "wr", ("wr",)),  # before the one that needs ww: it is the worse one
+    Phenomenon("G1c", "wr", ("wr",)),  # before the one that needs ww, because it is worse
     Phenomenon("G1c", "wr", ("wr", "ww")),
     Phenomenon("G-single", "rw", ("wr", "ww")),
     Phenomenon("G2", "rw", ("wr", "ww", "rw")),
@@ -42,7 +42,7 @@ Cycle = tuple[Edge, ...]
 
 
 def cycles_in(log: TxnLog, segment: Segment) -> Iterator[tuple[str, Cycle]]:
-    """One cycle for each component and phenomenon, with the fewest kinds of edges that make it one."""
+    """Yield one cycle for each component and phenomenon, with the fewest kinds of edges that suffice."""
     orders = [*process_edges(log, segment), *realtime_edges(log, segment)]
     all_edges = sorted((*segment.edges, *orders))
     for name in dict.fromkeys(phenomenon.name for phenomenon in PHENOMENA):
@@ -61,7 +61,7 @@ def cycles_in(log: TxnLog, segment: Segment) -> Iterator[tuple[str, Cycle]]:
 def _cycles(
     edges: Sequence[Edge], phenomenon: Phenomenon, extra: tuple[Kind, ...]
 ) -> Iterator[Cycle]:
-    """The first cycle of each strongly connected component."""
+    """Yield the first cycle of each strongly connected component."""
     path_kinds = (*phenomenon.goes_on, *extra)
     path = _graph(edge for edge in edges if edge.kind in path_kinds)
     starts = [edge for edge in edges if edge.kind == phenomenon.starts]
@@ -86,14 +86,14 @@ def _cycles(
 
 
 def _leads(graph: nx.DiGraph[int], edge: Edge) -> bool:
-    """Whether a path leads back from the end of an edge to its beginning."""
+    """Whether a path leads from the end of an edge back to its beginning."""
     return (
         edge.after in graph and edge.before in graph and nx.has_path(graph, edge.after, edge.before)
     )
 
 
 def _graph(edges: Iterable[Edge]) -> nx.DiGraph[int]:
-    """The first reason for each pair, so the strongest: kinds sort from process over rw to ww."""
+    """Return a graph with the first, and so strongest, reason for each pair: kinds sort from process over rw to ww."""
     graph: nx.DiGraph[int] = nx.DiGraph()
     for edge in edges:
         if not graph.has_edge(edge.before, edge.after):
@@ -102,7 +102,7 @@ def _graph(edges: Iterable[Edge]) -> nx.DiGraph[int]:
 
 
 def _cycle(path: nx.DiGraph[int], edge: Edge) -> Cycle:
-    """The edge and a shortest way back, beginning at the transaction that ended first."""
+    """Return the edge and a shortest way back, beginning at the transaction that ended first."""
     way = nx.shortest_path(path, edge.after, edge.before)
     steps = [edge, *(path.edges[pair]["edge"] for pair in pairwise(way))]
     first = min(range(len(steps)), key=lambda at: steps[at].before)

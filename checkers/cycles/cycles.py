@@ -1,18 +1,18 @@
-"""Cycles: transactions of which each must come before the next, and the last before the first.
+"""Cycles: transactions each of which must come before the next, and the last before the first.
 
 **G0** (dirty write): a cycle of ww edges. **G1c** (circular information flow): ww and wr edges, at least one of them
-wr. **G-single** (read skew): exactly one rw edge. **G2** (anti-dependency cycle): an rw edge that no path without
-another rw edge leads back from. With `-process` the cycle needs the order within a process, with `-realtime` that one
-transaction had ended before another began. `cycle_graph.py` defines the edges.
+wr. **G-single** (read skew): exactly one rw edge. **G2** (anti-dependency cycle): a cycle with an rw edge from which
+every path back has another rw edge. With `-process` the cycle needs the order within a process, with `-realtime` it
+needs that one transaction had ended before another began. `cycle_graph.py` defines the edges.
 
-Logs do not isolate writers from each other, so G0, and what needs a ww edge, is allowed. A G1c of wr edges alone (with
-or without process and real time) is a violation. A poll may stop anywhere, so an rw edge only says what was not polled:
-G-single and G2 are informational. One cycle of each component and anomaly is reported, step by step.
+Logs do not isolate writers from each other, so G0, and every cycle that needs a ww edge, is allowed. A G1c of wr edges
+only (with or without process and real time) is a violation. A poll may stop anywhere, so an rw edge shows only what was
+not polled: G-single and G2 are informational. One cycle of each component and anomaly is reported, step by step.
 
-The search runs in one process, on Spark in the driver, since what can be on a cycle is little. What bounds its memory:
-about 1 kB a transaction, 570 bytes a message sent or polled (each makes at most three edges), and 1.8 kB for each edge
-of the largest segment of the cut graph. Above MESSAGES_MAX nothing is searched, a segment above SEGMENT_EDGES_MAX is
-left out, and the answer is unknown with the reason, unless another segment holds a violation.
+The search runs in one process, and on Spark in the driver, because few transactions can be on a cycle. Its memory is
+about 1 kB for each transaction, 570 bytes for each message sent or polled (each makes at most three edges), and 1.8 kB
+for each edge of the largest segment of the cut graph. Above MESSAGES_MAX it searches nothing, and it skips a segment
+above SEGMENT_EDGES_MAX. The verdict is then unknown with the reason, unless another segment holds a violation.
 
 Cannot see: order among messages without a known offset, and cycles through transactions whose outcome stays unknown.
 
@@ -43,7 +43,7 @@ NAMES = tuple(
 
 
 def check_cycles(_columns: Columns, context: Context) -> Verdict:
-    """Look for cycles among the transactions of a history."""
+    """Search for cycles among the transactions of a history."""
     from staticfire.checkers.cycles.cycle_search import (
         cycles_in,  # networkx takes a tenth of a second to import
     )

@@ -1,9 +1,9 @@
-"""The logs of a transactional history: who sent what, where it lies, who polled it.
+"""The logs of a transactional history: the sender of each message, its position, and the transactions that polled it.
 
-Jepsen's inferences: an unclear transaction has committed if any of its sends was polled by a successful one (all or
-nothing). Where a message lies is known from sends of committed transactions and from every poll, however it ended. Of
-two messages at one position the first one known counts, and a message that lies at two positions counts at the lower
-one: both are anomalies of their own (`txn_inconsistent_offsets`, `txn_duplicate`).
+Jepsen's inferences: an unclear transaction has committed if a successful one polled any of its sends (all or nothing).
+The position of a message is known from sends of committed transactions and from every poll, however it ended. If two
+messages are at one position, the first known one counts; if a message is at two positions, the lower one counts. Both
+are anomalies (`txn_inconsistent_offsets`, `txn_duplicate`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def sends_of(txn: Txn) -> Iterator[Sent]:
 
 
 def reads_of(txn: Txn) -> Iterator[tuple[str, int, Value]]:
-    """(key, offset, value) of everything that it polled, in the order in which it came."""
+    """Yield (key, offset, value) of every message that it polled, in the order in which they came."""
     for mop in txn.mops:
         if isinstance(mop, Polled):
             for key, messages in mop.messages.items():
@@ -48,7 +48,7 @@ class TxnLog:
 
     @cached_property
     def writer_of(self) -> dict[Message, int]:
-        """Who sent a message, whatever became of it."""
+        """The transaction that sent each message, whatever its outcome."""
         return {
             (sent.key, sent.value): number
             for number, txn in enumerate(self.txns)
@@ -57,7 +57,7 @@ class TxnLog:
 
     @cached_property
     def committed(self) -> list[bool]:
-        """Which transactions have happened for certain."""
+        """Whether each transaction has certainly happened."""
         happened = [txn.type == "ok" for txn in self.txns]
         for txn in self.txns:
             if txn.type == "ok":
@@ -68,7 +68,7 @@ class TxnLog:
         return happened
 
     def sightings(self) -> Iterator[tuple[int, str, int, Value]]:
-        """(number of the transaction, key, offset, value): committed sends and all polls, in their order."""
+        """Yield (number of the transaction, key, offset, value): committed sends and all polls, in their order."""
         for number, txn in enumerate(self.txns):
             if self.committed[number]:
                 for sent in sends_of(txn):
@@ -90,7 +90,7 @@ class TxnLog:
         return {(key, value): offset for key, held in self.logs.items() for offset, value in held}
 
     def neighbours(self) -> Iterator[Next]:
-        """All pairs of neighbours in all logs; what lies between (markers of transactions) is nothing."""
+        """Yield all pairs of neighbours in all logs; only markers of transactions lie between two neighbours."""
         for key, held in self.logs.items():
             for (_, value), (_, next_value) in pairwise(held):
                 yield Next(key, value, next_value)

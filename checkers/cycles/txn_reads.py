@@ -1,14 +1,14 @@
 """Rules for polls in transactions: no aborted, unfinished, own, phantom or disordered message.
 
-**G1a**: a successful transaction polled a message whose transaction has failed for certain. **G1b**: it polled a
-part of what another transaction had sent to a key: a message of that one, but not another which lies between the first
-and the last that it polled. It saw an intermediate state. **precommitted_read**: a transaction polled what it had sent
-itself, before it was committed. **txn_phantom**: it polled a value that no transaction sent to that key, whatever
-became of either. **txn_nonmonotonic_poll**: within one poll, the offsets of a key do not ascend. A rebalance excuses a
-step back between two polls, and none within one.
+**G1a**: a successful transaction polled a message whose transaction has certainly failed. **G1b**: it polled a part of
+the messages that another transaction had sent to a key: one between the first and the last that it polled is missing.
+It saw an intermediate state. **precommitted_read**: a transaction polled its own send before it was committed.
+**txn_phantom**: it polled a value that no transaction sent to that key, whatever the outcomes of the two.
+**txn_nonmonotonic_poll**: within one poll, the offsets of a key do not ascend. A rebalance excuses a step back between
+two polls, but not within one.
 
-Cannot see: an intermediate state at the ends of what was polled, because a poll may begin and stop anywhere; messages
-without an offset; and a step back from one poll of a transaction to the next.
+Cannot see: an intermediate state at the ends of a poll, because a poll may begin and stop anywhere; messages without an
+offset; a step back from one poll of a transaction to the next.
 
 Source: Adya's phenomena, as in Jepsen's Kafka workload (which looks for no G1b and no phantoms), and its
 `int-nonmonotonic-poll`.
@@ -28,7 +28,7 @@ from staticfire.checkers.model.timeline import Polled, Txn
 
 
 def check_txn_reads(_columns: Columns, context: Context) -> Verdict:
-    """Judge what each transaction polled."""
+    """Judge the polls of each transaction."""
     log = TxnLog(context.timeline.txns)
     found = (
         *_aborted(log),
@@ -44,7 +44,7 @@ def check_txn_reads(_columns: Columns, context: Context) -> Verdict:
     )
 
 
-Found = tuple[str, Txn, str, str]  # anomaly, who polled, key, what to say
+Found = tuple[str, Txn, str, str]  # anomaly, transaction that polled, key, detail
 
 
 def _finding(context: Context, anomaly: str, txn: Txn, key: str, detail: str) -> Finding:
@@ -113,7 +113,7 @@ def _own(log: TxnLog) -> Iterator[Found]:
 
 
 def _never_sent(log: TxnLog) -> Iterator[Found]:
-    """Each transaction and key once."""
+    """Yield each transaction and key once."""
     for txn in log.txns:
         first: dict[str, str] = {}
         for key, offset, value in reads_of(txn):
@@ -124,7 +124,7 @@ def _never_sent(log: TxnLog) -> Iterator[Found]:
 
 
 def _going_back(log: TxnLog) -> Iterator[Found]:
-    """Each transaction and key once."""
+    """Yield each transaction and key once."""
     for txn in log.txns:
         first: dict[str, str] = {}
         for polled in (mop for mop in txn.mops if isinstance(mop, Polled)):

@@ -1,7 +1,7 @@
-"""Rules for sends in transactions: none is lost, each has one position, in the order of its transaction.
+"""Rules for sends in transactions: none is lost, and each has one position, in the order of its transaction.
 
-**lost_write**: a transaction has committed, and one of its messages was skipped: an `ok` transaction polled something
-at or above its offset, and none ever polled it. One whose offset is not known is lost when every group has read
+**lost_write**: a transaction has committed, and one of its messages was skipped: an `ok` transaction polled a message
+at or above its offset, and none ever polled this one. A message without a known offset is lost if every group has read
 everything and no transaction polled it. A transaction without a clear end has committed if an `ok` one polled any of
 its messages: all or nothing. **txn_duplicate**: a message is at two offsets of its log: acknowledged at one and
 polled at another, or polled at both. **txn_inconsistent_offsets**: two values are at one offset of a log, by sends of
@@ -25,11 +25,11 @@ from staticfire.checkers.guarantees.verdict import Finding, Tally, Verdict
 from staticfire.checkers.model.columns import Columns
 from staticfire.checkers.model.timeline import Txn
 
-Found = tuple[str, Txn, str, str]  # anomaly, which transaction, key, what to say
+Found = tuple[str, Txn, str, str]  # anomaly, transaction, key, detail
 
 
 def check_txn_writes(_columns: Columns, context: Context) -> Verdict:
-    """Judge what each transaction sent."""
+    """Judge the sends of each transaction."""
     log = TxnLog(context.timeline.txns)
     drains = context.timeline.drains.values()
     is_read = bool(drains) and all(drain.complete for drain in drains)
@@ -78,7 +78,7 @@ def _lost(log: TxnLog, *, is_read: bool) -> Iterator[Found]:
 
 
 def _at_two_positions(log: TxnLog) -> Iterator[Found]:
-    """Each message once, with its lowest offsets."""
+    """Yield each message once, with its lowest offsets."""
     positions: dict[Message, set[int]] = {}
     for _, key, offset, value in log.sightings():
         positions.setdefault((key, value), set()).add(offset)
@@ -92,7 +92,7 @@ def _at_two_positions(log: TxnLog) -> Iterator[Found]:
 
 
 def _two_values(log: TxnLog) -> Iterator[Found]:
-    """Each offset once; of the transaction that first showed the second value."""
+    """Yield each offset once, with the transaction that first showed the second value."""
     first: dict[tuple[str, int], Value] = {}
     reported: set[tuple[str, int]] = set()
     for number, key, offset, value in log.sightings():
@@ -104,7 +104,7 @@ def _two_values(log: TxnLog) -> Iterator[Found]:
 
 
 def _misordered(log: TxnLog) -> Iterator[Found]:
-    """Each transaction and key once."""
+    """Yield each transaction and key once."""
     for txn in log.txns:
         placed = [sent for sent in sends_of(txn) if sent.offset is not None]
         for key in dict.fromkeys(sent.key for sent in placed):

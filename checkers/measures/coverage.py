@@ -1,13 +1,12 @@
 """Coverage: how often a run reached each mechanism of `coverage_marks.py`. Never decides a verdict.
 
-What columns tell is counted by a kernel: sends of more than one attempt, deliveries that a listener had failed for
-before, queues that changed hands while a listener was at work on them or between two deliveries in order, and messages
-that a filter kept back, some of which only their consumer can, as brokers compare hashes of tags.
-The rest is in observations, other verdicts
-and facts.
+A kernel counts what columns show: sends of more than one attempt, deliveries for which a listener had failed before,
+queues that changed hands while a listener was at work on them or between two deliveries in order, and messages that a
+filter excluded. Brokers compare hashes of tags, so only the consumer can exclude some of them. The other counts come
+from observations, other verdicts and facts.
 
-A zero is no proof that a mechanism was not reached, only that the harness did not see it: logs of brokers that are not
-ours are not read. Source: the "sometimes" assertions of Antithesis.
+A zero does not prove that a run never reached a mechanism, only that the harness did not see it: it does not read logs
+of external brokers. Source: the "sometimes" assertions of Antithesis.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ from staticfire.checkers.guarantees.verdict import Tally, Verdict
 from staticfire.checkers.measures.coverage_marks import MARKS, Mark
 from staticfire.checkers.model.columns import UNKNOWN, Chunk, Columns, Ints, Mask, Outcome
 
-LUCK_MAX = 0.05  # the chance that seeds miss a mark by luck, from which it counts as lost
+LUCK_MAX = 0.05  # a mark counts as lost if bad luck would miss it with at most this chance
 
 
 def tally_coverage(columns: Columns, context: Context) -> Tally:
-    """Count what whole message queues tell (partition key: log)."""
+    """Count what whole message queues show (partition key: log)."""
     return Tally(
         counts={
             "retried_sends": int(np.count_nonzero(columns.sends.tries > 1)),
@@ -43,9 +42,9 @@ def tally_coverage(columns: Columns, context: Context) -> Tally:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CoverageInChunks:
-    """What some chunks of one queue tell. Merges in any order."""
+    """The counts of some chunks of one queue. Merges in any order."""
 
-    tally: Tally  # of what is counted row by row
+    tally: Tally  # counts of rows
     at_work: Mask  # by change of an owner, see `_worked_at`
     ends: tuple[tuple[int, str, int, int], ...]  # chunk, orderly group, its first and last process
 
@@ -58,7 +57,7 @@ class CoverageInChunks:
 
 
 def scan_coverage(columns: Columns, context: Context, chunk: Chunk) -> CoverageInChunks:
-    """Count what is in a chunk of a queue; what happens from one chunk to the next is counted in the end."""
+    """Count what is in a chunk of a queue; events between two chunks are counted at the end."""
     tally = tally_coverage(
         columns, replace(context, timeline=replace(context.timeline, ownership={}))
     )
@@ -71,7 +70,7 @@ def scan_coverage(columns: Columns, context: Context, chunk: Chunk) -> CoverageI
 
 
 def conclude_coverage(state: CoverageInChunks, _columns: Columns, _context: Context) -> Tally:
-    """Count what happens from one chunk to the next."""
+    """Count events between two chunks."""
     last: dict[str, int] = {}
     handed_over = 0
     for _, group, first_process, last_process in state.ends:
@@ -85,7 +84,7 @@ def conclude_coverage(state: CoverageInChunks, _columns: Columns, _context: Cont
 
 
 def _handed_over(columns: Columns, context: Context) -> int:
-    """How often two deliveries in order, one after the other in their queue, went to different processes."""
+    """Count how often two consecutive deliveries of an orderly queue went to different processes."""
     return sum(
         int(np.count_nonzero((queue[1:] == queue[:-1]) & (process[1:] != process[:-1])))
         for _, queue, process in _orderly_calls(columns, context)
@@ -93,7 +92,7 @@ def _handed_over(columns: Columns, context: Context) -> int:
 
 
 def _orderly_calls(columns: Columns, context: Context) -> Iterator[tuple[str, Ints, Ints]]:
-    """Of each orderly group: queue and process of its deliveries, by queue and then in the order of calls."""
+    """Yield each orderly group with the queue and process of its deliveries, by queue, then in the order of calls."""
     deliveries, groups = columns.deliveries, columns.names.groups
     for group in context.facts.orderly:
         if group in groups:
@@ -103,7 +102,7 @@ def _orderly_calls(columns: Columns, context: Context) -> Iterator[tuple[str, In
 
 
 def _kept_back(columns: Columns, context: Context) -> dict[str, int]:
-    """Acknowledged messages that groups did not ask for, and those of them whose tag has the hash of a wanted one."""
+    """Count acknowledged messages that groups did not want, and those whose tag has the hash of a wanted one."""
     sends, names = columns.sends, columns.names
     sends = sends.where(np.flatnonzero((sends.outcome == Outcome.OK) & (sends.log != UNKNOWN)))
     filtered = colliding = 0
@@ -120,7 +119,7 @@ def _kept_back(columns: Columns, context: Context) -> dict[str, int]:
 
 
 def java_hash(text: str) -> int:
-    """Java's String.hashCode without a sign, of text in the basic plane."""
+    """Return Java's String.hashCode without a sign, of text in the basic plane."""
     code = 0
     for letter in text:
         code = (code * 31 + ord(letter)) & 0xFFFFFFFF
@@ -128,7 +127,7 @@ def java_hash(text: str) -> int:
 
 
 def _worked_at(columns: Columns, context: Context) -> Mask:
-    """At which changes of an owner a listener worked on the queue, in the order of the timeline."""
+    """Whether a listener worked on the queue at each change of an owner, in the order of the timeline."""
     names, delivered = columns.names, columns.deliveries
     worked: list[bool] = []
     groups = {group: number for number, group in enumerate(names.groups)}
@@ -157,7 +156,7 @@ COVERAGE = Kernel(
 def coverage_of(
     verdicts: Iterable[Verdict], observations: Sequence[Mapping[str, Any]], facts: RunFacts
 ) -> dict[str, int]:
-    """How often each mark was reached, in the order of the table."""
+    """Return how often the run reached each mark, in the order of the table."""
     counts = {
         f"{verdict.checker}.{name}": count
         for verdict in verdicts
@@ -195,7 +194,7 @@ def _count(
 
 
 def missed(coverage: Mapping[str, int], campaign: str, seeds: int) -> list[str]:
-    """The marks that so many seeds of this campaign or workload have not reached, by more than bad luck."""
+    """Return the marks that this number of seeds of a campaign or workload has not reached, by more than bad luck."""
     return [
         mark.name
         for mark in MARKS

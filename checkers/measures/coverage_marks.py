@@ -1,10 +1,10 @@
 """Marks of coverage: interesting mechanisms that a run may have reached. Data only; `coverage.py` counts them.
 
-A mark says how it is seen: in the *log* of a node (an event), in the *history* (counted by the harness from ops), in
-the *verdict* (`checker.count`), in an *observation* (`kind.field`: how many had at least `at_least` there), or as a
-*fault* that bit. And it says which campaigns and workloads should reach it: when many seeds of one never do, the
-campaign or the system has lost something, and a hunt warns. How many are enough `share` says. `default` is the
-workload `queue` of the default campaign.
+A mark names its source: the *log* of a node (an event), the *history* (counted by the harness from ops), the *verdict*
+(`checker.count`), an *observation* (`kind.field`: the number with at least `at_least` there), or a *fault* that bit. It
+also names the campaigns and workloads that should reach it. If many seeds of one never do, the campaign or the system
+has lost something, and a hunt warns; `share` sets how many are enough. `default` is the workload `queue` of the default
+campaign.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ Source = Literal["log", "history", "verdict", "observation", "fault"]
 
 
 class Mark(NamedTuple):
-    """One mechanism, how it is seen, and who should reach it."""
+    """One mechanism, its source, and the campaigns that should reach it."""
 
     name: str
     source: Source
     seen: str
     campaigns: tuple[str, ...] = ()
     at_least: int = 1
-    share: float = 0.3  # of the campaign's seeds that reach it, at least; some are rarer
+    share: float = 0.3  # least share of the campaign's seeds that reach it; some are rarer
 
 
 _DEFAULT = ("default",)

@@ -1,12 +1,12 @@
 """Measures how long sends and deliveries took, second by second. It does not judge.
 
-**send**: from the invocation of a send to its acknowledgement with SEND_OK, under the second in which it began. **lag**
-of a group: from the acknowledgement to the first time that the group's listener was called with the message (0 if that
-was before), under the second of the acknowledgement. Sends are also counted by how they ended. Each second carries the
-faults that were active in it. A history of more than 2048 s has longer slices (`time_series.py`).
+**send**: the time from the invocation of a send to its acknowledgement with SEND_OK, under the second in which it
+began. **lag** of a group: the time from the acknowledgement to the first call of the group's listener with the message
+(0 if that came before), under the second of the acknowledgement. Sends are also counted by outcome. Each second lists
+the faults that were active in it. A history of more than 2048 s has longer slices (`time_series.py`).
 
-Durations are counted in integer buckets (`histogram.py`), maxima are exact, and parts merge in any order: the same
-figures from one process and from many. Deliveries are joined by place, so a queue must be whole.
+Durations are counted in integer buckets (`histogram.py`), maxima are exact, and parts merge in any order, so one
+process and many give the same figures. Deliveries are joined by position, so a queue must be whole.
 
 Cannot see: messages that were never acknowledged or never delivered (loss, availability), and the second copy of a
 retried send. Source: the latency plots of Jepsen, the end-to-end lag of openchaos.
@@ -59,7 +59,7 @@ def _ended(sends: MessageEvents) -> Tally:
 
 
 def finish_latency(tally: Tally, context: Context) -> Verdict:
-    """Percentiles of the whole run as counts, those of each second (or longer slice) as series."""
+    """Return percentiles of the whole run as counts, and those of each second (or longer slice) as series."""
     of_run = {what: of for what, of in sorted(tally.measured.items()) if what != ENDED}
     rows = [row for what, of in of_run.items() for row in _slices(what, of, context.facts)]
     ended = tally.measured.get(ENDED)
@@ -99,7 +99,7 @@ def _by_outcome(ended: Measured) -> list[dict[str, object]]:
 
 
 def _figures(low: int, counts: Ints, longest_ns: np.int64) -> dict[str, int]:
-    """Percentiles and maximum in microseconds; bucket `low` is the first of `counts`."""
+    """Return percentiles and maximum in microseconds; bucket `low` is the first of `counts`."""
     filled = np.flatnonzero(counts)
     latencies_us, numbers = (filled + low).tolist(), counts[filled].tolist()
     longest = int(longest_ns) // NS_PER_US
@@ -111,7 +111,7 @@ def _figures(low: int, counts: Ints, longest_ns: np.int64) -> dict[str, int]:
 
 
 def _active(facts: RunFacts) -> list[tuple[str, int, int]]:
-    """The faults that bit: name, the first and the last second."""
+    """Return the faults that bit: name, the first and the last second."""
     return [
         (
             fault.fault_id,

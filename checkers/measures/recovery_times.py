@@ -1,15 +1,15 @@
 """Measures how long a cluster needed to recover from each fault; `availability_gaps` has the bound.
 
-**sends after**: from the heal of a fault to the first acknowledgement with SEND_OK of a send that had not been
-acknowledged by then; where the fault struck brokers, of one that such a broker took. **caught up after**: from the
-heal until a group had been given everything that it asked for and that was acknowledged by the heal, and due (0 if it
-had been by then). A fault that did not bite or was never healed has no such time; one after which nothing was
-acknowledged, or acknowledged messages were never delivered, has none either, and is counted as `never_recovered` or
-`never_caught_up`.
+**sends after**: the time from the heal of a fault to the first acknowledgement with SEND_OK of a send that had not been
+acknowledged by then. If the fault struck brokers, only acknowledgements from these brokers count. **caught up after**:
+the time from the heal until a group had received every message that it wants, that was acknowledged by the heal, and
+that was due (0 if it had by then). A fault that did not bite or was never healed has no such time. If no send was
+acknowledged after a fault, or acknowledged messages were never delivered, it has none either, and is counted as
+`never_recovered` or `never_caught_up`.
 
-A message is looked for where it was acknowledged; one that a broker kept back at first (a delay, a transaction) in its
-whole queue, because its place was not known then. Cannot see: what a cluster lost for good, and whether a later fault
-delayed the recovery from this one.
+A message is looked for where it was acknowledged. One that a broker first kept elsewhere (a delay, a transaction) is
+looked for in its whole queue, because its position was not known then. Cannot see: data that a cluster lost for good,
+and whether a later fault delayed the recovery from this one.
 Source: RTO and recovery time of openchaos.
 """
 
@@ -29,8 +29,8 @@ from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Mask, Outc
 
 NS_PER_MS = 1_000_000
 NEVER_RECOVERED, NEVER_CAUGHT_UP = "never_recovered", "never_caught_up"  # counts of faults
-Healed = tuple[int, FaultFacts, int]  # number of a fault, the fault, when it was healed
-SENT, BEHIND = "sent", "behind "  # names of cells; the number that follows is the fault's
+Healed = tuple[int, FaultFacts, int]  # number of a fault, the fault, the time of its heal
+SENT, BEHIND = "sent", "behind "  # names of cells, followed by the number of the fault
 
 
 def tally_recovery(columns: Columns, context: Context) -> Tally:
@@ -60,7 +60,7 @@ def _by_time(times_ns: Ints, rows: Ints) -> Ints:
 
 
 def _given_ns(columns: Columns, group: str, rows: Ints) -> Ints:
-    """When the group was first given what was sent."""
+    """Return when the group first received each send."""
     sends = columns.sends
     given_ns = first_deliveries(columns, group)[rows]
     kept_back = np.flatnonzero(sends.queue_offset[rows] == UNKNOWN)
@@ -72,7 +72,7 @@ def _given_ns(columns: Columns, group: str, rows: Ints) -> Ints:
 def _sent(
     columns: Columns, facts: RunFacts, acked_ns: Ints, brokers: Ints, healed: list[Healed]
 ) -> Tally:
-    """The first acknowledgement after each heal; the earliest is wanted and the largest stays, so it is negative."""
+    """Return the first acknowledgement after each heal, negated: the earliest is wanted, and the largest stays."""
     longest = {}
     for number, fault, healed_ns in healed:
         after = int(np.searchsorted(acked_ns, healed_ns, side="right"))
@@ -83,7 +83,7 @@ def _sent(
 
 
 def _healed(facts: RunFacts) -> list[Healed]:
-    """The faults that bit and were healed."""
+    """Return the faults that bit and were healed."""
     return [
         (number, fault, fault.healed_ns)
         for number, fault in enumerate(facts.faults)
@@ -92,7 +92,7 @@ def _healed(facts: RunFacts) -> list[Healed]:
 
 
 def _struck(columns: Columns, facts: RunFacts, fault: FaultFacts) -> Mask:
-    """The brokers whose recovery is looked at, shape (brokers,): those that were struck, or all."""
+    """Whether the recovery of each broker counts, shape (brokers,): the struck brokers, or all."""
     struck = {
         name
         for name in {*facts.replica_sets, *columns.names.streams}
@@ -102,7 +102,7 @@ def _struck(columns: Columns, facts: RunFacts, fault: FaultFacts) -> Mask:
 
 
 def _behind(group: str, ready_ns: Ints, given_ns: Ints, healed: list[Healed]) -> Tally:
-    """How long after each heal the group had everything that was ready by then."""
+    """Count how long after each heal the group had all messages that were ready by then."""
     longest = {}
     for number, _, healed_ns in healed:
         before = int(np.searchsorted(ready_ns, healed_ns, side="right"))
@@ -113,7 +113,7 @@ def _behind(group: str, ready_ns: Ints, given_ns: Ints, healed: list[Healed]) ->
 
 
 def finish_recovery(tally: Tally, context: Context) -> Verdict:
-    """The worst as counts, each fault in `series`."""
+    """Return the worst times as counts, and each fault in `series`."""
     rows = [
         _row(tally, context.facts, number, fault) for number, fault, _ in _healed(context.facts)
     ]

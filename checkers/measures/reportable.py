@@ -1,13 +1,13 @@
-"""The score of excuses: in which share of a run each anomaly could have been reported.
+"""The score of excuses: the share of a run in which each anomaly could have been reported.
 
-Asked is every queue of every group in every moment, from the first assignment to the last drain: a moment is excused
-for an anomaly when a window of the table of excuses covers it for the member that had the queue then.
-`double_ownership` and the questions about locks are asked of each pair of members, `queue_unowned` of the whole group.
-Where other evidence shows that a fault explains nothing any more, its window ends there: of what sets an owner back
-asked is a message that was acknowledged then (`settled.py`). Two checkers know by themselves what ends the windows of
-their anomaly, and measure its share (`share_of`): a delayed message is not late for a fault while others pass
-(`late_deliveries.py`), and of each weak status is asked whether a broker could have given it then (`send_status.py`).
-Bounds (an overlap may last as long as a rebalance takes) are no excuses: they are the anomaly's definition.
+The score covers every queue of every group at every moment, from the first assignment to the last drain. A moment is
+excused for an anomaly if a window of the table of excuses covers it for the member that had the queue then. For
+`double_ownership` and anomalies of locks each pair of members counts, for `queue_unowned` the whole group.
+If other evidence shows that a fault explains no more, its window ends there. For anomalies of an owner that is set
+back, that evidence is a message acknowledged then (`settled.py`). Two checkers themselves know what ends windows of
+their anomaly, and measure its share (`share_of`): a delayed message is not late because of a fault while others pass
+(`late_deliveries.py`), and each weak status counts only while a broker could have given it (`send_status.py`). Bounds
+(an overlap may last as long as a rebalance takes) are no excuses: they are part of the anomaly's definition.
 
 A checker below the floor of an anomaly has proven nothing about it, so its verdict is unknown.
 """
@@ -30,9 +30,9 @@ from staticfire.checkers.model.columns import LogKey
 from staticfire.checkers.model.intervals import Span, joined, without
 
 LATE = "late_delivery"
-# What is asked of the member that has a queue, of each pair of members, of the whole group. `offset_forgotten` is the
-# question whether a member that takes a queue over may begin below what was committed; where members say which broker
-# answered them, whether it may although that was the leader.
+# Anomalies of the member that has a queue, of each pair of members, of the whole group. `offset_forgotten` stands for
+# a member that takes a queue over below the committed offset. If members report which broker answered them, it stands
+# for one that does so although the leader answered.
 OF_OWNER = (
     "commit_rewound",
     "duplicate_unexplained",
@@ -43,21 +43,21 @@ OF_PAIR = ("double_ownership",)
 OF_LOCK = ("two_listeners", "overlapping_owners")
 OF_GROUP = ("queue_unowned",)
 OF_SHARING = (*OF_PAIR, *OF_GROUP)
-FLOOR = 0.002  # of the time; a campaign that is one long fault proves nothing
+FLOOR = 0.002  # of the time; a campaign with one long fault proves nothing
 
-# A broker gives weak statuses near faults only, so no run could reach a floor.
+# A broker gives weak statuses only near faults, so no run could reach a floor.
 WITHOUT_FLOOR = frozenset({"spurious_weak_status"})
-# The count of a checker that says whether there was anything to ask about.
+# The count of a checker that shows whether the anomaly could occur.
 ASKED_OF = {LATE: "late"}
 
 Excused = Callable[[str, str, str, tuple[str | None, ...]], list[Span]]
 
 
 def reportable(context: Context, excused: Excused | None = None) -> dict[str, float]:
-    """The share, 0 to 1, of each anomaly that has an excuse and a question in this run.
+    """Return the share, 0 to 1, of each anomaly with an excuse that could occur in this run.
 
-    `excused`: its spans for an anomaly, a group, a replica set and nodes, none of which overlap; by default those of
-    the table of excuses.
+    `excused`: the spans that excuse an anomaly for a group, a replica set and nodes, none of which overlap; by default
+    those of the table of excuses.
     """
     spans_of = cache(excused or _Excused(context))
     asked: Counter[str] = Counter()
@@ -69,9 +69,9 @@ def reportable(context: Context, excused: Excused | None = None) -> dict[str, fl
 
 
 def share_of(context: Context, excused: Callable[[str, LogKey], list[Span]]) -> float | None:
-    """The share, 0 to 1, of an anomaly that is asked of each queue while it has an owner; None: no queue had one.
+    """Return the share, 0 to 1, of an anomaly that each queue with an owner may have; None: no queue had an owner.
 
-    `excused`: its spans for a group and a queue, none of which overlap.
+    `excused`: the spans that excuse it for a group and a queue, none of which overlap.
     """
     asked = open_ = 0
     for pair, owned in _owned(context):
@@ -83,7 +83,7 @@ def share_of(context: Context, excused: Callable[[str, LogKey], list[Span]]) -> 
 
 
 def _open_ns(span: Span, excused: Iterable[Span]) -> int:
-    """How much of a span lies outside others, which do not overlap."""
+    """Return how much of a span lies outside others, which do not overlap."""
     taken = (min(span.end_ns, of.end_ns) - max(span.start_ns, of.start_ns) for of in excused)
     return span.length_ns - sum(taken_ns for taken_ns in taken if taken_ns > 0)
 
@@ -94,7 +94,7 @@ def with_share(
     context: Context,
     *excused: Callable[[str, LogKey], list[Span]],
 ) -> Verdict:
-    """The verdict of a checker that knows by itself when its anomaly is excused; the mean of several questions."""
+    """Return a verdict with the share that the checker measured; the mean of several shares."""
     shares = [share for of in excused if (share := share_of(context, of)) is not None]
     if not shares:
         return verdict
@@ -102,7 +102,7 @@ def with_share(
 
 
 class _Excused:
-    """The spans of the table of excuses, without what is settled for those that set an owner back."""
+    """The spans of the table of excuses, without settled times for anomalies of an owner that is set back."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -126,14 +126,14 @@ class _Excused:
 
 
 def has_floor(anomaly: str, counts: Mapping[str, int]) -> bool:
-    """Whether a checker that counted so must have been able to report the anomaly."""
+    """Whether a checker with these counts must have been able to report the anomaly."""
     if anomaly in WITHOUT_FLOOR:
         return False
     return anomaly not in ASKED_OF or counts.get(ASKED_OF[anomaly], 0) > 0
 
 
 def below_floor(anomalies: Iterable[str], shares: Mapping[str, float]) -> str | None:
-    """Say which of the anomalies hardly ever could have been reported; None: all could."""
+    """Say which of the anomalies could hardly ever have been reported; None: all could."""
     low = [f"{name} ({shares[name]:.1%})" for name in anomalies if shares.get(name, 1.0) < FLOOR]
     return f"faults excuse nearly all of the run for {', '.join(low)}" if low else None
 
@@ -162,7 +162,7 @@ def _questions(context: Context) -> Iterator[_Question]:
 def _owned(
     context: Context,
 ) -> Iterator[tuple[tuple[str, LogKey], list[tuple[str | None, Span]]]]:
-    """For each queue of each group: the nodes that had it, and when."""
+    """Yield each queue of each group, with the nodes that had it, and when."""
     node_of = context.timeline.nodes.get
     for pair, owned in owned_while_watched(context).items():
         yield pair, [(node_of(one.process), one.span) for one in owned if one.span.length_ns]

@@ -18,7 +18,7 @@ OP_KINDS: Final[Mapping[str, OpKind]] = {kind.name: kind for kind in _ALL}
 
 
 def requests_of(role: Role) -> Mapping[str, Fields]:
-    """What a client of this role is asked for, and the fields of each request."""
+    """Return the requests that a client of this role gets, and the fields of each."""
     return {
         kind.name: kind.request
         for kind in OP_KINDS.values()
@@ -27,11 +27,11 @@ def requests_of(role: Role) -> Mapping[str, Fields]:
 
 
 def recorded(*forms: Form) -> frozenset[str]:
-    """The kinds that a history holds in one of these forms, by the names that they have there."""
+    """Return the kinds that a history holds in one of these forms, by their names there."""
     return frozenset(kind.recorded_name for kind in OP_KINDS.values() if kind.form in forms)
 
 
-# What a client reports without being asked.
+# Reports that a client sends without a request.
 REPORTED: Final[Mapping[str, Fields]] = {
     kind.name: kind.report
     for kind in OP_KINDS.values()

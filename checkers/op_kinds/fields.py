@@ -1,6 +1,6 @@
-"""Types of the values of ops. The line protocol checks them; its pages and its JSON Schema are made of them.
+"""Types of the values of ops. The line protocol checks them; its pages and its JSON Schema are made from them.
 
-Client processes import this: it needs nothing but the standard library.
+Client processes import this module, so it needs only the standard library.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TEXT_OR_NULL: Final[Kind] = (str, type(None))
 WHOLE_OR_NULL: Final[Kind] = (int, type(None))
 FLAG_OR_NULL: Final[Kind] = (bool, type(None))
 ANYTHING: Final[Kind] = ()
-# of any whole number, and -WHOLE_MAX is the least: columns have 64 bits
+# the largest whole number; -WHOLE_MAX is the smallest, because columns have 64 bits
 WHOLE_MAX: Final = 2**63 - 1
 KIND_NAMES: Final[Mapping[type, str]] = {
     str: "text",
@@ -37,8 +37,8 @@ KIND_NAMES: Final[Mapping[type, str]] = {
 class Field:
     """One value by name.
 
-    A list says what its items are in one of three ways: `row` (each is a list with one item for each name), `objects`
-    (each has these fields), `item` (each is this). For an object `item` is what each of its values is.
+    A list describes its items in one of three ways: `row` (each is a list with one item for each name), `objects` (each
+    has these fields), `item` (each is this). For an object, `item` describes each of its values.
     """
 
     kind: Kind
@@ -61,5 +61,5 @@ Fields = Mapping[str, Field]
 
 
 def optional(fields: Fields) -> Fields:
-    """The same fields, none of them needed."""
+    """Return the same fields, none of them required."""
     return {name: replace(field, is_optional=True) for name, field in fields.items()}

@@ -1,4 +1,4 @@
-"""Ops that the harness reports, and the one request that it has for every client."""
+"""Ops that the harness reports, and the one request that it sends to every client."""
 
 from __future__ import annotations
 

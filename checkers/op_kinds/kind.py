@@ -10,24 +10,24 @@ from typing import Literal, NoReturn, get_args
 from staticfire.checkers.op_kinds.fields import LIST, OBJECT, Field, Fields
 
 Role = Literal["producer", "consumer", "harness"]
-# How a history holds it: rows of columns (send, delivery), rows and an event of the timeline (commit), an event alone.
+# The form in a history: rows of columns (send, delivery), rows and an event of the timeline (commit), an event only.
 Form = Literal["send", "delivery", "commit", "event", "unrecorded"]
 CLIENTS: tuple[Role, ...] = ("producer", "consumer")
 _NAME = re.compile(r"[a-z]+(_[a-z]+)*")
 
 
 class OpKindError(ValueError):
-    """A kind of op is declared wrongly; the text is one sentence."""
+    """The declaration of a kind of op is wrong; the text is one sentence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpKind:
     """One kind of op.
 
-    The harness asks the roles `asked_of` for it: `request` is what it says, `result` the value of an answer that is
-    `ok`. The roles `reported_by` report it without being asked: `report` is the value, to which one that is `ok` adds
-    the `result`, if there is one. What the harness itself reports is a value of the history alone. `noted` is what a
-    history says of it besides, by the harness.
+    The harness requests it from the roles `asked_of`: `request` has the fields of the request, `result` those of an
+    answer that is `ok`. The roles `reported_by` report it without a request: `report` has the fields, to which an `ok`
+    report adds those of `result`, if there are any. An op that the harness itself reports has only a value in the
+    history. `noted` has the fields that the harness adds in a history.
     """
 
     name: str
@@ -39,9 +39,9 @@ class OpKind:
     reported_by: tuple[Role, ...] = ()
     report: Fields | None = None
     noted: Fields | None = None
-    report_about: str = ""  # what a report says, where `about` is about the request
-    rows: str = ""  # the field that names the messages of one op that is about many
-    recorded_as: str = ""  # its name in a history, if that is another
+    report_about: str = ""  # describes a report, if `about` describes the request
+    rows: str = ""  # the field that names the messages of an op about many
+    recorded_as: str = ""  # its name in a history, if that differs
 
     @property
     def recorded_name(self) -> str:
@@ -49,7 +49,7 @@ class OpKind:
 
 
 def check_kind(kind: OpKind) -> None:
-    """Raises OpKindError for the first thing that is declared wrongly or not at all."""
+    """Check a declaration. Raises OpKindError for the first part that is wrong or missing."""
     if not _NAME.fullmatch(kind.name):
         _wrong(kind, "name", kind.name, "small letters with underscores, such as send_many")
     if not kind.about:
@@ -78,7 +78,7 @@ def check_kind(kind: OpKind) -> None:
 
 
 def check_kinds(kinds: Iterable[OpKind]) -> None:
-    """Raises OpKindError for a kind that is declared wrongly, a name that is taken, or a recorded name unknown."""
+    """Raise OpKindError for a wrong declaration, a name that is taken, or an unknown recorded name."""
     by_name: dict[str, OpKind] = {}
     for kind in kinds:
         check_kind(kind)

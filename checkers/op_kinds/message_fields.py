@@ -21,7 +21,7 @@ SIZE_MAX: Final = 64 << 20  # bytes of a body; brokers take 4 MiB
 PADDING_MAX: Final = 1 << 20
 DELAY_LEVELS: Final = range(1, 19)
 OFFSET_MAX: Final = 1 << 62
-MANY_MAX: Final = 1 << 20  # messages of one op: a history that claims more is refused, not believed
+MANY_MAX: Final = 1 << 20  # messages of one op: a history that claims more is refused
 TRANSACTION_STATES: Final = ("commit", "rollback", "unknown")
 
 TOPIC = Field(TEXT, "the topic")

@@ -43,7 +43,7 @@ SENDS_MANY: Fields = {
     "key": Field(TEXT, "the first key, `p<process>-<n>`; the others follow it: p3-98, p3-99, ..."),
     "size": replace(SIZE, about="bytes of each body"),
 }
-# What the harness knows of a send, and notes in its history.
+# Facts about a send that the harness knows, and adds in its history.
 NOTED_OF_SENDS: Fields = {
     "batch": Field(WHOLE, "how many messages its batch has"),
     "delay_ms": Field(WHOLE, "how long brokers keep it from consumers"),

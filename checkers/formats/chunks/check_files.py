@@ -1,8 +1,8 @@
 """Judges a history in files, of any size: whole queues, or chunks of long ones, in one process or several.
 
-Never holds the whole history. Memory: for each process a partition (some queues of together PARTITION_ROWS rows, or
-one queue or chunk of a queue of up to about WHOLE_ROWS), and all rows of all candidates. Checkers that are no
-kernels see the rows that they ask for (`Checker.rows`), or ask for once more when they know what all queues gave them
+It never holds the whole history. Memory holds, for each process, a partition (some queues with PARTITION_ROWS rows
+together, or one queue or chunk of a queue of up to about WHOLE_ROWS), and all rows of all candidates. Checkers that are
+no kernels see the rows that they select (`Checker.rows`), or select again once those of all queues are known
 (`Checker.rows_again`).
 """
 
@@ -79,7 +79,7 @@ Progress = Callable[[int, int], None]  # rows judged, rows in all
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judging:
-    """What every process needs."""
+    """The data that every process needs."""
 
     folder: Path
     verify: bool
@@ -101,7 +101,7 @@ def check_files(
     whole_rows: int = WHOLE_ROWS,
     progress: Progress = lambda _done, _all: None,
 ) -> RunVerdict:
-    """Give the verdict of `check_columns`. Raises HistoryError for a damaged file, OSError for one that is missing.
+    """Return the verdict of `check_columns`. Raises HistoryError for a damaged file, OSError for a missing one.
 
     With more than one job, `checkers` must be some of ALL_CHECKERS, because workers find them by name; others raise
     ValueError. A queue with more than `whole_rows` is judged in chunks of about a quarter of that.
@@ -162,7 +162,7 @@ def _work_units(
     whole_rows: int,
     each: Callable[..., Iterator[Any]],
 ) -> Iterator[WorkUnit]:
-    """Whole queues, and chunks of those that are too long."""
+    """Return whole queues, and chunks of those that are too long."""
     for parts in together(history.manifest, rows_max):
         if not is_long(parts, whole_rows):
             yield whole(parts)
@@ -201,7 +201,7 @@ class _Workers:
     def __init__(self, judging: Judging, checkers: Sequence[Checker], jobs: int) -> None:
         self._judging, self._checkers, self._jobs = judging, checkers, jobs
         self._pool: ProcessPoolExecutor | None = None
-        self._others: list[BaseProcess] = []  # children that this process had before
+        self._others: list[BaseProcess] = []  # child processes that existed before
 
     def __enter__(self) -> Callable[..., Iterator[Any]]:
         if self._jobs == 1:
@@ -223,7 +223,7 @@ class _Workers:
     def __exit__(self, error: object, *_: object) -> None:
         if self._pool is None:
             return
-        if error is not None:  # interrupted, perhaps: what is under way is not waited for
+        if error is not None:  # for example interrupted: do not wait for work under way
             for worker in multiprocessing.active_children():
                 if worker not in self._others:
                     worker.kill()

@@ -1,14 +1,14 @@
 """Finds offsets at which a queue can be cut so that its chunks give the verdict of the whole.
 
-A cut point lies between two offsets. It is *clean* when no member went back across it: each group was called with
-everything below before it was called with anything above (in one call: in this order), and no send below began when one
-above had been acknowledged. In orderly groups everything below had also ended by then, and no process that kept the
-queue was called on both sides with a call of another in between (`ownership_runs.py`). Then what kernels compare lies
-on one side of the cut point, but for a few rows for each process (`Kernel.split`).
+A cut point lies between two offsets. It is *clean* if no member went back across it: each group was called with
+everything below before it was called with anything above (within one call: in this order), and no send below began
+after one above had been acknowledged. In orderly groups all calls below had also ended by then, and no process that
+kept the queue was called on both sides with a call of another process in between (`ownership_runs.py`). Then all rows
+that kernels compare lie on one side of the cut point, except for a few rows for each process (`Kernel.split`).
 
-Near redeliveries and rebalances no cut point is clean, a little further on one is. A group that reads a queue again
-from the start leaves none on its way, and a queue that a broadcasting group reads is never cut, because each of its
-members is judged by itself: such a queue is judged as a whole, or in large chunks. That is the price: 420 bytes for
+Near redeliveries and rebalances no cut point is clean, but a little further on one is. A group that reads a queue again
+from the start leaves no clean cut point on its way. A queue that a broadcasting group reads is never cut, because each
+of its members is judged by itself. Such a queue is judged as a whole, or in large chunks, which costs 420 bytes for
 each of its rows in one task.
 """
 
@@ -41,7 +41,7 @@ def cut(
     broadcasting: Sequence[int],
     rows_max: int,
 ) -> list[WorkUnit]:
-    """Cut a queue into chunks of about `rows_max` rows. The whole where that cannot be.
+    """Cut a queue into chunks of about `rows_max` rows; return the whole queue if it cannot be cut.
 
     Profiles are those of the parts of the queue, both in the order of time; `broadcasting` are the ids of such groups.
     """
@@ -62,18 +62,18 @@ def cut(
 
 
 def orderly_groups(names: Names, facts: RunFacts) -> list[int]:
-    """The ids of groups whose members take ownership runs."""
+    """Return the ids of groups whose members have ownership runs."""
     return [at for at, group in enumerate(names.groups) if group in facts.orderly]
 
 
 def broadcasting_groups(names: Names, facts: RunFacts) -> list[int]:
-    """The ids of groups whose members each read for themselves."""
+    """Return the ids of groups whose members each read for themselves."""
     alone = {*facts.broadcasting, *facts.assigned}
     return [at for at, group in enumerate(names.groups) if group in alone]
 
 
 def owners_of(names: Names, facts: RunFacts, timeline: Timeline, queue: int) -> Owners:
-    """Who of orderly groups had a queue, and when."""
+    """Return the changes of a queue's owner in each orderly group."""
     key = names.logs[queue]
     return {
         group: timeline.ownership.get((names.groups[group], key), ())
@@ -100,13 +100,13 @@ def _work_unit(
 
 
 def _follow(parts: Sequence[Part], profile: QueueProfile) -> Mask:
-    """Which lower edges of cells are clean as far as one part follows the other, shape (cells,)."""
+    """Whether the lower edge of each cell is clean as far as parts follow each other in time, shape (cells,)."""
     steps = np.zeros(profile.grid.cells + 1, np.int64)
     for earlier, later in pairwise(parts):
         if later.first < earlier.last:
             return np.zeros(profile.grid.cells, np.bool_)  # time goes back
         low, high = profile.ends[later.path][0], profile.ends[earlier.path][1]
-        if later.first == earlier.last and low < high:  # a call in two parts that runs backwards
+        if later.first == earlier.last and low < high:  # one call in two parts runs backwards
             span = profile.grid.cell(np.array([low, high])) + 1
             steps[span] += (1, -1) if span[0] < span[1] else 0
     follow: Mask = np.cumsum(steps[:-1]) == 0
@@ -130,7 +130,7 @@ def clean_cut_points(profile: QueueProfile, owners: Owners) -> Mask:
 
 
 def _undivided(times: Times, pairs: Sequence[tuple[int, int]]) -> Mask:
-    """At which cells none of these pairs of calls is divided: one in lower cells, the other from there on."""
+    """Whether each cell edge divides none of these pairs of calls: one in lower cells, the other from there on."""
     latest = _latest_below(times.last_call >> np.uint64(32)).astype(np.int64)
     steps = np.zeros(len(latest) + 1, np.int64)
     if pairs:
@@ -142,7 +142,7 @@ def _undivided(times: Times, pairs: Sequence[tuple[int, int]]) -> Mask:
 
 
 def _before(last: Indices, first: Indices) -> Mask:
-    """At which cells everything in lower ones is not later than anything from there on."""
+    """Whether, at each cell, everything in lower cells is not later than anything from there on."""
     below = _latest_below(last)
     above = np.minimum.accumulate(first[::-1])[::-1]
     ordered: Mask = below <= above
@@ -154,7 +154,7 @@ def _latest_below(last: Indices) -> Indices:
 
 
 def _chosen(rows: Ints, clean: Mask, rows_max: int) -> list[int]:
-    """The clean cells that begin a chunk, so that each has about `rows_max` rows, or as many more as it takes."""
+    """Return the clean cells that begin a chunk, so that each has about `rows_max` rows, or more if needed."""
     chosen: list[int] = []
     before = np.concatenate(([0], np.cumsum(rows)))  # rows below each cell
     start = 0

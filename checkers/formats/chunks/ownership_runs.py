@@ -1,7 +1,7 @@
-"""Ownership runs: the calls of a group's processes on one queue, in order, as far as a cut point must know them.
+"""Ownership runs: the calls of a group's processes on one queue, in order, with what a cut point must know of them.
 
-`overlapping_owners` (`checkers/groups/listeners.py`) compares two calls of a process that follow each other with the
-calls of others in between: no cut point may lie between such two. Ownership runs of parts merge (associative, in any
+`overlapping_owners` (`checkers/groups/listeners.py`) compares two consecutive calls of a process with the calls of
+other processes in between, so no cut point may lie between the two. Ownership runs of parts merge (associative, in any
 order).
 """
 
@@ -19,7 +19,7 @@ from staticfire.checkers.model.timeline import Ownership, same_stint
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class OwnershipRuns:
-    """Calls of one process without one of another in between, by the first; of shape (runs,), calls by op index."""
+    """Consecutive calls of one process, by the first; arrays of shape (runs,), calls by op index."""
 
     process: Ints
     first: Ints
@@ -34,7 +34,7 @@ class OwnershipRuns:
 
 
 def ownership_runs_of(process: Ints, invoke_index: Ints) -> OwnershipRuns:
-    """The ownership runs of some deliveries to one group."""
+    """Return the ownership runs of some deliveries to one group."""
     return _of_runs(process, invoke_index, invoke_index)
 
 
@@ -52,13 +52,13 @@ def _of_runs(process: Ints, first: Ints, last: Ints) -> OwnershipRuns:
 def kept_together(
     ownership_runs: OwnershipRuns, changes: Sequence[Ownership]
 ) -> list[tuple[int, int]]:
-    """Pairs of calls that no cut point may separate; `changes` are those of the queue's owners in the group.
+    """Return pairs of calls that no cut point may separate; `changes` are those of the queue's owners in the group.
 
-    Ownership runs of two parts may overlap, when a call ended long after it began: then it is not known which calls
-    followed which, and all of both are kept together.
+    Ownership runs of two parts may overlap, if a call ended long after it began. Then it is not known which calls
+    followed which, and all calls of both runs are kept together.
     """
     first, last = ownership_runs.first, ownership_runs.last
-    meets = np.zeros(len(first) + 1, np.bool_)  # each the one before
+    meets = np.zeros(len(first) + 1, np.bool_)  # whether each run meets the previous one
     meets[1:-1] = np.maximum.accumulate(last)[:-1] >= first[1:]
     meeting = meets[:-1] | meets[1:]
     together = _pairs(first[meeting], last[meeting])

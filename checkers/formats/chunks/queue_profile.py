@@ -1,7 +1,7 @@
-"""Profiles a queue that is too long to be held: what happened when, by range of offsets. Reads a few columns.
+"""Profiles a queue that is too long for memory: its events by range of offsets. Reads only a few columns.
 
-Offsets are counted into cells of equal width. Profiles of parts merge (associative, in any order); `cut_points.py`
-tells from that of all parts where the queue may be cut.
+Offsets are counted in cells of equal width. Profiles of parts merge (associative, in any order). `cut_points.py` uses
+the profile of all parts to find where the queue may be cut.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from staticfire.checkers.formats.columnar.rows import commits_of
 from staticfire.checkers.formats.columnar.schema import Kind
 from staticfire.checkers.model.columns import UNKNOWN, Commits, Ints, Outcome, joined
 
-Keys = NDArray[np.uint64]  # call and end of an op in one number, which ascends with calls
+Keys = NDArray[np.uint64]  # call and end of an op in one number that ascends with calls
 SENDS = -1  # in place of a group
 CELLS = 4001
 SPARSE = 64  # offsets for each row
@@ -42,7 +42,7 @@ NEVER, ALWAYS = np.uint64(0), np.uint64((1 << 64) - 1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """Cells of offsets; offsets beyond them are in the outermost ones."""
+    """Cells of offsets; the outermost ones also count the offsets beyond them."""
 
     low: int
     width: int
@@ -57,12 +57,12 @@ class Grid:
 
 
 def is_sparse(part: Part) -> bool:
-    """Whether its lowest and highest offset do not tell where its rows lie: one may be that of a wrong commit."""
+    """Whether its lowest and highest offset may not show where its rows lie: one may be that of a wrong commit."""
     return part.high - part.low >= SPARSE * part.rows
 
 
 def span_of(history: ColumnarHistory, part: Part) -> tuple[int, int]:
-    """Between which offsets a part has nearly all of its rows. Raises HistoryError, OSError."""
+    """Return the offsets between which a part has nearly all of its rows. Raises HistoryError, OSError."""
     offset = history.table(part, ["queue_offset"])["queue_offset"].to_numpy()
     low, high = np.quantile(offset, [FAR, 1 - FAR], method="nearest").tolist()
     return low, high
@@ -71,10 +71,10 @@ def span_of(history: ColumnarHistory, part: Part) -> tuple[int, int]:
 def grid_of(
     parts: Sequence[Part], spans: Mapping[str, tuple[int, int]], cells: int = CELLS
 ) -> Grid | None:
-    """The cells of a queue, of which these are the parts; None where offsets are too far apart to be counted.
+    """Return the cells of a queue with these parts; None if offsets are too far apart to be counted.
 
-    `spans` are those of the sparse ones by path: one offset far away must not make the cells too wide for all others.
-    Their width is odd, as the sizes of calls mostly are not: else each edge might lie within a call.
+    `spans` are those of the sparse parts by path: one distant offset must not make the cells too wide for all others.
+    The width of cells is odd, and sizes of calls mostly are not, because otherwise each edge might lie within a call.
     """
     low, high = min(part.low for part in parts), max(part.high for part in parts)
     if low < UNKNOWN or high >= 1 << 62 or max(part.last for part in parts) > INDEX_MAX:
@@ -87,7 +87,7 @@ def grid_of(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Times:
-    """When a cell was touched, all of shape (cells,): the first and last call, the first and last end."""
+    """The times of a cell's events, all of shape (cells,): the first and last call, the first and last end."""
 
     first_call: Keys
     last_call: Keys
@@ -105,14 +105,14 @@ class Times:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class QueueProfile:
-    """What some parts of one queue tell."""
+    """The profile of some parts of one queue."""
 
     grid: Grid
     rows: Ints  # shape (cells,)
-    times: Mapping[int, Times]  # by group: its deliveries; SENDS: what was acknowledged
+    times: Mapping[int, Times]  # by group: its deliveries; SENDS: acknowledged sends
     within: Ints  # shape (cells + 1,): changes of how many calls run backwards across the lower edge of each cell
     ownership_runs: Mapping[int, OwnershipRuns]  # by orderly group
-    given: Mapping[int, tuple[int, int]]  # group -> lowest and highest offset that it was given
+    given: Mapping[int, tuple[int, int]]  # group -> lowest and highest offset that it received
     reach: Mapping[
         str, tuple[int, int]
     ]  # part -> lowest and highest offset of its sends and deliveries
@@ -122,7 +122,7 @@ class QueueProfile:
     commits: Commits
 
     def merge(self, other: QueueProfile) -> QueueProfile:
-        """Raises nothing; both must be of one grid."""
+        """Add two profiles of one grid."""
         return QueueProfile(
             grid=self.grid,
             rows=self.rows + other.rows,
@@ -152,7 +152,7 @@ class QueueProfile:
 def profile_part(
     history: ColumnarHistory, part: Part, grid: Grid, orderly: Collection[int]
 ) -> QueueProfile:
-    """`orderly` are groups. Raises HistoryError, OSError."""
+    """Profile one part; `orderly` are groups. Raises HistoryError, OSError."""
     table = history.table(part, READ)
     column = {name: table[name].to_numpy() for name in READ}
     kind, offset, group = column["kind"], column["queue_offset"], column["group"]
@@ -215,7 +215,7 @@ def _times(column: Mapping[str, Ints], rows: Ints, grid: Grid) -> Times:
 
 
 def _backwards(column: Mapping[str, Ints], rows: Ints, grid: Grid) -> Ints:
-    """Where a call got a lower offset after a higher one: no cut point may lie between them."""
+    """Return where a call got a lower offset after a higher one: no cut point may lie between the two."""
     offset, op_index = column["queue_offset"][rows], column["op_index"][rows]
     back = np.flatnonzero((op_index[1:] == op_index[:-1]) & (offset[1:] < offset[:-1]))
     steps = np.zeros(grid.cells + 1, np.int64)

@@ -1,4 +1,4 @@
-"""Groups whole queues, or chunks of a long one, into units that are judged at a time."""
+"""Groups whole queues, or chunks of a long one, into units that are judged together."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CHUNK_DIVISOR = 4  # into chunks of this part of that
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class WorkUnit:
-    """Parts in the order of queues and time; with a chunk, those that hold something of it."""
+    """Parts in the order of queues and time; with a chunk, the parts that hold rows of it."""
 
     parts: tuple[Part, ...]
     rows: int
@@ -28,12 +28,12 @@ class WorkUnit:
 
 
 def whole(parts: Sequence[Part]) -> WorkUnit:
-    """Whole queues."""
+    """Return a unit of whole queues."""
     return WorkUnit(parts=tuple(parts), rows=sum(part.rows for part in parts))
 
 
 def together(manifest: Manifest, rows_max: int) -> list[list[Part]]:
-    """The parts of queues in order, so many queues together that they have about `rows_max` rows."""
+    """Return the parts of queues in order, in lists of as many queues as have about `rows_max` rows together."""
     by_queue: dict[int, list[Part]] = {}
     for part in manifest.touches:
         by_queue.setdefault(part.queue, []).append(part)
@@ -57,7 +57,7 @@ def is_long(parts: Sequence[Part], whole_rows: int) -> bool:
 
 
 def read_unit(history: ColumnarHistory, unit: WorkUnit) -> Columns:
-    """Raises HistoryError, OSError."""
+    """Read the rows of a unit. Raises HistoryError, OSError."""
     chunk = unit.chunk
     if chunk is None:
         return history.columns_of(unit.parts)
@@ -76,6 +76,6 @@ def _of_chunk(table: pa.Table, chunk: Chunk) -> pa.Table:
 
 
 def is_in(chunk: Chunk, offsets: Ints) -> Mask:
-    """Which offsets are of a chunk; what lies at an unknown place (-1) is of the first."""
+    """Whether each offset belongs to a chunk; unknown positions (-1) belong to the first."""
     within: Mask = (offsets >= chunk.first_offset) & (offsets <= chunk.last_offset)
     return within

@@ -1,6 +1,6 @@
-"""Rows that cannot be: ids without a name, queues of another part, time that runs backwards.
+"""Finds impossible rows: ids without a name, queues of another part, time that runs backwards.
 
-Whichever program wrote the file, a verdict over rows that say what no history can say would be worth nothing.
+Whichever program wrote the file, a verdict over impossible rows would be worthless.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ OP_BOUNDS = {"time_ns": (0, INT64_MAX), "invoke_ns": (0, INT64_MAX)}
 
 
 def check_touch_columns(table: pa.Table, part: Part, manifest: Manifest, path: Path) -> None:
-    """Raise HistoryError naming the file for a value that no row can have, in the columns that there are."""
+    """Raise HistoryError naming the file for a value that no row can have, in the columns that are present."""
     for name, (low, high) in _bounds(part, manifest).items():
         if name in table.schema.names:
             _check_range(table[name].to_numpy(), name, low, high, path)
@@ -50,7 +50,7 @@ def check_touches(table: pa.Table, part: Part, manifest: Manifest, path: Path) -
 
 
 def _check_kinds(kind: Ints, index: Ints, message: Ints, path: Path) -> None:
-    """An op is of one kind, and what one op has sent are messages one after another."""
+    """Check that each op has one kind, and that one op sends consecutive messages. Raises HistoryError."""
     same: Mask = index[1:] == index[:-1]
     follows: Mask = message[1:] == message[:-1] + 1
     wrong = same & ((kind[1:] != kind[:-1]) | ((kind[1:] == Kind.SEND) & ~follows))
@@ -60,7 +60,7 @@ def _check_kinds(kind: Ints, index: Ints, message: Ints, path: Path) -> None:
 
 
 def check_op_columns(table: pa.Table, path: Path) -> None:
-    """Raise HistoryError naming the file for a value that no op can have, in the columns that there are."""
+    """Raise HistoryError naming the file for a value that no op can have, in the columns that are present."""
     columns = {name: table[name].to_numpy() for name in OP_BOUNDS if name in table.schema.names}
     for name, column in columns.items():
         _check_range(column, name, *OP_BOUNDS[name], path)

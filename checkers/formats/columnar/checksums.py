@@ -1,12 +1,12 @@
 """Checksums that tie the files of one run together.
 
-The document that holds the facts of a run (`verdict.json`, or `facts.json` of a synthetic history) holds this, too:
+The document with the facts of a run (`verdict.json`, or `facts.json` of a synthetic history) also holds:
 
     "checksums": {"files": {"history.jsonl": {"bytes": 1642662, "sha256": "9f..."}, ...},
                   "document": "3c..."}
 
-`document` is the SHA-256 of the rest of the document as JSON with sorted keys. Columns are covered by the checksum of
-their manifest, which holds one of each part.
+`document` is the SHA-256 of the rest of the document as JSON with sorted keys. The checksum of the manifest covers
+columns, because the manifest holds one of each part.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ FILES = (
 def with_checksums(
     document: Mapping[str, object], run: Path, names: Sequence[str] = FILES
 ) -> dict[str, object]:
-    """Return the document with the checksums of itself and of those files that are in the folder `run`.
+    """Return the document with checksums of itself and of those files that exist in the folder `run`.
 
     Raises OSError.
     """
@@ -48,8 +48,8 @@ def with_checksums(
 def verify_checksums(document: Mapping[str, Any], path: Path) -> bool:
     """Compare a run with the checksums in its document, which was read from `path` in the folder of the run.
 
-    Returns False when it has none. A file that is not there is not compared. Raises HistoryError that names the file
-    that differs, and OSError.
+    Returns False if it has none. A missing file is not compared. Raises HistoryError that names the file that differs,
+    and OSError.
     """
     if CHECKSUMS not in document:
         return False

@@ -15,7 +15,7 @@ from staticfire.checkers.model.timeline import Commit, Timeline
 
 
 def read_events(folder: Path, manifest: Manifest) -> list[Op]:
-    """The events that the manifest lists, by index. Raises HistoryError."""
+    """Return the events that the manifest lists, by index. Raises HistoryError."""
     path, expected = folder / EVENTS, manifest.events
     try:
         data = read_plain(path)
@@ -23,7 +23,7 @@ def read_events(folder: Path, manifest: Manifest) -> list[Op]:
         if not expected.rows:
             return []
         raise HistoryError(f"{path} is missing; the manifest names it") from error
-    # What follows was written after the manifest, by a writer that came no further.
+    # Bytes beyond it were written after the manifest, by a writer that did not get further.
     if len(data) < expected.bytes or (manifest.complete and len(data) != expected.bytes):
         raise HistoryError(f"{path} has {len(data)} bytes; the manifest says {expected.bytes}")
     data = data[: expected.bytes]
@@ -36,7 +36,7 @@ def read_events(folder: Path, manifest: Manifest) -> list[Op]:
 
 
 def timeline_of(events: list[Op], commits: Commits, names: Names, manifest: Manifest) -> Timeline:
-    """Raises HistoryError for an event that breaks the conventions of values."""
+    """Build the timeline. Raises HistoryError for an event that breaks the conventions of values."""
     builder = TimelineBuilder()
     for op in events:
         builder.add(op)

@@ -37,7 +37,7 @@ def sync_folder(path: Path) -> None:
 
 
 def encode_table(table: pa.Table) -> pa.Buffer:
-    """The Parquet file of a table of one of our schemas, without columns of which nothing is known."""
+    """Return the Parquet file of a table of one of our schemas, without columns of unknown values only."""
     table = without_unknown(table)
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, row_group_size=ROW_GROUP, **packing(table.schema))
@@ -45,7 +45,7 @@ def encode_table(table: pa.Table) -> pa.Buffer:
 
 
 def crc_of_file(path: Path, size: int) -> int:
-    """The CRC-32 of the first `size` bytes. Raises OSError, HistoryError for a shorter file."""
+    """Return the CRC-32 of the first `size` bytes. Raises OSError, HistoryError for a shorter file."""
     crc, left = 0, min(size, plain_size(path))
     if left < size:
         raise HistoryError(f"{path} has {left} bytes; the manifest says {size}")

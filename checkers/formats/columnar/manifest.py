@@ -1,4 +1,4 @@
-"""`manifest.json`: what belongs to a history, and the dictionaries behind its ids.
+"""`manifest.json`: the files that belong to a history, and the dictionaries of its ids.
 
     {"format": "staticfire-history", "version": 1, "run_id": "20261121-101500-queue-1",
      "complete": true,
@@ -15,7 +15,7 @@
      "crc32": 1}
 
 `first` and `last` are the lowest and highest op_index in a part, `low` and `high` the lowest and highest queue offset
-(-1 when no row has one). `crc32` is that of the rest, as this module writes it.
+(-1 if no row has one). `crc32` is that of the rest, as this module writes it.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lines:
-    """A file of JSON lines, as far as it was written."""
+    """A file of JSON lines, up to the end that was written."""
 
     rows: int = 0
     bytes: int = 0
     crc32: int = 0
 
     def plus(self, line: Line) -> Lines:
-        """One more line."""
+        """Return the file with one more line."""
         return Lines(
             rows=self.rows + 1,
             bytes=self.bytes + len(line),
@@ -73,7 +73,7 @@ class Lines:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dictionaries:
-    """The names behind the ids."""
+    """The names of the ids."""
 
     topics: list[str] = field(default_factory=list)
     groups: list[str] = field(default_factory=list)
@@ -107,7 +107,7 @@ class Dictionaries:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """Everything that is known of a history without reading its rows."""
+    """Everything that is known of a history without its rows."""
 
     run_id: str
     complete: bool
@@ -120,11 +120,11 @@ class Manifest:
 
     @property
     def rows(self) -> int:
-        """MessageEvents."""
+        """The number of rows of touches."""
         return sum(part.rows for part in self.touches)
 
     def parts_of(self, queue: int) -> list[Part]:
-        """The parts of one queue, in order."""
+        """Return the parts of one queue, in order."""
         return [part for part in self.touches if part.queue == queue]
 
     def to_json(self) -> dict[str, object]:
@@ -143,7 +143,7 @@ class Manifest:
 
     @classmethod
     def from_json(cls, document: Any) -> Self:
-        """Read what to_json wrote. Raises HistoryError with what is wrong, KeyError, TypeError or ValueError."""
+        """Read the output of to_json. Raises HistoryError with the reason, KeyError, TypeError or ValueError."""
         if document["format"] != FORMAT:
             raise HistoryError(f"format is {document['format']!r}; expected {FORMAT}")
         if document["version"] != VERSION:
@@ -167,14 +167,14 @@ class Manifest:
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Raises OSError."""
+    """Write the manifest into `folder`. Raises OSError."""
     document = manifest.to_json()
     document["crc32"] = _crc32(document)
     write_durably(folder / MANIFEST, orjson.dumps(document))
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read the manifest of the history in `folder`. Raises HistoryError, OSError for a file that cannot be read."""
+    """Read the manifest of the history in `folder`. Raises HistoryError, and OSError for an unreadable file."""
     path = folder / MANIFEST
     try:
         return _checked(orjson.loads(read_plain(path)))

@@ -21,7 +21,7 @@ from staticfire.checkers.model.message_ids import NUMBER_MASK, OTHER, PROCESS_SH
 KINDS = ("send", "delivery", "commit")
 OUTCOMES = ("ok", "weak", "unknown", "failed")
 TRANSACTIONS = (None, "commit", "rollback", "unknown")
-# Numbers that stay numbers; where a history says -1 (not known, does not apply) the file has null.
+# Numbers that stay numbers; the file has null for -1 (not known, does not apply).
 NULLABLE = (
     "queue_offset",
     "physical_offset",
@@ -57,9 +57,9 @@ SCHEMA = pa.schema(
 
 
 def write_named(columns: Path, target: Path) -> int:
-    """Write every row of the touches of a history.parquet folder to one file. Return how many rows there are.
+    """Write every row of the touches of a history.parquet folder to one file, and return the number of rows.
 
-    A part is held in memory at a time. The file appears when it is whole. Raises HistoryError, OSError.
+    Memory holds one part at a time. The file appears when it is whole. Raises HistoryError, OSError.
     """
     history = ColumnarHistory(columns)
     part = target.with_name(f".{target.name}.part")
@@ -82,7 +82,7 @@ def _tables(history: ColumnarHistory) -> Iterator[pa.Table]:
 
 
 def _named(table: pa.Table, names: Names, part: Part) -> pa.Table:
-    """Raises HistoryError."""
+    """Return the rows of a part with names. Raises HistoryError."""
     logs = names.logs
     try:
         found = {
@@ -110,7 +110,7 @@ def _or_null(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _text(column: pa.ChunkedArray, texts: Sequence[str | None]) -> pa.Array:
-    """The texts that numbers stand for; null for -1. Texts of a dictionary need not differ."""
+    """Return the texts of numbers; null for -1. Texts of a dictionary may be equal."""
     distinct = list(dict.fromkeys(text for text in texts if text is not None))
     number_of = {text: number for number, text in enumerate(distinct)}
     numbers = pa.array([None if text is None else number_of[text] for text in texts], pa.int32())
@@ -123,7 +123,7 @@ def _looked_up(column: pa.ChunkedArray, values: Sequence[int]) -> pa.Array:
 
 
 def _keys(column: pa.ChunkedArray, others: Sequence[str]) -> pa.Array:
-    """Keys of messages: p<process>-<n>, or one of the dictionary."""
+    """Return keys of messages: p<process>-<n>, or one of the dictionary."""
     ids = column.to_numpy()
     is_known, is_other = ids != UNKNOWN, (ids & OTHER != 0) & (ids != UNKNOWN)
     process, number = pa.array(ids >> PROCESS_SHIFT), pa.array(ids & NUMBER_MASK)

@@ -1,7 +1,7 @@
-"""Columns back to ops, in order of index, with a window of the history in memory.
+"""Reads ops from columns, in order of index, with a window of the history in memory.
 
-An op whose completion is far behind its invocation, or that was never completed, would hold up everything in between:
-those few are found first, in a pass over few columns.
+An op that was completed long after its invocation, or never, would hold up all ops in between. So a first pass over few
+columns finds these few.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ FAR = 1 << 16  # indices
 class _OpRow(NamedTuple):
     """A row of ops, in the order of schema.OPS."""
 
-    op_index: int  # `index`, but every tuple has one
+    op_index: int  # column `index`; every tuple has a method of that name
     invoke_index: int
     time_ns: int
     invoke_ns: int
@@ -64,7 +64,7 @@ class _Delivered(NamedTuple):
 
 
 class _Touched(NamedTuple):
-    """By op index."""
+    """Message events by op index."""
 
     sends: dict[int, SendEvent]
     deliveries: dict[int, _Delivered]
@@ -104,11 +104,11 @@ def _windows(history: ColumnarHistory) -> Iterator[pa.Table]:
         table = history.op_table(part)
         for start in range(0, len(table), WINDOW):
             yield table.slice(start, WINDOW)
-    yield OPS.empty_table()  # so that a history of events only has its turn
+    yield OPS.empty_table()  # so that a history without ops about messages also has a turn
 
 
 def _far_ops(history: ColumnarHistory) -> Ints:
-    """Indices of ops that were never completed, or long after they began; ascending."""
+    """Return indices of ops that were completed never, or long after they began; ascending."""
     found = [np.zeros(0, np.int64)]
     for part in history.manifest.op_parts:
         table = history.op_table(part, ("index", "invoke_index", "touches", "type"))
@@ -120,7 +120,7 @@ def _far_ops(history: ColumnarHistory) -> Ints:
 
 
 def _far(history: ColumnarHistory, far: Ints) -> Iterator[Op]:
-    """The ops with these indices, from wherever they are."""
+    """Yield the ops with these indices, wherever they are."""
     if not len(far):
         return
     rows = [_with(history.table(part), "op_index", far) for part in _parts(history, far)]
@@ -155,7 +155,7 @@ class _Cursor:
         self._held = TOUCHES.empty_table()
 
     def until(self, last: int) -> pa.Table:
-        """The next rows, up to op index `last`."""
+        """Return the next rows, up to op index `last`."""
         while self._parts and self._parts[-1].first <= last:
             table = self._history.table(self._parts.pop())
             self._held = pa.concat_tables([self._held, table]) if len(self._held) else table
@@ -192,7 +192,7 @@ def _delivered(got: MessageEvents) -> Iterator[tuple[int, _Delivered]]:
 
 
 def _ops(names: Names, table: pa.Table, touched: _Touched) -> Iterator[Op]:
-    """The ops of some rows and their invocations, without events."""
+    """Yield the ops of some rows and their invocations, without ops about no message."""
     for row in map(_OpRow._make, zip(*(column.to_pylist() for column in table), strict=True)):
         if not row.touches:
             continue

@@ -1,4 +1,4 @@
-"""Writes ops to the two tables of a history in columns (touches, ops) and ops without a message as lines."""
+"""Writes ops to the two tables of a history in columns (touches, ops), and ops about no message as lines."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ _NO_STAMP = Stamp(UNKNOWN, UNKNOWN)
 
 
 class OpTables:
-    """Collects ops. `builder` makes their touches; each op that touches no message goes to `event` as a line.
+    """Collects ops. `builder` makes their touches; each op that is about no message goes to `event` as a line.
 
-    Methods raise HistoryError for an op that breaks the conventions, and what `event` raises.
+    Methods raise HistoryError for an op that breaks the conventions, and any error that `event` raises.
     """
 
     def __init__(self, event: Callable[[bytes], None]) -> None:
         self.builder = ColumnBuilder(self._pair)
         self._write_event = event
-        self._rows: list[tuple[object, ...]] = []  # of ops
+        self._rows: list[tuple[object, ...]] = []  # of the table of ops
         self._paired: Op | None = None
 
     @property
     def rows(self) -> int:
-        """Ops that `take_ops` would return."""
+        """The number of ops that `take_ops` would return."""
         return len(self._rows)
 
     def add(self, op: Op) -> None:
@@ -55,14 +55,14 @@ class OpTables:
             self._event(op)
 
     def take_ops(self) -> pa.Table:
-        """The rows of ops since the last time, of schema OPS."""
+        """Return the rows of ops since the last call, of schema OPS."""
         rows, self._rows = self._rows, []
         columns = zip(*rows, strict=True) if rows else ((),) * len(OPS.names)
         return pa.table(dict(zip(OPS.names, columns, strict=True)), schema=OPS)
 
     def _pair(self, op: Op, invoke: Op, touches: int) -> None:
         self._paired = op
-        if not touches:  # it did not happen
+        if not touches:  # the delivery did not happen
             if invoke is not op:
                 self._event(invoke)
             self._event(op)
@@ -119,7 +119,7 @@ class OpTables:
 
 
 def _touches_later(op: Op) -> bool:
-    """Whether it is an invocation whose touches come with its completion, or at the end."""
+    """Whether an op is an invocation whose touches come with its completion, or at the end."""
     if op.type != "invoke" or op.process == NEMESIS:
         return False
     if op.f == "consume":

@@ -1,6 +1,6 @@
-"""Rebuilds the value of an op of which only its message events are known.
+"""Rebuilds the value of an op from its message events.
 
-The writer keeps a value as JSON only where it says something else; the reader makes it from the touches.
+The writer keeps a value as JSON only if it cannot be rebuilt; otherwise the reader makes it from the touches.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CONSUME_KEYS = {"group", "topic", "broker", "queue", "messages"}
 
 
 class SendEvent(NamedTuple):
-    """The columns of a send that its value is made of."""
+    """The columns of a send from which its value is made."""
 
     message: int
     topic: int
@@ -41,7 +41,7 @@ class SendEvent(NamedTuple):
 
 
 class DeliveryEvent(NamedTuple):
-    """The columns of a delivered message that the value of its op is made of."""
+    """The columns of a delivered message from which the value of its op is made."""
 
     message: int
     queue_offset: int
@@ -58,15 +58,15 @@ class DeliveryEvent(NamedTuple):
 
 
 def size_of(value: Mapping[str, object]) -> int:
-    """The size that a column can hold, or UNKNOWN."""
+    """Return the size if a column can hold it, or UNKNOWN."""
     size = value.get("size")
     return size if type(size) is int and 0 <= size <= INT64_MAX else UNKNOWN
 
 
 def is_plain_send(op: Op[Mapping[str, object]]) -> bool:
-    """Whether the value of a send, completed or not, is what `send_value` makes of its touch."""
+    """Whether `send_value` makes the value of a send, completed or not, from its touch."""
     value = op.value
-    # Nearly all, and so they cost little.
+    # Nearly all sends return here, so they cost little.
     if op.type == "ok" and (value.keys() == _USUAL_KEYS or value.keys() == _USUAL_KEYS_WITH_ID):
         is_reported = value["status"] == "SEND_OK" and value["attempts"] != 0
         return is_reported and size_of(value) != UNKNOWN
@@ -84,12 +84,12 @@ def is_plain_send(op: Op[Mapping[str, object]]) -> bool:
 
 
 def invocation_of_send(value: Mapping[str, object]) -> dict[str, object]:
-    """The value of the invocation of a send, from that of its completion: what was asked."""
+    """Return the value of the invocation of a send, from that of its completion: the request."""
     return {name: value[name] for name in _ASKED if name in value}
 
 
 def is_plain_consume(value: Mapping[str, Any], *, contents: bool) -> bool:
-    """Whether the value of a delivery is what `consume_value` makes of its touches, with contents or without."""
+    """Whether `consume_value` makes the value of a delivery from its touches, with contents or without."""
     return value.keys() == _CONSUME_KEYS and all(
         len(message) == EVENT_WIDTH or (contents and _has_contents(message))
         for message in value["messages"]
@@ -97,12 +97,12 @@ def is_plain_consume(value: Mapping[str, Any], *, contents: bool) -> bool:
 
 
 def _has_contents(message: Sequence[Any]) -> bool:
-    """Whether it says any: of those that are all unknown nothing is left in columns."""
+    """Whether a message has any contents: columns keep no trace of contents that are all unknown."""
     return any(value is not None for value in message[EVENT_WIDTH])
 
 
 def is_plain_call(invoked: Mapping[str, Any], value: Mapping[str, object]) -> bool:
-    """Whether the invocation of a delivery says what its completion says, and maybe contents of messages."""
+    """Whether the invocation of a delivery has the same value as its completion, perhaps with contents of messages."""
     if invoked == value:
         return True
     if not is_plain_consume(invoked, contents=True):
@@ -114,7 +114,7 @@ def is_plain_call(invoked: Mapping[str, Any], value: Mapping[str, object]) -> bo
 def send_value(
     names: Names, event: SendEvent, *, size: int, type: str, error: str | None
 ) -> dict[str, object]:
-    """The value of a send. Raises IndexError or KeyError for ids without a name."""
+    """Return the value of a send. Raises IndexError or KeyError for ids without a name."""
     key = names.key(event.message)
     value: dict[str, object] = {"key": key, "topic": names.topics[event.topic]}
     if size != UNKNOWN:
@@ -142,7 +142,7 @@ def send_value(
 def consume_value(
     names: Names, queue: int, group: int, touches: Sequence[DeliveryEvent], *, contents: bool
 ) -> ConsumeReport:
-    """The value of a delivery, with contents of its messages or without. Raises IndexError for ids without a name."""
+    """Return the value of a delivery, with contents or without. Raises IndexError for ids without a name."""
     topic, broker, number = names.logs[queue]
     return {
         "group": names.groups[group],

@@ -26,25 +26,25 @@ from staticfire.checkers.model.history import HistoryError, Op
 from staticfire.checkers.model.plain_files import plain_size, read_plain
 from staticfire.checkers.model.timeline import Timeline
 
-# Writers end a part at two million rows, and what they hold may double it.
+# Writers end a part at two million rows, and rows in their memory may double it.
 PART_ROWS_MAX = 1 << 25
 UNPACKED_BYTES_MAX = 4 << 30
 
 
 class ColumnarHistory:
-    """A history.parquet folder. Every method raises HistoryError for what is damaged, missing or of another history,
-    and OSError for what cannot be read.
+    """A history.parquet folder. Every method raises HistoryError for files that are damaged, missing or of another
+    history, and OSError for files that cannot be read.
     """
 
     def __init__(self, folder: Path, *, verify: bool = True) -> None:
-        """`verify`: hold each part against the checksum of the manifest, too; costs about 1 s for 1 GB."""
+        """`verify`: also compare each part with the checksum of the manifest; this costs about 1 s for 1 GB."""
         self.folder = folder
         self.manifest = read_manifest(folder)
         self.verify = verify
 
     @property
     def complete(self) -> bool:
-        """Whether the writer came to its end; otherwise the history is torn."""
+        """Whether the writer finished; otherwise the history is torn."""
         return self.manifest.complete
 
     @cached_property
@@ -56,37 +56,37 @@ class ColumnarHistory:
         return sorted({part.queue for part in self.manifest.touches})
 
     def rows(self, queue: int) -> int:
-        """How many rows a queue has."""
+        """Return the number of rows of a queue."""
         return sum(part.rows for part in self.manifest.parts_of(queue))
 
     def queue(self, queue: int) -> Columns:
-        """Everything that touched one queue."""
+        """Return all rows of one queue."""
         return self.columns_of(self.manifest.parts_of(queue))
 
     def columns_of(self, parts: Sequence[Part]) -> Columns:
-        """What is in some parts of touches."""
+        """Return the rows of some parts of touches."""
         return self.columns_of_tables([self.table(part) for part in parts])
 
     def columns_of_tables(self, tables: list[pa.Table]) -> Columns:
-        """What is in some tables of touches. `tables` is emptied."""
+        """Return the rows of some tables of touches. `tables` is emptied."""
         sends, deliveries, commits = from_tables(tables or [TOUCHES.empty_table()])
         return Columns(names=self.names, sends=sends, deliveries=deliveries, commits=commits)
 
     def columns(self) -> Columns:
-        """The whole history, for one that fits."""
+        """Return the whole history, if it fits into memory."""
         columns = self.columns_of(self.manifest.touches)
         check_sent_once(columns.sends, columns.names)
         return columns
 
     def table(self, part: Part, columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows of one part of touches as they are in the file, or some columns of them."""
+        """Return the rows of one part of touches as they are in the file, or some columns of them."""
         table = self._read(part, TOUCHES, columns)
         check = check_touches if columns is None else check_touch_columns
         check(table, part, self.manifest, self.folder / part.path)
         return table
 
     def op_table(self, part: Part, columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows of one part of ops."""
+        """Return the rows of one part of ops."""
         table = self._read(part, OPS, columns)
         if columns is None:
             check_ops(table, self.manifest, self.folder / part.path)
@@ -95,20 +95,20 @@ class ColumnarHistory:
         return table
 
     def events(self) -> list[Op]:
-        """The ops that touch no message, by index."""
+        """Return the ops that are about no message, by index."""
         return read_events(self.folder, self.manifest)
 
     def timeline(self) -> Timeline:
-        """The timeline of the whole history: its events and the commits of all queues."""
+        """Return the timeline of the whole history: its events and the commits of all queues."""
         return self._timeline(self.columns_of(self.manifest.touches).commits)
 
     def timeline_of_events(self) -> Timeline:
-        """The timeline without the commits, which a huge history has too many of."""
+        """Return the timeline without the commits, because a huge history has too many of them."""
         no_commits = from_table(TOUCHES.empty_table()).commits
         return self._timeline(no_commits)
 
     def whole(self) -> tuple[Columns, Timeline]:
-        """What `build_columns` makes of the ops, for a history that fits."""
+        """Return the result of `build_columns` for the ops, if the history fits into memory."""
         columns = self.columns()
         return columns, self._timeline(columns.commits)
 
@@ -145,7 +145,7 @@ class ColumnarHistory:
 
 
 def _check_unpacked(path: Path, part: Part, metadata: pq.FileMetaData) -> None:
-    """Before anything is unpacked: a few bytes may say that they are any number of rows. Raises HistoryError."""
+    """Check the size of a part before it is unpacked: a few bytes may claim any number of rows. Raises HistoryError."""
     if metadata.num_rows != part.rows:
         raise HistoryError(f"{path} has {metadata.num_rows} rows; the manifest says {part.rows}")
     if part.rows > PART_ROWS_MAX:

@@ -1,4 +1,4 @@
-"""Ops to a history in columns, as they come and in little memory."""
+"""Records ops as a history in columns, as they come and in little memory."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from staticfire.checkers.formats.columnar.writer import HELD_ROWS, PART_ROWS, Co
 from staticfire.checkers.model.building.column_builder import SENT_TWICE
 from staticfire.checkers.model.history import HistoryError, Op
 
-CHUNK = 1 << 16  # touches, or ops, that are turned into arrays at a time
+CHUNK = 1 << 16  # touches, or ops, that become arrays together
 
 
 class ColumnarRecorder:
-    """Takes the ops of one history; a context that lets go of the files.
+    """Takes the ops of one history; a context that closes the files.
 
     Methods raise HistoryError for an op that breaks the conventions, and OSError.
     """
@@ -60,7 +60,7 @@ class ColumnarRecorder:
         self._writer.flush(self._dictionaries(), self._ops, events, self._tables.take_ops())
 
     def finish(self, *, complete: bool = True, source: Lines | None = None) -> Manifest:
-        """End the history. `complete` is False for a torn one, `source` the JSON lines that say the same."""
+        """End the history. `complete` is False for a torn one, `source` the JSON lines with the same ops."""
         self._builder.finish()
         self._take()
         return self._writer.finish(
@@ -68,7 +68,7 @@ class ColumnarRecorder:
         )
 
     def _take(self) -> None:
-        """Turn what was collected into arrays."""
+        """Make arrays of the collected ops."""
         builder = self._builder
         sends, deliveries, commits = builder.take()
         names = builder.names()

@@ -23,11 +23,11 @@ from staticfire.checkers.model.columns import (
     constant,
 )
 
-MANY = 1000  # rows for which it is worth a look whether they are all alike
+MANY = 1000  # rows from which on it pays to check whether all are equal
 
 
 class QueueRows(NamedTuple):
-    """What touched one queue (or some whole queues), each in the order of Columns."""
+    """The events of one queue (or of some whole queues), each in the order of Columns."""
 
     sends: MessageEvents
     deliveries: MessageEvents
@@ -35,7 +35,7 @@ class QueueRows(NamedTuple):
 
 
 def to_table(names: Names, rows: QueueRows) -> pa.Table:
-    """One table, by queue and then op. Raises nothing; ids are not looked at."""
+    """Return one table, by queue and then op. Ids are not checked."""
     tables = [
         _event_arrays(Kind.SEND, rows.sends),
         _event_arrays(Kind.DELIVERY, rows.deliveries),
@@ -60,12 +60,12 @@ def by_queue(table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
 
 
 def from_table(table: pa.Table) -> QueueRows:
-    """The rows of a table, put into order."""
+    """Return the rows of a table, sorted."""
     return from_tables([table])
 
 
 def from_tables(tables: list[pa.Table]) -> QueueRows:
-    """The rows of some tables, put into order. `tables` is emptied, and memory is freed column by column."""
+    """Return the rows of some tables, sorted. `tables` is emptied, and memory is freed column by column."""
     columns = {
         name: [chunk for table in tables for chunk in table[name].chunks]
         for name in tables[0].schema.names
@@ -93,13 +93,13 @@ def _events(columns: Mapping[str, Any]) -> MessageEvents:
 
 
 def commits_of(columns: Mapping[str, Any]) -> Commits:
-    """Commits from the columns of files: the offset of a commit is in the column of queue offsets."""
+    """Return commits from the columns of files: the column of queue offsets has the offset of a commit."""
     offset = {"offset": "queue_offset"}
     return Commits(**{name: columns[offset.get(name, file_name(name))] for name in COMMIT_FIELDS})
 
 
 def _whole(chunks: list[pa.Array]) -> Any:
-    """One array; booleans are unpacked."""
+    """Return one array; booleans are unpacked."""
     arrays = [chunk.to_numpy(zero_copy_only=False) for chunk in chunks]
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays or [np.zeros(0, np.int64)])
 
@@ -110,7 +110,7 @@ def _rows_of(mask: Mask, order: Ints | None) -> Ints:
 
 
 def _same_or_all(column: Any) -> Any:
-    """A column that holds one value takes no memory: columns are never written to."""
+    """Return a column of one value without memory of its own; columns are never written to."""
     if len(column) > MANY and column[0] == column[-1] and (column == column[0]).all():
         return constant(column[0], len(column))
     return column

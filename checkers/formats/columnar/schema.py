@@ -18,14 +18,14 @@ ROW_GROUP = 1 << 17  # rows
 
 
 class Kind(IntEnum):
-    """What a row of touches is."""
+    """The kind of a row of touches."""
 
     SEND = 0
     DELIVERY = 1
     COMMIT = 2
 
 
-# Growing or spread over many values: differences are small. The others have few values each.
+# Columns that grow or are spread over many values: differences are small. The others have few values each.
 _DELTA = (
     "op_index",
     "invoke_index",
@@ -119,7 +119,7 @@ OPS = pa.schema(
 )
 
 
-# What most histories know nothing of: a part whose rows all lack a column does not have it.
+# Columns that most histories do not know. A part lacks such a column if none of its rows has a value.
 OPTIONAL = frozenset(
     {
         "at_ns",
@@ -137,14 +137,14 @@ OPTIONAL = frozenset(
 
 
 def file_name(name: str) -> str:
-    """The name of the column that holds a field of MessageEvents or of Commits."""
+    """Return the name of the column that holds a field of MessageEvents or of Commits."""
     return FILE_NAMES.get(name, name)
 
 
 def completed(table: pa.Table, wanted: Sequence[str], schema: pa.Schema) -> pa.Table:
-    """The wanted columns with their types; one that is not there reads as nothing known.
+    """Return the wanted columns with their types; a missing column has unknown values.
 
-    Raises ValueError for nulls where there may be none, and what Arrow raises for another type.
+    Raises ValueError for nulls where they are not allowed, and Arrow's errors for another type.
     """
     arrays = []
     for name in wanted:
@@ -168,7 +168,7 @@ def _nothing(field: pa.Field, rows: int) -> pa.Array:
 
 
 def without_unknown(table: pa.Table) -> pa.Table:
-    """The table without the columns of OPTIONAL of which it knows nothing."""
+    """Return the table without the columns of OPTIONAL that have no known value."""
     return table.select([name for name in table.schema.names if not _is_unknown(table, name)])
 
 
@@ -177,7 +177,7 @@ def _is_unknown(table: pa.Table, name: str) -> bool:
 
 
 def packing(schema: pa.Schema) -> dict[str, object]:
-    """Arguments for a Parquet writer of one of the two schemas."""
+    """Return arguments for a Parquet writer of one of the two schemas."""
     names = set(schema.names)
     delta = [name for name in (_DELTA if "kind" in names else _OP_DELTA) if name in names]
     small = (*_SMALL, "touches", "invoke_within_ns", *_OP_TEXTS)

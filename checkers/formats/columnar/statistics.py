@@ -1,4 +1,4 @@
-"""Counts what a history holds, from its ops or, faster, from its columns."""
+"""Counts the contents of a history, from its ops or, faster, from its columns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from staticfire.checkers.model.message_ranges import messages_in
 from staticfire.checkers.op_kinds.catalogue import CONDENSED
 from staticfire.checkers.op_kinds.producer import SEND_MANY
 
-NOWHERE = LogKey("-", "-", UNKNOWN)  # sends that no broker placed
+NOWHERE = LogKey("-", "-", UNKNOWN)  # for sends that no broker answered
 
 
 @dataclass(slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class Statistics:
 
     @property
     def rows(self) -> int:
-        """Touches and commits: rows of columns."""
+        """The number of touches and commits: rows of columns."""
         return self.sends.total() + self.deliveries.total() + self.commits
 
     @property
@@ -45,7 +45,7 @@ class Statistics:
         return 0.0 if self.first_ns is None else (self.last_ns - self.first_ns) / 1e9
 
     def saw(self, first_ns: int, last_ns: int) -> None:
-        """Stretch the span."""
+        """Widen the span of time."""
         self.first_ns = first_ns if self.first_ns is None else min(self.first_ns, first_ns)
         self.last_ns = max(self.last_ns, last_ns)
 

@@ -1,4 +1,4 @@
-"""Writes a history in columns: rows come in any chunks, parts go out whole, and little is held in memory."""
+"""Writes a history in columns: rows come in any chunks, parts are written whole, and memory holds little."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ HELD_ROWS = 1 << 20  # of all queues, in memory
 
 
 class ColumnarWriter:
-    """One new history.parquet folder. Every method raises OSError when something cannot be written."""
+    """One new history.parquet folder. Every method raises OSError if a file cannot be written."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class ColumnarWriter:
         part_rows: int = PART_ROWS,
         held_rows: int = HELD_ROWS,
     ) -> None:
-        """Raises HistoryError if `folder` holds a history already."""
+        """Raise HistoryError if `folder` already holds a history."""
         if (folder / MANIFEST).exists():
             raise HistoryError(f"{folder} holds a history already; choose another folder")
         (folder / "ops").mkdir(parents=True, exist_ok=True)
@@ -61,15 +61,15 @@ class ColumnarWriter:
 
     @property
     def held_rows(self) -> int:
-        """Touches that are in no part yet."""
+        """The number of touches that are in no part yet."""
         return sum(self._rows_of.values())
 
     def add(self, names: Names, rows: QueueRows) -> None:
-        """Take touches and commits. They are written when a queue, or all together, are enough for a part."""
+        """Take touches and commits. They are written when one queue, or all together, have enough rows for a part."""
         self.add_table(to_table(names, rows))
 
     def add_table(self, rows: pa.Table) -> None:
-        """Take rows of schema TOUCHES, sorted by queue. They are held and written as those of `add`."""
+        """Take rows of schema TOUCHES, sorted by queue. They are held and written like those of `add`."""
         for queue, table in by_queue(rows):
             self._held.setdefault(queue, []).append(_copied(table))
             self._rows_of[queue] = self._rows_of.get(queue, 0) + len(table)
@@ -85,12 +85,12 @@ class ColumnarWriter:
             self.close_ops()
 
     def add_event(self, line: bytes) -> None:
-        """Take an op that touches no message, as a line."""
+        """Take an op that is about no message, as a line."""
         self._events.write(line)
         self._lines = self._lines.plus(line)
 
     def close_part(self, queue: int) -> None:
-        """Write what is held of one queue."""
+        """Write the held rows of one queue."""
         tables = self._held.pop(queue, [])
         self._rows_of.pop(queue, None)
         if tables:
@@ -99,7 +99,7 @@ class ColumnarWriter:
             parts.append(write_part(self.folder, path, queue, pa.concat_tables(tables)))
 
     def close_ops(self) -> None:
-        """Write what is held of ops."""
+        """Write the held rows of ops."""
         tables, self._held_ops = self._held_ops, []
         if tables:
             path = f"ops/part-{len(self._op_parts)}.parquet"
@@ -108,10 +108,10 @@ class ColumnarWriter:
     def flush(
         self, dictionaries: Dictionaries, ops: int, open_touches: pa.Table, open_ops: pa.Table
     ) -> None:
-        """Make everything so far durable. The history still says that it is torn.
+        """Make everything so far durable. The history is still marked as torn.
 
-        `ops`: the next index. `open_touches` and `open_ops` are rows of what is not completed yet: they count only
-        until the next time.
+        `ops`: the next index. `open_touches` and `open_ops` are rows of ops that are not completed yet: they count only
+        until the next call.
         """
         self._flushes += 1
         folder = f"open/{self._flushes}"
@@ -139,7 +139,7 @@ class ColumnarWriter:
         complete: bool = True,
         source: Lines | None = None,
     ) -> Manifest:
-        """Write the rest and say what there is. `complete` is False for a torn history, `source` the lines of it."""
+        """Write the rest and the manifest. `complete` is False for a torn history, `source` the lines of it."""
         self._close_all()
         merged = [path for parts in self._parts.values() for path in self._merge(parts)]
         merged += self._merge(self._op_parts)
@@ -152,9 +152,9 @@ class ColumnarWriter:
         return manifest
 
     def _merge(self, parts: list[Part]) -> list[Path]:
-        """Make few large parts of many small ones, which flushes leave; return the files that are not needed any more.
+        """Merge many small parts, which flushes leave, into few large ones; return the files that are not needed now.
 
-        Many means more than the rows ask for, so each row is written twice at most.
+        Many means more parts than the rows require, so each row is written twice at most.
         """
         if len(parts) <= 2 * (sum(part.rows for part in parts) // self._part_rows + 1):
             return []
@@ -172,7 +172,7 @@ class ColumnarWriter:
         return completed(table, schema.names, schema)
 
     def close(self) -> None:
-        """Let go of the files, as they are."""
+        """Close the files as they are."""
         self._events.close()
 
     def _close_all(self) -> None:
@@ -201,7 +201,7 @@ class ColumnarWriter:
 
 
 def write_part(folder: Path, path: str, queue: int, table: pa.Table) -> Part:
-    """Put rows of touches or ops into order and write them. Raises OSError."""
+    """Sort rows of touches or ops, and write them. Raises OSError."""
     index = "op_index" if "op_index" in table.schema.names else "index"
     indices = table[index].to_numpy()
     order = event_order(np.zeros(len(indices), np.int64), indices)
@@ -226,7 +226,7 @@ def write_part(folder: Path, path: str, queue: int, table: pa.Table) -> Part:
 
 
 def _groups(parts: list[Part], rows_max: int) -> Iterator[list[Part]]:
-    """Neighbours that have so many rows together, or one more part."""
+    """Yield neighbours that have `rows_max` rows together, or one part more."""
     group: list[Part] = []
     for part in parts:
         group.append(part)
@@ -243,5 +243,5 @@ def _span(offsets: Ints) -> tuple[int, int]:
 
 
 def _copied(table: pa.Table) -> pa.Table:
-    """A slice would keep the whole table in memory."""
+    """Return a copy, because a slice would keep the whole table in memory."""
     return pa.table([column.to_numpy().copy() for column in table.columns], schema=table.schema)

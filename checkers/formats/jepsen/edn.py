@@ -1,7 +1,7 @@
-"""EDN, the notation of Clojure: as much of it as histories hold, read fast and without recursion.
+"""EDN, the notation of Clojure: the part of it that histories use, read fast and without recursion.
 
-The library for it (edn_format) takes 0.4 ms for an op of a history; a million of them would take minutes.
-Keywords become Keyword, symbols and characters str, lists and sets lists, nil None. Tags say nothing and are dropped.
+The library for EDN (edn_format) takes 0.4 ms for an op of a history, and minutes for a million of them. Keywords become
+Keyword, symbols and characters str, lists and sets lists, nil None. Tags are dropped.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import orjson
 
 
 class EdnError(ValueError):
-    """Text that is no EDN; says what is wrong."""
+    """Text that is no EDN; the message says what is wrong."""
 
 
 class UnfinishedEdn(EdnError):
@@ -80,7 +80,7 @@ def _unfinished_or_wrong(text: str, at: int) -> EdnError:
 
 
 def _add(values: list[object], value: object) -> None:
-    """Append a value, unless it is discarded; tags before it go."""
+    """Append a value, unless it is discarded; tags before it are dropped."""
     while values and type(values[-1]) is _Tag:
         values.pop()
     if values and values[-1] is _DISCARD:
@@ -141,7 +141,7 @@ def _string(token: str) -> str:
 
 
 def to_edn(value: object) -> str:
-    """Write what parse_all reads. Raises TypeError for another value."""
+    """Write a value in the form that parse_all reads. Raises TypeError for another value."""
     if value is None:
         return "nil"
     if value is True or value is False:

@@ -1,11 +1,11 @@
-"""The drain that the end of a history of Jepsen stands for: how far each queue was read, and what is behind that.
+"""The drain at the end of a history of Jepsen: how far each queue was read, and which messages lie beyond.
 
-A queue was read as far as any poll got, however the poll ended. Beyond that it is *dry* when a member that assigned
-itself the queue, and is as far as any poll got, has polled EMPTY_POLLS times in a row, each time begun after the last
-acknowledgement and got nothing. What was acknowledged behind the furthest poll of another queue is pending.
+A queue was read as far as the furthest poll got, whatever its outcome. The queue is *dry* if a member that had assigned
+itself the queue, and is as far as the furthest poll, has polled EMPTY_POLLS times in a row, each time begun after the
+last acknowledgement and without a message. In other queues, acknowledged messages beyond the furthest poll are pending.
 
 Source: the final polls of Jepsen's workload for Kafka, which assign every key to each client, seek to the beginning and
-poll until everything that is known was polled. A history that `staticfire history convert` wrote holds drains.
+poll until every known message was polled. A history that `staticfire history convert` wrote holds drains.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ DRAIN_PROCESS = 99_999
 
 
 class FinalPolls:
-    """Takes the ops of one history, in order; sends with the ends that they have for the judgement."""
+    """Takes the ops of one history, in order; sends must have the outcomes that the verdict uses."""
 
     def __init__(self) -> None:
-        self._end: Counter[int] = Counter()  # by queue: one past the last message that is known
+        self._end: Counter[int] = Counter()  # by queue: one past the last known message
         self._read: Counter[int] = Counter()  # by queue: one past the furthest poll
         self._acks: Counter[int] = Counter()  # by queue
         self._unplaced: dict[
@@ -40,7 +40,7 @@ class FinalPolls:
         )  # by process and queue: its position
         self._empty: Counter[tuple[int, int]] = Counter()  # by process and queue
         self._dry: set[int] = set()
-        self._reported: dict[int, list[Any]] = {}  # by queue, of drains that the history holds
+        self._reported: dict[int, list[Any]] = {}  # by queue, from drains in the history
         self._reported_all = True
 
     def see(self, op: Op) -> None:
@@ -70,7 +70,7 @@ class FinalPolls:
 
     def _assigned(self, op: Op[AssignReport]) -> None:
         before = {} if op.value.get("from_beginning") else self._at[op.process]
-        new = 0 if op.value.get("from_beginning") else UNKNOWN  # until its first message tells
+        new = 0 if op.value.get("from_beginning") else UNKNOWN  # until its first message shows it
         queues = [queue for _, queue in op.value["queues"]]
         self._at[op.process] = {queue: before.get(queue, new) for queue in queues}
 
@@ -104,7 +104,7 @@ class FinalPolls:
             self._unplaced.pop(key, None)
 
     def drains(self, groups: Iterable[str]) -> Iterator[Op]:
-        """The drains of some groups; index and time are for the caller to give."""
+        """Yield the drains of some groups; the caller sets index and time."""
         rows = [self._reported[queue] for queue in sorted(self._reported)] or self._rows()
         lag = sum(max(end - read, 0) for *_, end, read in rows)
         for group in groups:
@@ -132,7 +132,7 @@ class FinalPolls:
 
 
 def _queues_of(mops: Iterable[list[Any]]) -> set[int]:
-    """The queues of which some polls got messages."""
+    """Return the queues from which some polls got messages."""
     found: set[int] = set()
     for mop in mops:
         if mop[0] == "poll" and len(mop) > 1:

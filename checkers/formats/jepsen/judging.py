@@ -1,16 +1,17 @@
-"""Judges a history of Jepsen's workload for Kafka: what its ops say, in the terms that our checkers ask in.
+"""Judges a history of Jepsen's workload for Kafka, with its ops in the terms of our checkers.
 
-* **Unclear sends.** A send that ended `info` promises nothing, and the offset that it may carry is no position, unless
-  a successful poll got a message of the same op: then the op has happened as a whole, and its sends are acknowledged at
+* **Unclear sends.** A send that ended `info` promises nothing, and an offset that it carries is no position, unless a
+  successful poll got a message of the same op. Then the op has happened as a whole, and its sends are acknowledged at
   the end of the history.
-* **Places.** A message without a reported offset lies where it was polled.
+* **Places.** A message without a reported offset is where it was polled.
 * **Positions.** Members choose their positions themselves (`RunFacts.assigned`). Between two ops of a process that has
-  subscribed its queues may have been somewhere else; so may a queue that a process polls without having it.
+  subscribed, its queues may have been with another process. The same holds for a queue that a process polls without
+  having it.
 * **Order within an op.** Other messages may lie between those of one op, so the order is judged op by op.
 * **No retries.** A send has one attempt, so a message at two positions is a duplicate.
 * **The drain** is that of `final_polls.py`.
 
-Judged is what Kafka promises: nothing that was acknowledged is lost, unless `flush` and `replication` allow it after a
+Verdicts use Kafka's guarantees: no acknowledged message is lost, unless `flush` and `replication` allow it after a
 nemesis that loses unsynced writes.
 """
 
@@ -37,11 +38,11 @@ from staticfire.checkers.model.columns import UNKNOWN
 from staticfire.checkers.model.history import NEMESIS, Op
 from staticfire.checkers.verdicts.compose import ALL_CHECKERS, RunVerdict, check_run
 
-# Those whose questions sends, polls and transactions answer.
+# Checkers that need only sends, polls and transactions.
 ASKED = (*("loss", "provenance", "duplication", "order", "polls", "txn_reads", "cycles"),)
 CHECKERS = tuple(checker for checker in ALL_CHECKERS if checker.name in ASKED)
 NO_RETENTION_S = 1e9
-# Jepsen's nemesis for a file system that forgets what was not synced
+# Jepsen's nemesis for a file system that forgets unsynced writes
 LOSES_WRITES = "lose-unfsynced-writes"
 
 
@@ -55,7 +56,7 @@ def judge_jepsen(
 ) -> RunVerdict:
     """Judge ops that a JepsenReader read with `transactions=True`. Raises HistoryError.
 
-    `groups`: those that must see everything and never go back, as ordinary consumer groups of ours.
+    `groups`: those that must see every message and never go back, like our ordinary consumer groups.
     """
     read = {op.value["group"] for op in ops if op.f in ("assign", "consume")} or {ASSIGNED}
     facts = RunFacts(
@@ -81,7 +82,7 @@ def judge_jepsen(
 
 
 def _order_within_ops(judged: Sequence[Op], facts: RunFacts) -> Verdict:
-    """The verdict of `storage_order` on the acknowledged sends, as if each op had queues of its own."""
+    """Return the verdict of `storage_order` on the acknowledged sends, as if each op had queues of its own."""
     own: dict[tuple[int, int], int] = {}  # by queue, and the number of the op: a queue
     sends: list[Op] = []
     op_of: dict[str, int] = {}  # by key: the number of the first send of its op
@@ -154,7 +155,7 @@ def _as_judged(ops: Sequence[Op], facts: RunFacts) -> Iterator[Op]:
 
 
 def _polled_at(ops: Sequence[Op]) -> dict[str, int]:
-    """The lowest offset at which each message was polled, by key."""
+    """Return the lowest offset at which each message was polled, by key."""
     found: dict[str, int] = {}
     for op in ops:
         if op.f == "consume":
@@ -164,7 +165,7 @@ def _polled_at(ops: Sequence[Op]) -> dict[str, int]:
 
 
 def _happened(ops: Sequence[Op]) -> dict[str, int]:
-    """The queue of each message of unclear ops of which a successful poll got a message, by key."""
+    """Return the queue of each message of an unclear op of which a successful poll got a message, by key."""
     polled = {
         row[0]
         for op in ops
@@ -189,7 +190,7 @@ def _sent(mops: Sequence[Sequence[Any]]) -> Iterator[tuple[str, int]]:
 
 
 def _send(op: Op, happened: dict[str, int], polled_at: dict[str, int]) -> Op:
-    """A send with its one attempt, and an offset only if it has one."""
+    """Return a send with its one attempt, and with an offset only if it has one."""
     key, value = op.value["key"], {"attempts": 1, **op.value}
     offset = op.value.get("queue_offset", UNKNOWN)
     offset = polled_at.get(key, UNKNOWN) if offset == UNKNOWN else offset
@@ -206,15 +207,15 @@ def _send(op: Op, happened: dict[str, int], polled_at: dict[str, int]) -> Op:
 
 
 class _Positions:
-    """Which queues each process has, as far as its assignments and subscriptions say."""
+    """The queues of each process, according to its assignments and subscriptions."""
 
     def __init__(self, facts: RunFacts) -> None:
         self._assigned = facts.assigned
         self._has: dict[tuple[int, str], set[int]] = {}
-        self._polled: set[tuple[int, int]] = set()  # process and queue, in the op that goes on
+        self._polled: set[tuple[int, int]] = set()  # process and queue, in the current op
 
     def before(self, op: Op) -> Iterator[Op]:
-        """The assignment that a poll needs because it may begin elsewhere than where the last one ended."""
+        """Yield the assignment that a poll needs if it may not begin where the last one ended."""
         if op.f == "txn":
             self._polled = {
                 (process, queue) for process, queue in self._polled if process != op.process
@@ -235,6 +236,6 @@ class _Positions:
         value: dict[str, Any] = {"group": group, "topic": TOPIC, "queues": queues}
         if group == GROUP:
             value["from_beginning"] = (
-                True  # wherever the queue has been: the position is another one
+                True  # wherever the queue was in between, the position is another one
             )
         yield replace(op, type="ok", f="assign", value=value)

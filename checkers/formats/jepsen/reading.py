@@ -1,16 +1,16 @@
-"""Ops of Jepsen's queue workload to ops of ours.
+"""Converts ops of Jepsen's queue workload to our ops.
 
-A key `k` is the message queue `k` of topic "jepsen" at broker "jepsen"; the message with value `v` that was sent to it
-has the key `p<k>-<v>` (`<k>-<v>` where these are no small integers). One op of Jepsen may hold several sends and polls;
-each becomes an op of its own, so indices are given anew. A poll of a process that has subscribed is a delivery to the
-group "jepsen"; one of a process that was assigned its queues, to the group "jepsen-assigned", whose members each keep
-positions of their own. What a poll returned was seen, however the poll ended: ok is a delivery, everything else one
-whose fate is unknown.
+A key `k` becomes the message queue `k` of topic "jepsen" at broker "jepsen". The message with value `v` that was sent
+to it has the key `p<k>-<v>` (`<k>-<v>` if these are no small integers). One op of Jepsen may hold several sends and
+polls. Each becomes an op of its own, with a new index. A poll of a process that has subscribed is a delivery to the
+group "jepsen". A poll of a process that was assigned its queues is a delivery to the group "jepsen-assigned", whose
+members each keep their own positions. Messages that a poll returned were seen, however the poll ended: ok is a
+delivery, any other outcome a delivery with unknown result.
 
-A history that holds transactions (`:f :txn`) has them as ops of f "txn", too, and its sends and polls beside them: what
-happens all or not at all cannot be seen in single messages.
+A history with transactions (`:f :txn`) also has them as ops of f "txn", beside their sends and polls, because single
+messages do not show what happens all or not at all.
 
-Left out, and counted: crash, debug-topic-partitions, and whatever else has no counterpart.
+The reader leaves out, and counts, ops without a counterpart: crash, debug-topic-partitions, and others.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class JepsenReader:
     """Takes the ops of one history, in order."""
 
     def __init__(self, *, transactions: bool = False) -> None:
-        """`transactions`: the history holds some."""
+        """`transactions`: whether the history has transactions."""
         self.left_out: Counter[str] = Counter()  # by f
         self._transactions = transactions
         self._index = 0
@@ -40,7 +40,7 @@ class JepsenReader:
         self._subscribed: set[int] = set()
 
     def read(self, fields: Any) -> Iterator[Op]:
-        """Yield our ops for one of Jepsen's. Raises HistoryError."""
+        """Yield our ops for an op of Jepsen's. Raises HistoryError."""
         if not isinstance(fields, dict):
             raise HistoryError(f"an op is a map, not {type(fields).__name__}")
         self._time_ns = self._time(fields)
@@ -103,7 +103,7 @@ class JepsenReader:
             case ["send", key, sent]:
                 yield self._op(process, type_, "send", _send(type_, key, sent), error)
             case ["poll"] | ["poll", None]:
-                pass  # it will tell what it got, or got nothing
+                pass  # its completion has the messages, or there are none
             case ["poll", dict() as got]:
                 if type_ != "invoke":
                     ended = "ok" if type_ == "ok" else "info"
@@ -141,7 +141,7 @@ class JepsenReader:
 
 
 def _mop(mop: object) -> list[object]:
-    """A micro-op as ops of f "txn" hold it."""
+    """Return a micro-op in the form of ops of f "txn"."""
     match mop:
         case ["send", key, [offset, value]]:
             known = [] if offset is None else [_offset(offset)]
@@ -187,7 +187,7 @@ def _send(type_: str, key: Any, sent: Any) -> dict[str, object]:
 
 
 def _drain(rows: Any) -> dict[str, object]:
-    """Ours, not Jepsen's: [key, first offset, end, committed offset] of each key when the history ended."""
+    """Return a drain (ours, not Jepsen's): [key, first offset, end, committed offset] of each key at the end."""
     queues: list[list[Any]] = []
     for row in _items(rows):
         match row:
@@ -238,7 +238,7 @@ def _fault(f: str) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON can hold."""
+    """Return a value as JSON can hold it."""
     if isinstance(value, dict):
         return {str(_plain(key)): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

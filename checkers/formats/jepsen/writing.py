@@ -1,11 +1,11 @@
-"""Our ops to ops of Jepsen's queue workload, as lines of EDN.
+"""Converts our ops to ops of Jepsen's queue workload, as lines of EDN.
 
-Each message queue becomes a key k: the number of the queue where the history came from Jepsen, else 0, 1, 2, ... in
-order of first use, and `p<k>-<v>` the value v, else a string with the message's key. A message belongs to the key where
-it was acknowledged, else where it was polled, else to one of its topic's own. A send that was tried again may be stored
-twice: each other copy is an unclear send to its key, and `:attempts` says how often it was tried (0: not known).
-A drain is an op `drain`, which Jepsen passes over. An op that its workload does not know is left out, and counted;
-indices are given anew.
+Each message queue becomes a key k: the number of the queue if the history came from Jepsen, else 0, 1, 2, ... in order
+of first use. A message with key `p<k>-<v>` becomes the value v, any other a string with its key. A message belongs to
+the key where it was acknowledged, else where it was polled, else to a key for its topic. A send with several attempts
+may be stored twice: each other copy is an unclear send to its key, and `:attempts` has the number of attempts (0: not
+known). A drain becomes an op `drain`, which Jepsen ignores. Ops that its workload does not know are left out and
+counted; ops get new indices.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ ATTEMPTS = 1 << 30  # the process of the first attempt that is written as a send
 
 
 class JepsenWriter:
-    """Writes one history. It must have seen all ops before (`look`): a send does not say where it goes."""
+    """Writes one history. It must have seen all ops before (`look`), because a send does not show where it goes."""
 
     def __init__(self) -> None:
         self.left_out: Counter[str] = Counter()  # by f
         self._keys: dict[_Queue, int] = {}
         self._placed: dict[str, _Queue] = {}  # by key of the message
-        self._copies: dict[str, list[_Queue]] = {}  # by key: where else it was polled
-        self._attempts = 0  # that are written as sends of their own
+        self._copies: dict[str, list[_Queue]] = {}  # by key: other queues from which it was polled
+        self._attempts = 0  # those that are written as sends of their own
         self._ids = MessageIds()
         self._index = 0
         self._transactions = False
@@ -73,7 +73,7 @@ class JepsenWriter:
                     copies.append(queue)
 
     def line(self, op: Op) -> str | None:
-        """One op, and attempts that it stands for, a line each; None if it has no counterpart. Raises HistoryError."""
+        """Return an op, and attempts that it stands for, as lines; None if there is none. Raises HistoryError."""
         try:
             fields = self._fields(op)
         except BAD_VALUE as error:
@@ -93,7 +93,7 @@ class JepsenWriter:
         return to_edn(fields) + "\n"
 
     def _other_attempts(self, op: Op[SendValue]) -> Iterator[dict[Keyword, object]]:
-        """Unclear sends of the same value to other keys: a send that was tried again may be stored twice."""
+        """Yield unclear sends of the same value to other keys: a send with several attempts may be stored twice."""
         for queue in self._copies.get(op.value["key"], ()):
             if queue == self._placed[op.value["key"]]:
                 continue
@@ -141,7 +141,7 @@ class JepsenWriter:
         ]
 
     def _is_reported_by_transactions(self, op: Op) -> bool:
-        """Whether it is a part of one, which is an op by itself."""
+        """Whether an op is part of a transaction, which is an op by itself."""
         return self._transactions and op.f in ("send", "consume") and op.value["topic"] == TOPIC
 
     def _send(self, op: Op[SendValue]) -> list[object]:
@@ -165,7 +165,7 @@ class JepsenWriter:
         return [Keyword("poll"), {self._key(queue): got}]
 
     def _unplaced(self, topic: str, key: str) -> _Queue:
-        """Where a message belongs that no broker placed: the key of one that came from Jepsen says it."""
+        """Return the queue of a message without a position; a key that came from Jepsen names it."""
         number = key.partition("-")[0].removeprefix("p")
         if topic == TOPIC and number.isdecimal():
             return (TOPIC, BROKER, int(number))
@@ -188,7 +188,7 @@ class JepsenWriter:
 
 
 def _queue_of(op: Op[SendValue] | Op[ConsumeReport]) -> _Queue:
-    """Raises HistoryError."""
+    """Return the queue of an op. Raises HistoryError."""
     queue = op.value["topic"], op.value["broker"], op.value["queue"]
     if any(isinstance(part, list | dict) for part in queue):
         raise HistoryError(f"op {op.index} names no queue: {queue!r:.100}")
