@@ -1,7 +1,7 @@
 """Marks of reached code: modules of the system under test are imported with a mark in each block.
 
-A block is the body of a function, of a branch, of a loop or of a handler. Its mark is set when it begins, so a run
-knows which blocks it reached. The system behaves as without marks: a mark makes no call and no event.
+A block is the body of a function, of a branch, of a loop or of a handler. It sets its mark when it begins, so a run
+knows which blocks it reached. Marks do not change the system's behaviour: a mark makes no call and no event.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _reached: dict[int, int] = {}
 
 
 def begin() -> None:
-    """Mark the modules of the system that this process imports from now on. Raises RuntimeError if it has some."""
+    """Mark the system's modules that this process imports from now on. Raises RuntimeError if it already has some."""
     if PACKAGE in sys.modules:
         raise RuntimeError(f"{PACKAGE} is imported before its marks")
     setattr(builtins, MARKS, _reached)
@@ -75,7 +75,7 @@ class _Marker(ast.NodeTransformer):
         return node
 
     def _mark(self, node: Any) -> None:
-        """Put a mark at the beginning of each block of a node, behind a docstring."""
+        """Put a mark at the beginning of each block of a node, after a docstring."""
         for part in PARTS:
             block = getattr(node, part, None)
             if block:

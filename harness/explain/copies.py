@@ -1,4 +1,4 @@
-"""Counts the copies of a message over time: on how many nodes it was on disk, and on how many in memory alone."""
+"""Counts the copies of a message over time: the nodes that had it on disk, and those that had it only in memory."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ EMPTYING = ("disk-lost", "wiped-slave")  # kinds of faults that leave a target w
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """The copies from a moment on."""
+    """The copies from a given time on."""
 
     time_ns: int
     durable: tuple[str, ...]  # nodes that have it on disk
-    volatile: tuple[str, ...]  # nodes that have it in memory alone
+    volatile: tuple[str, ...]  # nodes that have it only in memory
     why: str
 
 
@@ -54,7 +54,7 @@ def copies_of(
     nodes: Collection[str],
     stored_logs: StoredLogs | None,
 ) -> Copies | None:
-    """Return the copies of a message; None if no observer recorded them, as on real machines, or of another record."""
+    """Return the copies of a message; None if no observer recorded them (real machines), or those of another record."""
     seen = next(
         (
             one
@@ -96,7 +96,7 @@ def _step(time_ns: int, durable: set[str], volatile: set[str], why: str) -> Step
     )
 
 
-_Change = tuple[int, str, bool, str]  # time, node, whether it has the message then, reason
+_Change = tuple[int, str, bool, str]  # time, node, whether it then has the message, reason
 
 
 def _power_cuts(

@@ -1,6 +1,6 @@
 """Counterfactuals of a failed run: the run without one fault or with one fault moved.
 
-For a variant that passes, the first op in which it differs from the failed run is shown.
+For a variant that passes, it shows the first op that differs from the failed run.
 """
 
 from __future__ import annotations
@@ -45,8 +45,7 @@ class Change:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
     """The outcome of one run with a change.
-
-    `difference` holds its first op that the failed run lacks, and vice versa.
+    `difference` holds its first op that the failed run lacks, and the other way round.
     """
 
     fingerprint: Fingerprint | None
@@ -142,7 +141,7 @@ class Counterfactuals:
 
 
 def changes_of(campaign: Campaign) -> Iterator[Change]:
-    """Return the changes: each fault left out, then each earlier and later, without changes that a run refuses."""
+    """Yield the changes: each fault left out, then each earlier and later, without changes that a run refuses."""
     plan = campaign.plan
     for planned in plan:
         rest = tuple(one for one in plan if one is not planned)

@@ -188,7 +188,7 @@ def _witness_text(witness: Finding) -> str:
 def _event_lines(events: Sequence[Event], most: int) -> list[str]:
     """Return at most `most` lines of events and one more for each gap, with the number of events left out there.
 
-    Events that repeat earlier and later ones but for their numbers are left out first, then those in the middle.
+    Events that differ from earlier and later ones only in their numbers are left out first, then those in the middle.
     """
     left_out: set[int] = set()
     for number in _dispensable(events):

@@ -23,8 +23,8 @@ def of_faults(
 ) -> Iterator[Event]:
     """Yield faults that bit these nodes or the whole cluster during the life of a message.
 
-    A fault without targets is an operation on the whole cluster. If its evidence names a topic, it concerns that topic
-    alone, and begins when it was fired.
+    A fault without targets is an operation on the whole cluster. If its evidence names a topic, it concerns only that
+    topic, and begins when it was fired.
 
     Args:
         topic: topic of the message, or of the queue.

@@ -25,9 +25,9 @@ from staticfire.harness.explain.passing import (
 from staticfire.harness.observers.probe import PROBE_PROCESS
 from staticfire.harness.recording.stored_logs import StoredLogs
 
-BEFORE_NS = 30_000_000_000  # faults this long before a finding without a message are shown
+BEFORE_NS = 30_000_000_000  # shown faults lie at most this long before a finding without a message
 LAST_EVENTS = 6  # of faults that ended before
-LONG_CALL_NS = 500_000_000  # the end of a call of a listener is shown from here on
+LONG_CALL_NS = 500_000_000  # the least length of a call whose end is shown
 Record = Mapping[str, Any]  # a line of observations.jsonl or faults.jsonl
 
 
@@ -88,7 +88,7 @@ def life_of(
             events += _of_groups([*owners, *steps])
         events += _of_groups(_of_long_calls(witness, every))
     until_ns = end_ns if lost_ns is None else lost_ns
-    last_ns: dict[str, int] = {}  # of clients: later faults of a client do not concern this message
+    last_ns: dict[str, int] = {}  # by client: its later faults do not concern this message
     for event in events:
         last_ns[event.where] = max(event.time_ns, last_ns.get(event.where, 0))
     last_ns.update(dict.fromkeys(nodes, until_ns))
@@ -233,7 +233,7 @@ def _observed(
 
 
 def is_moved(witness: Finding, seen: Record) -> bool:
-    """Whether the witness lies elsewhere than what was acknowledged: a broker stored it again when it was due."""
+    """Whether the witness is not where the send was acknowledged: a broker stored it again when it was due."""
     end, position = seen.get("end_offset"), witness.physical_offset
     return position is not None and end is not None and end <= position
 

@@ -1,4 +1,4 @@
-"""The way of consumer groups past a message: the owners of its queue, and their reads and commits there."""
+"""How consumer groups passed a message: the owners of its queue, and their reads and commits there."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def passing(
 ) -> Iterator[Event]:
     """Return how each group without the message passed it: its last steps before, and its first steps past it.
 
-    Of a group that never went past it, return the last delivery before it.
+    For a group that never went past it, return the last delivery before it.
 
     Args:
         since_ns: creation time of the message; earlier assignments are the state at that time.
@@ -68,7 +68,7 @@ def passing(
 
 
 def _readers(witness: Finding, ops: Iterable[Op]) -> set[str]:
-    """Return the groups that read the topic of a finding; the group of the finding alone, if it names one."""
+    """Return the groups that read the topic of a finding; only the group of the finding, if it names one."""
     found = {
         op.value["group"]
         for op in ops

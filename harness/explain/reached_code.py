@@ -1,4 +1,4 @@
-"""Ranking of the system's code by how well it tells runs with the same failure from runs that pass.
+"""Ranks the system's code by how well it distinguishes runs with the same failure from runs that pass.
 
 The failed run is repeated with other seeds, without each of its faults, and without any. The score of a block of code
 is the Ochiai coefficient: the number of failing runs that reach it, divided by the geometric mean of the number of all
@@ -29,11 +29,11 @@ Blocks = frozenset[Block]
 
 
 class RepetitionFailed(Exception):
-    """The repeated run tells nothing of the code that it reached; the text is one sentence."""
+    """The repeated run does not show the code that it reached; the text is one sentence."""
 
 
 class Function(NamedTuple):
-    """A function with its best block, and how many runs that fail alike, and how many others, reach this block."""
+    """A function with its best block, and the numbers of runs with this failure, and of others, that reach it."""
 
     block: Block
     score: float
@@ -43,21 +43,21 @@ class Function(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class ReachedCode:
-    """A part of an explanation: the blocks that the repeated runs reached, by how they ended."""
+    """A part of an explanation: the blocks that the repeated runs reached, by outcome."""
 
     failing: list[Blocks] = field(default_factory=list)
     passing: list[Blocks] = field(default_factory=list)
-    otherwise: list[Blocks] = field(default_factory=list)  # of runs that fail otherwise
+    otherwise: list[Blocks] = field(default_factory=list)  # of runs with another failure
     is_complete: bool = False
     name: str = "code"
 
     @property
     def contrast(self) -> list[Blocks]:
-        """The runs that failing ones are compared with: those that pass, or else those that fail otherwise."""
+        """The runs with which failing ones are compared: those that pass, or else those with another failure."""
         return self.passing or self.otherwise
 
     def functions(self) -> list[Function]:
-        """Return the functions with a block that tells the runs apart, the best one first."""
+        """Return the functions with a block that distinguishes the runs, the best one first."""
         if not self.failing or not self.contrast:
             return []
         level = _score(len(self.failing), len(self.failing), len(self.contrast))
@@ -108,7 +108,7 @@ class ReachedCode:
 
 
 def _score(failing: int, all_failing: int, others: int) -> float:
-    """Return the Ochiai coefficient of code that these runs reach, of 0 to 1."""
+    """Return the Ochiai coefficient of code that these runs reach, from 0 to 1."""
     return failing / math.sqrt(all_failing * (failing + others)) if failing else 0.0
 
 
@@ -126,7 +126,7 @@ class Ran:
 
 
 def variants_of(campaign: Campaign) -> Iterator[Campaign]:
-    """Return what is repeated: the campaign, without faults, and, in turns, other seeds and one fault less."""
+    """Yield the campaigns to run: the original, one without faults, and in turn other seeds and one fault less."""
     yield campaign
     if not campaign.plan:
         less = []
@@ -152,7 +152,7 @@ def ran(campaign: Campaign) -> Ran:
     reached()
     try:
         result = run_simulated(campaign)
-    except Exception as error:  # a variant that cannot be run tells nothing
+    except Exception as error:  # a variant that cannot be run shows nothing
         return Ran(fingerprint=None, failed=f"{type(error).__name__}: {error}")
     return Ran(fingerprint=fingerprint_of(result.verdict.violations()), blocks=reached())
 

@@ -11,7 +11,7 @@ from staticfire.checkers.model.message_ranges import messages_of, of_delivery, s
 
 DISTANCE = 4  # offsets on either side
 KEYS_MAX = 4  # at one offset, in text
-WAIT_MIN_NS = 1_000_000_000  # a shorter wait is not shown
+WAIT_MIN_NS = 1_000_000_000  # shorter waits are not shown
 
 Keys = dict[int, list[str]]  # by queue offset
 

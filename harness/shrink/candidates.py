@@ -30,7 +30,7 @@ MANY_OPS = 50
 FEW_SEEDS = (
     2  # seeds of a candidate whose run takes long, and of the many candidates without some ops
 )
-# Options that decide what is run or how it is judged, or that have a pass of their own.
+# Options that decide the load or its verdict, or that have a pass of their own.
 KEPT = frozenset(
     {"plan", "environment", "target", "client", "mode", "policies", "defect", "system", "token"}
     | {"brokers", "sends_max", "consumer_kind", "broker_properties", "coordinator_properties"}
@@ -100,7 +100,7 @@ def log_files(campaign: Campaign) -> Iterator[Campaign]:
 
 
 def plainer_ops(campaign: Campaign) -> Iterator[Campaign]:
-    """Yield candidates with single messages instead of batches, and with synchronous sends instead of others."""
+    """Yield candidates with single messages instead of batches, and with synchronous sends instead of other kinds."""
     if campaign.ops is None:
         return
     plain = tuple(

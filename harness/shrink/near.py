@@ -36,7 +36,7 @@ class Variant:
     slow_disks: bool = False
 
 
-# They take turns, each with another seed.
+# They are used in turn, each with another seed.
 VARIANTS: tuple[Variant, ...] = (
     Variant(name="as it was"),
     Variant(name="jitter 0.1 s", jitter_s=0.1),
@@ -77,7 +77,7 @@ def _time_s(campaign: Campaign) -> float:
 
 
 def _followers(campaign: Campaign) -> tuple[int, ...]:
-    """Return the followers of each leader; in an external cluster from the names of its brokers."""
+    """Return the number of followers of each leader; in an external cluster from the names of its brokers."""
     if not campaign.brokers:
         return campaign.followers
     topology = campaign.topology()
@@ -116,7 +116,7 @@ def near(campaign: Campaign) -> Iterator[tuple[Variant, Campaign]]:
 
 
 def _varied(campaign: Campaign, variant: Variant) -> Campaign:
-    """Raises CampaignError, FaultError."""
+    """Return the campaign of a variant. Raises CampaignError, FaultError."""
     random = Random(f"staticfire/{campaign.seed}/near/{variant.name}")
     plan = tuple(_moved(one, variant, random) for one in campaign.plan)
     changed = replace(
@@ -139,7 +139,7 @@ def _moved(planned: PlannedFault, variant: Variant, random: Random) -> PlannedFa
 
 
 def lacking(campaign: Campaign) -> Mapping[str, str]:
-    """Return what the simulation changes of the run, each with a description."""
+    """Return how the simulation differs from the run, each difference with a description."""
     changed = {}
     if campaign.target != "own":
         changed["target"] = f"{campaign.target} becomes our own, in {campaign.mode} mode"

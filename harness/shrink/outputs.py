@@ -24,7 +24,7 @@ def test_shrunk(campaign_result):
 
 
 def write_outputs(folder: Path, first: Trial, best: Trial, wanted: Fingerprint) -> None:
-    """Raises OSError."""
+    """Write the files. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(folder / SHRUNK_CAMPAIGN, best.campaign.to_toml())
     seed = best.campaign.seed

@@ -21,8 +21,8 @@ from staticfire.harness.shrink.witness import with_plan
 
 RECIPE_FILE = "recipe.toml"
 SEEDS = "0-19"
-BEFORE_S = 5.0  # of load before the one fault that is kept
-TAIL_S = 10.0  # of load behind it
+BEFORE_S = 5.0  # of load before the only fault
+TAIL_S = 10.0  # of load after it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Reduces by trying simpler candidates. It is independent of what a candidate is and how it is tried."""
+"""Reduces by trying simpler candidates. It does not depend on the kind of candidate or on how it is tried."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Variants(Generic[T]):
 class Deletion(Generic[T]):
     """A pass that deletes items of a list: complement-based delta debugging (CDD).
 
-    It removes all items, then each half, quarter, ... single item. After a deletion it continues behind it with chunks
-    of the same size.
+    It removes all items, then each half, quarter, ... single item. After a deletion it continues after the deleted part
+    with chunks of the same size.
     """
 
     items: Callable[[T], Sequence[Any]]

@@ -1,4 +1,4 @@
-"""Searches the smallest campaign that fails in the same way, with candidates in processes of their own."""
+"""Searches for the smallest campaign that fails in the same way, with candidates in processes of their own."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Small campaigns made anew of the faults and ops of a large one.
+"""Small campaigns, made anew from the faults and ops of a large one.
 
-Deletion cannot shrink a run in which every change moves what happens later. Such a failure often occurs in a small
-campaign, too: a few of the faults close together, with a few ops between them. A small run is cheap, so many are tried.
+Deletion cannot shrink a run in which every change moves later events. Such a failure often also occurs in a small
+campaign: a few of the faults close together, with a few ops between them. A small run is cheap, so many are tried.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ FIRST_S = 0.5
 GAPS_S = (0.0, 0.05, 0.3, 1.0, 3.0)  # between a fault and the next
 LONGEST_S = (0.3, 1.0, 3.0)  # of a fault
 BURST_S = 0.5
-TAIL_S = 3.0  # of load behind the last fault
-HOLDER_WEIGHT = 4  # how much likelier a fault is drawn that strikes a holder of what failed
-SMALL = (3, 10)  # faults and ops of a campaign that is small already
+TAIL_S = 3.0  # of load after the last fault
+HOLDER_WEIGHT = 4  # weight of a fault that strikes a replica with the failed message
+SMALL = (3, 10)  # faults and ops of a campaign that is already small
 
 
 def small(trial: Trial) -> Iterator[Campaign]:
-    """Yield small campaigns, drawn from the campaign's seed; none of a campaign that is small already."""
+    """Yield small campaigns, drawn from the campaign's seed; none if the campaign is already small."""
     campaign = trial.campaign
     ops = trial.ops if campaign.ops is None else campaign.ops
     if not campaign.plan or not ops or (len(campaign.plan) <= SMALL[0] and len(ops) <= SMALL[1]):

@@ -16,7 +16,7 @@ from staticfire.harness.shrink.trials import Trial
 from staticfire.harness.shrink.witness import explicit
 
 STEPS = (64, 32, 16, 8, 4, 2)
-FEW_OPS = 10  # fewer are left to the passes "witness" and "ops"
+FEW_OPS = 10  # the passes "witness" and "ops" take over below this number
 # Ops with the same value are counted together: all, those of a producer, those of a topic's sharding key.
 STREAMS: Sequence[Callable[[PlannedOp], Hashable]] = (
     lambda _op: None,

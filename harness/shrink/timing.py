@@ -1,4 +1,4 @@
-"""Candidates with earlier events: the whole run earlier, pauses shorter, the load ending behind its last event."""
+"""Candidates with earlier events: the whole run earlier, pauses shorter, the load ending after its last event."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.shrink.trials import Trial
 
 FIRST_S = (0.1, 1.0)  # time of the first event
-TAILS_S = (0.5, 3.0, 10.0)  # of load behind the last event
-PAUSES_S = (0.1, 1.0, 5.0)  # what remains of a longer pause
+TAILS_S = (0.5, 3.0, 10.0)  # of load after the last event
+PAUSES_S = (0.1, 1.0, 5.0)  # remainder of a longer pause
 LEAST_LOAD_S = 1.0
 
 
@@ -69,7 +69,7 @@ def rounded(trial: Trial) -> Iterator[Campaign]:
 
 
 def _rounded(campaign: Campaign, digits: int) -> Campaign:
-    """Round times to a number of digits. Times behind the end become the end."""
+    """Round times to a number of digits. Times after the end become the end."""
     time_s = round(campaign.time_s + 0.49 * 10**-digits, digits)
     plan = tuple(
         replace(
@@ -94,7 +94,7 @@ def _points(campaign: Campaign) -> list[float]:
 
 
 def _warped(campaign: Campaign, cuts: list[tuple[float, float]]) -> Campaign:
-    """Move everything behind each cut (position, length) earlier by its length, also the end of the load."""
+    """Move everything after each cut (position, length) earlier by its length, including the end of the load."""
 
     def moved(at_s: float) -> float:
         return round(at_s - sum(by_s for start_s, by_s in cuts if at_s > start_s + 1e-9), 6)

@@ -35,7 +35,7 @@ class Witness:
 
     shown_s: float
     fault_id: int | None  # of the fault that the failure followed
-    nodes: frozenset[str] = frozenset()  # replicas that hold what failed
+    nodes: frozenset[str] = frozenset()  # replicas that hold the message or queue that failed
     key: str | None = None
     send_s: float | None = None  # when the message was sent, and when it was answered
     ack_s: float | None = None
@@ -47,7 +47,7 @@ class Trial:
 
     campaign: Campaign
     digest: str
-    sends: int  # begun by producers, messages of batches each
+    sends: int  # begun by producers; each message of a batch counts
     fingerprint: Fingerprint | None
     ops: tuple[PlannedOp, ...] = ()  # begun by producers
     struck: Mapping[int, Moments] = field(default_factory=dict)  # by fault id, those that bit
@@ -73,7 +73,7 @@ class Answer:
 
 
 def run_trial(campaign: Campaign) -> Trial:
-    """Raises what runs raise."""
+    """Run a campaign. Raises the errors of runs."""
     from staticfire.harness.runs.simulated_runner import run_simulated
 
     result = run_simulated(campaign)

@@ -13,8 +13,8 @@ from staticfire.harness.campaign.ops import PlannedOp
 from staticfire.harness.shrink.timing import ending_at
 from staticfire.harness.shrink.trials import Moments, Trial, Witness
 
-AROUND = 8  # ops before the failure, the witness among them
-TAIL_S = 3.0  # of load behind the last kept event
+AROUND = 8  # ops before the failure, including the witness
+TAIL_S = 3.0  # of load after the last kept event
 
 
 def explicit(trial: Trial) -> Campaign:
@@ -85,7 +85,7 @@ def anchored_plan(
     return found if found != list(plan) else []
 
 
-_FORMS = 3  # the forms in which a fault may be anchored
+_FORMS = 3  # the number of forms in which a fault may be anchored
 
 
 def _anchored(
@@ -94,7 +94,7 @@ def _anchored(
     """Return the fault at an event of the witness, its answer or its send; an earlier fault does not change.
 
     A power cut inside a disk operation may strike inside the flush of the message (form 1), or inside the first
-    operation behind its append (form 2).
+    operation after its append (form 2).
     """
     if moments is None or witness.key is None or witness.send_s is None:
         return planned
