@@ -213,7 +213,7 @@ def no_more_candidates(_columns: Columns, _context: Context, _cleared: Mask) -> 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """How a kernel by queue judges one queue in chunks (`Columns.chunk`), if it needs more than the chunk.
+    """The functions by which a kernel by queue judges a queue in chunks (`Columns.chunk`), if it needs more than one.
 
     `scan` makes a state of each chunk, states have `merge` (associative, in any order), and `conclude` makes a tally of
     all. It reads only the names of its columns.

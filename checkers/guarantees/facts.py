@@ -34,7 +34,7 @@ class RottenRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Struck:
-    """When a fault that does not strike all targets at once struck one of them; without an end: until the heal."""
+    """The time in which a fault struck one of its targets, if not all at once; without an end: until the heal."""
 
     node: str
     start_ns: int
@@ -129,13 +129,13 @@ class FaultFacts:
 
     @property
     def strikes_when(self) -> Strikes:
-        """When it strikes its targets: at_once, later, in_turn, again or unclear."""
+        """The time at which it strikes its targets: at_once, later, in_turn, again or unclear."""
         return default_strikes(self.kind) if self.strikes is None else self.strikes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timings:
-    """How long the mechanisms of a cluster and its clients take, in seconds.
+    """Durations of the mechanisms of a cluster and its clients, in seconds.
 
     A system gives them with the options of the run. A timing that is not recorded has the default.
     """
@@ -280,7 +280,7 @@ class RunFacts:
 
     @property
     def filter_change_begins_ns(self) -> int | None:
-        """When the first member of a group may have had another filter; None: no record says so."""
+        """The time from which on a member of a group may have had another filter; None: no record says so."""
         began = [
             fault.fired_ns
             for fault in self.faults

@@ -52,7 +52,7 @@ _KEY = "k"
 
 @dataclass(frozen=True, slots=True, order=True)
 class Profile:
-    """How a cluster keeps messages, and the mode in which it is judged."""
+    """The flush and replication of a cluster, and the mode in which it is judged."""
 
     keeping: Keeping
     replication: Replication

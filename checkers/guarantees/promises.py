@@ -151,7 +151,7 @@ class DamageEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossRule:
-    """What one message may suffer, and the hits that allow it (empty: none)."""
+    """The loss that one message may suffer, and the hits that allow it (empty: none)."""
 
     loss: Loss
     hits: tuple[DamageEvent, ...]
@@ -232,7 +232,7 @@ class LossPromises:
 
     @property
     def visible(self) -> LossPromises:
-        """What is promised for a message without SEND_OK once a consumer received it: its leader has it.
+        """The promises for a message without SEND_OK once a consumer received it: its leader has it.
 
         A hardened broker serves only messages that are as durable as the flush mode demands. Apache's broker serves
         all messages in memory.

@@ -28,7 +28,7 @@ INTERNAL_TOPICS = ("%RETRY%", "%DLQ%")  # the broker itself moves messages to th
 
 
 class Outcome(IntEnum):
-    """How an event ended. A delivery is OK (consumed) or UNKNOWN (the listener failed or died)."""
+    """The outcome of an event. A delivery is OK (consumed) or UNKNOWN (the listener failed or died)."""
 
     OK = 0
     WEAK = 1  # stored, but FLUSH_DISK_TIMEOUT, FLUSH_SLAVE_TIMEOUT or SLAVE_NOT_AVAILABLE
@@ -37,7 +37,7 @@ class Outcome(IntEnum):
 
 
 class Transaction(IntEnum):
-    """How a producer ended a transactional send."""
+    """The end that a producer gave a transactional send."""
 
     NONE = 0
     COMMIT = 1

@@ -95,7 +95,7 @@ class Torn(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What a broker found of one acknowledged message."""
+    """The result of a broker's queries for one acknowledged message."""
 
     key: str
     queue: int

@@ -1,4 +1,4 @@
-"""How consumer groups passed a message: the owners of its queue, and their reads and commits there."""
+"""Shows how consumer groups passed a message: the owners of its queue, and their reads and commits there."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Role(Enum):
 
 
 class Since(Enum):
-    """What must happen during a fault before it has its effect (for kernels that look at `since`)."""
+    """The event that must happen during a fault before it has its effect (for kernels that look at `since`)."""
 
     FAULT = auto()  # nothing else
     # a member comes or goes, the topic gets queues, a broker forgets who the members are
