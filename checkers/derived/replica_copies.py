@@ -97,6 +97,6 @@ def judge_lost(
 
 
 def loss_text(context: Context, rule: LossRule, copies: Copies) -> str:
-    """Say the promise, what explains its breach, and where the message is."""
+    """Return the promise, the reason of its breach, and where the message is, in words."""
     text = context.promises.text(rule)
     return f"{text}; {copies.text}" if copies.text else text

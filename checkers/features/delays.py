@@ -1,7 +1,7 @@
 """Delayed messages are never early. `late_deliveries.py` judges late ones.
 
 **early_delivery**: a listener was called before the begin of the send plus the delay. A broker reads times of
-the wall clock from its log. So a leader that starts anew may release a message too early, if its clock is wrong then or
+the wall clock from its log. So a leader that restarts may release a message too early, if its clock is wrong then or
 was wrong before. A running hardened leader notices a step, because it compares with a clock that never steps; a
 faithful one does not notice.
 
@@ -88,7 +88,7 @@ def mistimed(
     """Say why a broker may have moved a delayed message too early; None if it cannot have.
 
     A faithful broker whose clock is set may release a message at any time. A hardened leader that runs notices a step.
-    One that starts anew releases too early if its clock was behind when it stored the message, or is ahead now.
+    One that restarts releases too early if its clock was behind when it stored the message, or is ahead now.
         row: of the delivery that came too early.
         stored: where and since when the message waited.
         early_ns: how long before its due time the message came.

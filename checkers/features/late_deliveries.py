@@ -6,7 +6,7 @@ the time without an owner). If no member of the group reports its queues, the ti
 A retry is due when its delay level is over, counted from the member's report that the broker had taken the message back
 (`send_back`). `loss` judges a message that never comes. More time is allowed
 
-* after a broker whose clock was stepped started anew: it goes by the times in its log and does not know how long a
+* after a restart of a broker whose clock was stepped: it goes by the times in its log and does not know how long a
   message has been there. So the message may wait its whole delay again, and no longer. The same holds for a message
   that was sent up to a delay later, because it may wait behind the first one: a broker delivers a level in order;
 * after a clock was set back: log times never go back, so a log may be ahead of the clock for long;
@@ -422,7 +422,7 @@ def _log_is_ahead(columns: Columns, context: Context, row: int) -> str | None:
 
 
 def _starts_ns(context: Context, broker: str, within: Span) -> Iterator[int]:
-    """Yield when the leader of a replica set started anew in that time, at the latest."""
+    """Yield when the leader of a replica set restarted in that time, at the latest."""
     leader = frozenset(context.facts.replica_sets.get(broker, ())[:1])
     ends = (
         healed_ns(fault)

@@ -7,10 +7,10 @@ the queue up. Both members were its owners, although their listeners did not run
 The lock that a member of such a group holds on the broker must prevent exactly this. So no rebalance is an excuse, and
 no member that leaves, dies, is slow or fails. A partition is none either: a member that cannot renew a lock relies on
 it for half as long as its broker keeps it, by monotonic clocks. A fault by which the leader of the queue forgot its
-locks is an excuse until the member must know of it (excuse_table.py). In faithful mode more faults are: RocketMQ takes
-the ages of locks from wall clocks, its members keep what they have cached when they lose a broker, and at their end
-they unlock queues on which their listeners are at work. Excused findings are informational. The facts of a run say
-which groups are orderly.
+locks is an excuse until the member must know of it (excuse_table.py). In faithful mode more faults are excuses:
+RocketMQ takes the ages of locks from wall clocks, its members keep what they have cached when they lose a broker, and
+at their end they unlock queues on which their listeners are at work. Excused findings are informational. The facts of a
+run say which groups are orderly.
 
 Cannot see: the end of a listener that was not recorded, which counts as ended when it was called; `overlapping_owners`
 of members that do not report what they own; a lock that was given twice, if one of its two holders received no

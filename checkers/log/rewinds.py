@@ -26,8 +26,7 @@ SET_BACK = "commit_rewound"
 def settled_below(columns: Columns, context: Context, commits: Commits) -> Ints:
     """Return the highest offset of a settled message that each process had passed by the previous commit.
 
-    The shape is (commits,). `commits`: one stream, sorted by op. NOWHERE where the commit is not below the previous
-    one.
+    The shape is (commits,). `commits`: one stream, sorted by op. NOWHERE if the commit is not below the previous one.
     """
     found = np.full(len(commits), NOWHERE, np.int64)
     for process in np.unique(commits.process).tolist():

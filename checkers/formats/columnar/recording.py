@@ -52,7 +52,7 @@ class ColumnarRecorder:
             self._take()
 
     def flush(self) -> None:
-        """Make everything so far durable; the history still says that it is torn."""
+        """Make everything so far durable; the history is still marked as torn."""
         self._take()
         with self._builder.ended_for_now():
             sends, deliveries, commits = self._builder.take()
