@@ -2,22 +2,22 @@
 
 A committed offset is a register, and a member that begins in a queue reads it. A client may report the offset that it
 read and the broker that answered (`begin`), the broker to which it sends commits, and whether earlier commits have
-arrived there (`commit_to`). The names in parentheses below are rows of the table of excuses. If the leader answered, it
-knows every commit that reached it before, so that commit counts, except
+arrived there (`commit_to`). The names in parentheses below are rows of the table of excuses. If the leader answered,
+every commit before its answer counts, because the leader knows all commits that reached it, except
 
 * a commit that the leader may not have written down before it ended (`offset_lost`). If a fault held a commit up, the
-  leader wrote it down once it had arrived, which was before the client reported that;
+  leader wrote it down once it had arrived, which was before the client reported the arrival;
 * a commit that is not known to have arrived, and may be lost on its way (`offset_on_its_way`);
 * a commit that is not known to have been sent to the leader, and may be with a follower (`offset_at_follower`);
 * a commit that is known to have been sent to a follower, while its member need not know the leader
   (`offset_sent_to_follower`).
 
-Otherwise a commit does not count that brokers may have forgotten (`offset_forgotten`): a fault of any replica that may
-not have written or copied it yet, or a fault between the replicas and the two members. If the client does not report
-which broker answered, a follower may have answered only near such faults. A follower that is known to have answered
-copies the offsets of its leader now and then, so these commits do not count either: those that it may not have copied
-yet, those that another follower got while the leader was away or gone for good, and those that a member sent to a
-leader that was already gone for good.
+Otherwise a commit does not count if brokers may have forgotten it (`offset_forgotten`), by a fault of any replica that
+may not have written or copied it yet, or by a fault between the replicas and the two members. If the client does not
+report which broker answered, a follower may have answered only near such faults. A follower that is known to have
+answered copies the offsets of its leader now and then, so these commits do not count either: those that it may not have
+copied yet, those that another follower got while the leader was away or gone for good, and those that a member sent to
+a leader that was already gone for good.
 
 No commit counts across a disk that was emptied or a reset of offsets (`offset_replaced`). But a follower that is known
 to have answered keeps its offsets if the disk of another replica is gone for good.

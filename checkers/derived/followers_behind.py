@@ -3,8 +3,8 @@
 A follower whose leader is gone for good may lack messages of the other followers. At least one follower has every
 message that a synchronous leader has acknowledged, and members read from any follower. A follower learns from the
 silence of its leader that it is gone, and then asks the other followers for missing messages. So a message that only
-one follower has reaches members of the group when that silence, and a round of questions, are over after the last fault
-that hindered the replicas. Followers of Apache RocketMQ do not ask (`replication.fetches_missing`).
+one follower has may reach members as late as that silence and a round of questions after the last fault that hindered
+the replicas. Followers of Apache RocketMQ do not ask (`replication.fetches_missing`).
 
 A follower that starts learns from a coordinator which node is its leader. While no coordinator answers, or none knows
 the leader, the follower asks the replicas of its configuration every few seconds. So it lags, and members that the

@@ -2,7 +2,7 @@
 
 **queue_unowned**: no living member owned a queue of the group for longer than a rebalance takes. Time in which a fault
 of the queue's broker or of the members excuses this does not count (excuse_table.py, rebalances.py). A queue must have
-its first owner by that time after its first acknowledged message, plus the time in which clients learn of a new queue.
+its first owner within that time, and the time in which clients learn of a queue, after its first acknowledged message.
 The same holds from when a leader confirmed the queue to an operator and could register it at the coordinators. A queue
 without any acknowledged message may vanish with the disk of the leader, because other nodes may not know the queue. So
 may a queue whose only acknowledged message was delayed and still waited elsewhere. The drain reports that such a queue

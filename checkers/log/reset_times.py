@@ -9,7 +9,7 @@ of those. The leader answers with the committed offset of the group if the searc
 * Not far enough, and the group had committed more: a message above the answer was stored before the time; or the answer
   was stored before the time, and a message above is nearer.
 
-A message counts if all its deliveries have one store time, and if it was in the queue at that time: it was stored
+A message counts if all its deliveries have one store time, and if it was in the queue at the request: it was stored
 before the time or delivered before the request, and the queue still had it at the end. Allowed where a clock of the
 broker was wrong, because store times then do not ascend, where a stored record of the leader was changed, and where the
 queue may have lost a tail.
