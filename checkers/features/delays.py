@@ -1,9 +1,9 @@
 """Delayed messages are never early. `late_deliveries.py` judges late ones.
 
-**early_delivery**: a listener was called before the begin of the send plus the delay. A broker reads times of
-the wall clock from its log. So a leader that restarts may release a message too early, if its clock is wrong then or
-was wrong before. A running hardened leader notices a step, because it compares with a clock that never steps; a
-faithful one does not notice.
+**early_delivery**: a listener was called before the begin of the send plus the delay. A broker reads times of the wall
+clock from its log. So a leader that restarts may release a message too early, if its clock is wrong then or was wrong
+before. A running hardened leader notices a step, because it compares with a clock that never steps; a faithful one does
+not notice.
 
 A store time is a whole millisecond, rounded down, so a delay may end up to 1 ms early. Beyond that the kernel tolerates
 only the measured error of the time stamp of the delivery (`checkers/model/event_times.py`).

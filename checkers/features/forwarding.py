@@ -1,7 +1,7 @@
 """Forwarding: each message that a member forwards reaches the other topic at least once.
 
 **not_forwarded**: a member that forwards acknowledged a message before it had reported any copy of it. If the member
-dies now, no later member will see the message. Also, once a run: members reported copies that no send acknowledged.
+then dies, no later member will see the message. Also, once a run: members reported copies that no send acknowledged.
 **phantom_copy**: a member reported a copy of a message that it had not received by then. Also, once a run: members
 reported copies of messages in queues that no op concerns.
 

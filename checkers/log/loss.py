@@ -4,10 +4,10 @@
 position. **unseen**: some group received it, but this group never consumed it, although it has passed its position. A
 listener that failed or died has not consumed the message.
 
-A send with another outcome than SEND_OK is never lost. After a weak status the message may vanish. A message whose send
-had an unknown outcome and that appears is *recovered*. In a group whose members choose their positions themselves
-(`RunFacts.assigned`) no message is unseen. Once any consumer has received a message it is proven to be stored, and
-every group must consume it (`checkers/derived/proven.py`).
+A send with another outcome than SEND_OK is never lost. After a weak status the message may vanish. If a message appears
+although the outcome of its send is unknown, it is *recovered*. In a group whose members choose their positions
+themselves (`RunFacts.assigned`) no message is unseen. Once any consumer has received a message it is proven to be
+stored, and every group must consume it (`checkers/derived/proven.py`).
 
 Cannot see: a loss that another copy of a retried send hides (`log_hole` judges copies); messages above the committed
 offset of an undrained queue. These are *pending*, and the verdict is unknown. It is also unknown for a message that

@@ -10,8 +10,8 @@ the end of the queue.
 For a group with a filter only matching messages can be skipped, and only if no later message was stored at or below
 that offset.
 
-Starting points count as consumed: a group that begins at the end of a queue commits an offset that it never read. If a
-queue has no delivery, the kernel takes its first commit for such a start.
+Starting points count as consumed: a group that begins at the end of a queue commits an offset that it never read. The
+kernel takes the first commit in a queue for such a start if the group had consumed nothing there before.
 
 The kernel judges the members of a broadcasting group one by one, because each has a file of offsets. A member skips a
 message after its listener failed, as ConsumeMessageConcurrentlyService of Apache RocketMQ does.
