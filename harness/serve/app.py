@@ -50,7 +50,6 @@ LOGIN_BYTES_MAX = 4096
 TIME_STEPS = 200  # of a chart over the time of a hunt
 HUNT_POINTS = 600  # of a chart over its seeds
 QUERY_MAX = 200  # characters of a search
-PAGE_BYTES_MAX = 256 << 20  # of a report
 MATRIX = "matrix.html"
 
 
@@ -198,7 +197,7 @@ class _Pages:
         """The report of a run, in a sandbox: from its folder, or made now."""
         summary = self._summary(request)
         if self._folder.has((summary.name, REPORT)):
-            return as_page(self._folder, (summary.name, REPORT), PAGE_BYTES_MAX)
+            return as_page(self._folder, (summary.name, REPORT))
         return sandboxed(self._reports.page(summary.name))
 
     def compare(self, request: Request) -> Response:
@@ -310,7 +309,7 @@ class _Pages:
     def matrix(self, request: Request) -> Response:
         """The page that `conform` wrote, in a sandbox."""
         path = (*_path(request, can_be_empty=True), MATRIX)
-        return as_page(self._folder, path, PAGE_BYTES_MAX)
+        return as_page(self._folder, path)
 
     def file(self, request: Request) -> Response:
         """A file as a download."""

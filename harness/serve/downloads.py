@@ -12,6 +12,7 @@ from staticfire.harness.serve.folder import NotServed, ServedFolder
 from staticfire.harness.serve.security import SANDBOXED
 
 CHUNK = 1 << 18
+PAGE_BYTES_MAX = 256 << 20  # of a report
 TEXT_BYTES_MAX = 4 << 20
 TEXTS = (".json", ".jsonl", ".log", ".md", ".toml", ".txt", ".xml")
 
@@ -41,9 +42,9 @@ def as_text(folder: ServedFolder, path: Sequence[str]) -> Response:
     return Response(data, media_type="text/plain; charset=utf-8")
 
 
-def as_page(folder: ServedFolder, path: Sequence[str], bytes_max: int) -> Response:
+def as_page(folder: ServedFolder, path: Sequence[str]) -> Response:
     """Return a page of the folder in a sandbox: its scripts run as those of a foreign site. Raises NotServed."""
-    return sandboxed(folder.read(path, bytes_max))
+    return sandboxed(folder.read(path, PAGE_BYTES_MAX))
 
 
 def sandboxed(data: bytes) -> Response:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TREE = "staticfire-tree"  # the name of the unpacked archive on an executor
-WITHOUT_EXECUTORS_S = 120.0  # how long a cluster may have none
+WITHOUT_EXECUTORS_S = 120.0  # how long a cluster may have none while calls wait
 CHECK_INTERVAL_S = 2.0
 THREADS_MAX = 1000
 NOT_SENT = {"__pycache__", ".mypy_cache", ".ruff_cache"}
@@ -63,18 +63,10 @@ class Scatter:
     Args:
         archive: a file that `package_archive` has made; it must stay there.
         function: `module:name` of a function of the package, from bytes to bytes.
-        patience_s: how long the cluster may have no executor while calls wait.
     """
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        archive: Path,
-        function: str,
-        *,
-        patience_s: float = WITHOUT_EXECUTORS_S,
-    ) -> None:
-        self._spark, self._function, self._patience_s = spark, function, patience_s
+    def __init__(self, spark: SparkSession, archive: Path, function: str) -> None:
+        self._spark, self._function = spark, function
         self._context = spark.sparkContext
         self._context.addArchive(f"{archive}#{TREE}")
         self._threads = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="spark-call")
@@ -105,9 +97,9 @@ class Scatter:
             if done or self._executors():
                 seen_s = time.monotonic()
                 width = self.width
-            elif time.monotonic() - seen_s > self._patience_s:
+            elif time.monotonic() - seen_s > WITHOUT_EXECUTORS_S:
                 raise SparkError(
-                    f"the cluster {self._context.master} has given no executor for {self._patience_s:g} s; "
+                    f"the cluster {self._context.master} has given no executor for {WITHOUT_EXECUTORS_S:g} s; "
                     "has it a free core and the memory that --memory asks for?"
                 )
 

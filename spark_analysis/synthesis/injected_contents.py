@@ -56,13 +56,13 @@ def _delivered(anomaly: str, name: str, value: object) -> ScenarioInjection:
     return inject
 
 
-def _delivered_again(anomaly: str, name: str, value: object) -> ScenarioInjection:
+def _delivered_again(anomaly: str, name: str) -> ScenarioInjection:
     """The listener fails, and the same record comes again with another time."""
 
     def inject(scenario: Scenario, _sets: int) -> None:
         key = _send(scenario)
         scenario.consume(1, key, 0, "info", contents=_given(scenario))
-        scenario.consume(2, key, 0, contents=_changed(scenario, name, value))
+        scenario.consume(2, key, 0, contents=_changed(scenario, name, 1))
         scenario.drained(3)
         scenario.expect(anomaly, key, 0)
         scenario.expect_again(key)
@@ -161,8 +161,8 @@ CONTENTS_INJECTIONS: Mapping[str, ScenarioInjection] = {
     "size_changed": _delivered("size_changed", "size", 99),
     "id_changed": _delivered("id_changed", "message_id", 78),
     "shared_id": _shared_id,
-    "born_time_changed": _delivered_again("born_time_changed", "born_ms", 1),
-    "store_time_changed": _delivered_again("store_time_changed", "stored_ms", 1),
+    "born_time_changed": _delivered_again("born_time_changed", "born_ms"),
+    "store_time_changed": _delivered_again("store_time_changed", "stored_ms"),
     "origin_changed": _origin_changed,
     "wrong_born_time": _delivered("wrong_born_time", "born_ms", -HOUR_MS),
     "wrong_store_time": _delivered("wrong_store_time", "stored_ms", HOUR_MS),

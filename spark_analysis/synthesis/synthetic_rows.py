@@ -52,7 +52,6 @@ class Chunk:
 
     touches: pa.Table
     ops: pa.Table
-    end_index: int
     expected: list[Injected]  # what is known only now
 
 
@@ -74,12 +73,7 @@ def make_chunk(profile: WorkloadProfile, slots: Slots, progress: Progress) -> Ch
         *(_redelivered_rows(profile, slots, n, calls) for n, calls in enumerate(again)),
         *_commit_rows(commits, commit_rows),
     ]
-    chunk = Chunk(
-        touches=_touches(profile, rows),
-        ops=_ops(calls),
-        end_index=end_index,
-        expected=expected,
-    )
+    chunk = Chunk(touches=_touches(profile, rows), ops=_ops(calls), expected=expected)
     progress.next_index = end_index
     progress.next_ns = slots.end_ns + NS_PER_S
     progress.physical += RECORD_BYTES * len(slots.queue)

@@ -21,7 +21,7 @@ from staticfire.faults.linux.executor import LocalExecutor
 from staticfire.faults.linux.inventory import Inventory
 from staticfire.faults.linux.machine import LinuxMachine
 from staticfire.faults.linux.network.firewall import Firewall
-from staticfire.faults.linux.network.network import Network
+from staticfire.faults.linux.network.network import INTERFACE, Network
 from staticfire.faults.linux.network.traffic import Shape, Traffic
 
 
@@ -36,7 +36,7 @@ async def main(state: Path) -> None:
     node = await network.add("broker-a-0")
     inside = machine.behind(node.prefix)
     await Firewall(inside).black_hole()
-    await Traffic(inside, node.interface).shape(Shape(bits_per_s=1_000_000))
+    await Traffic(inside, INTERFACE).shape(Shape(bits_per_s=1_000_000))
     disk = LoopDisk(machine, f"{folder}/disk", size_bytes=32 * MEBIBYTE)
     await disk.create()
     await DiskSpace(disk).fill()

@@ -86,9 +86,6 @@ class Judging:
     context: Context
     names: Sequence[str]  # of checkers
 
-    def checkers(self, known: Sequence[Checker] = ALL_CHECKERS) -> list[Checker]:
-        return [checker for checker in known if checker.name in self.names]
-
 
 def check_files(
     history: ColumnarHistory,
@@ -247,7 +244,8 @@ _worker: list[tuple[ColumnarHistory, Context, Sequence[Checker]]] = []  # of thi
 
 def _begin(judging: Judging) -> None:
     history = ColumnarHistory(judging.folder, verify=judging.verify)
-    _worker[:] = [(history, judging.context, judging.checkers())]
+    checkers = [checker for checker in ALL_CHECKERS if checker.name in judging.names]
+    _worker[:] = [(history, judging.context, checkers)]
 
 
 def _in_worker(call: Callable[..., Any], work: tuple[Any, ...]) -> Any:

@@ -63,7 +63,6 @@ class NodeNamespace:
     node: str
     namespace: str
     address: str
-    interface: str = INTERFACE
 
     @property
     def prefix(self) -> tuple[str, ...]:

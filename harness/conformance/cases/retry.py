@@ -75,9 +75,7 @@ class FailingConsumer:
         return pulled.messages[0] if pulled is not None and pulled.messages else None
 
 
-async def failing_consumer(
-    bench: Bench, body: bytes = b"hard to take", retry_queues: int = 0
-) -> FailingConsumer:
+async def failing_consumer(bench: Bench, retry_queues: int = 0) -> FailingConsumer:
     """Make a group and one message for it; an administrator makes the group if it is to have several retry queues."""
     topic, master = await bench.topic(queues=1), await bench.master()
     group = bench.fresh_name("g")
@@ -92,7 +90,8 @@ async def failing_consumer(
         wire = await bench.broker()
         await wire.obtain(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=made)
     member = await register_consumer(bench, master.address, group, topic)
-    await bench.store(member.wire, topic, body, properties={"TAGS": "tag", "KEYS": "key"})
+    tagged = {"TAGS": "tag", "KEYS": "key"}
+    await bench.store(member.wire, topic, b"hard to take", properties=tagged)
     for inner in (f"%RETRY%{group}", f"%DLQ%{group}"):
         bench.remove_later(inner, master.address)
     return FailingConsumer(bench, member.wire, group, topic)

@@ -154,10 +154,9 @@ class Inode:
             return self.dirty_bytes
         return sum(len(change.data) for change in self.changes[self.in_flight_changes :])
 
-    def begin_sync(self, begin_ns: int, end_ns: int, covered: int | None = None) -> None:
-        """Begin a sync that makes the first `covered` changes, by default all present ones, durable at `end_ns`."""
-        begun = Sync(begin_ns, end_ns, len(self.changes) if covered is None else covered)
-        insort(self.in_flight, begun, key=_end_of)
+    def begin_sync(self, begin_ns: int, end_ns: int) -> None:
+        """Begin a sync that makes all present changes durable at `end_ns`."""
+        insort(self.in_flight, Sync(begin_ns, end_ns, len(self.changes)), key=_end_of)
 
     def settle(self, now_ns: int) -> None:
         """Apply the syncs that ended by `now_ns`: make the changes that they cover durable."""

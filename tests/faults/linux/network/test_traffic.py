@@ -10,7 +10,7 @@ import pytest
 
 from staticfire.faults.linux.executor import CommandFailed
 from staticfire.faults.linux.machine import LinuxMachine
-from staticfire.faults.linux.network.network import Network
+from staticfire.faults.linux.network.network import INTERFACE, Network
 from staticfire.faults.linux.network.traffic import (
     HANDLE,
     TRY_NETEM,
@@ -87,7 +87,7 @@ def test_bandwidth_of_a_real_interface(machine: LinuxMachine) -> None:
             await network.create()
             node = await network.add("node")
             inside = machine.behind(node.prefix)
-            traffic = Traffic(inside, node.interface)
+            traffic = Traffic(inside, INTERFACE)
             await traffic.shape(Shape(bits_per_s=1_000_000))
             argv = [inside.python, "-", network.host_address, "2000000"]
             await inside.run(argv, input=SEND.encode())
@@ -98,13 +98,13 @@ def test_bandwidth_of_a_real_interface(machine: LinuxMachine) -> None:
             assert (await traffic.counters()).dropped == 0
             await traffic.heal()
             await traffic.heal()
-            assert HANDLE not in await inside.run(["tc", "qdisc", "show", "dev", node.interface])
+            assert HANDLE not in await inside.run(["tc", "qdisc", "show", "dev", INTERFACE])
             await inside.run(["tc", "qdisc", "add", "dev", "eth0", "root", "handle", "7:", "pfifo"])
             with pytest.raises(CommandFailed):
                 await traffic.shape(
                     Shape(bits_per_s=1_000_000)
                 )  # the qdisc of another owner is not replaced
-            assert "7:" in await inside.run(["tc", "qdisc", "show", "dev", node.interface])
+            assert "7:" in await inside.run(["tc", "qdisc", "show", "dev", INTERFACE])
         finally:
             await network.remove()
 
