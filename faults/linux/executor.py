@@ -57,33 +57,31 @@ class Executor(Protocol):
 
 
 class LocalExecutor:
-    """Commands on this machine, each behind `prefix`, such as ("nsenter", "--net=/run/netns/NAME", "--").
+    """Commands on this machine.
 
     Ctrl-C of a terminal does not reach them: what heals must not be interrupted half way. A cancelled or late
     command is killed together with what it has started.
     """
 
-    def __init__(self, prefix: Sequence[str] = ()) -> None:
-        self._prefix = tuple(prefix)
+    def __init__(self) -> None:
         path = f"{os.environ.get('PATH', '/usr/bin:/bin')}:{SYSTEM_PATHS}"
         self._environment = {**os.environ, "LC_ALL": "C", "PATH": path}
 
     async def run(
         self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = TIMEOUT_S
     ) -> bytes:
-        command = (*self._prefix, *argv)
-        process = await self._spawn_wholly(command)
+        process = await self._spawn_wholly(argv)
         try:
             async with asyncio.timeout(timeout_s):
                 stdout, stderr = await process.communicate(input)
         except TimeoutError:
-            raise CommandTimedOut(command, timeout_s) from None
+            raise CommandTimedOut(argv, timeout_s) from None
         finally:
             if process.returncode is None:
                 await _kill(process)
         assert process.returncode is not None
         if process.returncode != 0:
-            raise CommandFailed(command, process.returncode, stderr.decode(errors="replace"))
+            raise CommandFailed(argv, process.returncode, stderr.decode(errors="replace"))
         return stdout
 
     async def _spawn_wholly(self, command: Sequence[str]) -> asyncio.subprocess.Process:

@@ -15,16 +15,12 @@ pytestmark = pytest.mark.real
 WAIT_S = 30.0  # and the command would last for 60
 
 
-def output(*argv: str, prefix: tuple[str, ...] = (), input: bytes = b"") -> bytes:
-    return asyncio.run(LocalExecutor(prefix).run(argv, input=input))
+def output(*argv: str, input: bytes = b"") -> bytes:
+    return asyncio.run(LocalExecutor().run(argv, input=input))
 
 
 def test_stdin_goes_in_and_stdout_comes_back() -> None:
     assert output("cat", input=b"a\0b") == b"a\0b"
-
-
-def test_a_command_stands_behind_the_prefix() -> None:
-    assert output("echo $0", "name", prefix=("sh", "-c")) == b"name\n"
 
 
 def test_an_error_holds_command_status_and_stderr() -> None:
