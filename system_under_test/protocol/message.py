@@ -252,16 +252,8 @@ def decode_records(body: Buffer) -> list[Message]:
     return messages
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordHead:
-    """Size and kind of what lies at a place in a commit log."""
-
-    size: int
-    is_blank: bool
-
-
-def scan_header(buffer: Buffer, position: int) -> RecordHead:
-    """Size and kind of the record or blank at `position`.
+def size_at(buffer: Buffer, position: int) -> int:
+    """Size of the record or blank at `position`.
 
     Raises RecordError: neither is there, or it does not fit into the buffer.
     """
@@ -275,7 +267,7 @@ def scan_header(buffer: Buffer, position: int) -> RecordHead:
         raise RecordError(
             f"record at {position} says {size} bytes; {len(buffer) - position} are there"
         )
-    return RecordHead(size=size, is_blank=magic == MAGIC_BLANK)
+    return size
 
 
 @lru_cache(maxsize=4096)  # there are only so many clients, and each comes with every message

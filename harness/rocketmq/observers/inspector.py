@@ -16,7 +16,7 @@ from staticfire.harness.environments.environment import Environment
 from staticfire.harness.rocketmq.observers.coverage_counters import count_log, count_sends
 from staticfire.harness.rocketmq.observers.internal_errors import internal_errors
 from staticfire.harness.rocketmq.observers.queue_files import inspect_queues
-from staticfire.system_under_test.protocol.message import RecordError, scan_header
+from staticfire.system_under_test.protocol.message import RecordError, size_at
 
 READ_MAX = 1_000_000  # acknowledged messages: larger stores are not read into memory
 LOOKS_MAX = 5
@@ -162,7 +162,7 @@ def whole_records(data: bytes) -> bytes:
     position = 0
     while position < len(data):
         try:
-            position += scan_header(data, position).size
+            position += size_at(data, position)
         except RecordError:
             return data[:position]
     return data

@@ -25,7 +25,7 @@ from staticfire.system_under_test.protocol.message import (
     offset_message_id,
     parse_offset_message_id,
     patch_record,
-    scan_header,
+    size_at,
     tags_code,
 )
 from tests.support.attributes import attributes
@@ -135,7 +135,7 @@ def test_a_record_is_found_anywhere_in_a_buffer(
     record = encode_record(message)
     buffer = memoryview(before + bytes(record) + after)
     assert decode_record(buffer, len(before)) == decode_record(record)
-    assert scan_header(buffer, len(before)).size == len(record)
+    assert size_at(buffer, len(before)) == len(record)
 
 
 @pytest.mark.slow
@@ -265,12 +265,12 @@ def test_random_bytes_behind_a_good_start_raise_nothing_else(data: bytes) -> Non
 @pytest.mark.parametrize("data", [b"", b"\0\0\0\x08", bytes(8), bytes(100)])
 def test_scanning_refuses_what_is_neither_record_nor_blank(data: bytes) -> None:
     with pytest.raises(RecordError):
-        scan_header(data, 0)
+        size_at(data, 0)
 
 
 def test_scanning_refuses_a_blank_that_ends_before_its_own_header() -> None:
     with pytest.raises(RecordError):
-        scan_header(struct.pack(">ii", 7, MAGIC_BLANK), 0)
+        size_at(struct.pack(">ii", 7, MAGIC_BLANK), 0)
 
 
 # A real broker's store
@@ -305,7 +305,7 @@ def test_a_real_store_is_read_and_written_byte_for_byte(store: str) -> None:
     different = 0
     for message in messages:
         start = message.physical_offset
-        assert scan_header(log, start).size == message.size_bytes
+        assert size_at(log, start) == message.size_bytes
         again = bytes(encode_record(message))
         assert content(decode_record(again)) == content(message)
         different += again != log[start : start + message.size_bytes]
