@@ -97,46 +97,28 @@ def as_condition(expression: Expression) -> Expression:
 
 def make_or(left: Expression, right: Expression) -> Expression:
     """Raises FilterSyntaxError."""
-    operands = _operands("OR", left, right)
-
-    def evaluate(properties: Properties) -> Value:
-        unknown = False
-        for each in operands:
-            value = each.evaluate(properties)
-            if value is True:
-                return True
-            unknown = unknown or value is None
-        return None if unknown else False
-
-    return _chain("OR", evaluate, operands, left)
+    return _chain("OR", left, right, decisive=True)
 
 
 def make_and(left: Expression, right: Expression) -> Expression:
     """Raises FilterSyntaxError."""
-    operands = _operands("AND", left, right)
+    return _chain("AND", left, right, decisive=False)
+
+
+def _chain(operator: str, left: Expression, right: Expression, *, decisive: bool) -> Expression:
+    """A node of two conditions, or of one more than `left` has: its value is `decisive` if one of theirs is."""
+    is_longer = left.operator == operator
+    operands = (*(left.operands if is_longer else (as_condition(left),)), as_condition(right))
 
     def evaluate(properties: Properties) -> Value:
         unknown = False
         for each in operands:
             value = each.evaluate(properties)
-            if value is False:
-                return False
+            if value is decisive:
+                return decisive
             unknown = unknown or value is None
-        return None if unknown else True
+        return None if unknown else not decisive
 
-    return _chain("AND", evaluate, operands, left)
-
-
-def _operands(operator: str, left: Expression, right: Expression) -> tuple[Expression, ...]:
-    left, right = as_condition(left), as_condition(right)
-    return (*(left.operands if left.operator == operator else (left,)), right)
-
-
-def _chain(
-    operator: str, evaluate: Evaluate, operands: tuple[Expression, ...], left: Expression
-) -> Expression:
-    """A node of these operands; `left` is a chain of all but the last one, or the first of two."""
-    is_longer = left.operator == operator
     depth = max(left.depth, _depth(operands[-1])) if is_longer else _depth(*operands)
     text = f"{_short(operands[0])} {operator} ..."
     return Expression(evaluate, text, depth, is_boolean=True, operator=operator, operands=operands)
