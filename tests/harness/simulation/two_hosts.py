@@ -21,7 +21,6 @@ class Recorder(asyncio.Protocol):
         self.events: list[str] = []
         self.received = bytearray()
         self.transport: Any = None
-        self.lost_at_s: float | None = None
         self.gone: asyncio.Future[Exception | None] = self.loop.create_future()
         self.writable = True
 
@@ -46,7 +45,6 @@ class Recorder(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.events.append("lost" if exc is None else type(exc).__name__)
-        self.lost_at_s = self.loop.time()
         if not self.gone.done():
             self.gone.set_result(exc)
 
