@@ -267,6 +267,16 @@ class Bench:
         except TimeoutError:
             return None
 
+    async def await_in_route(self, topic: str, field: str, wanted: int, within_s: float) -> object:
+        """Wait for this value of a field of the topic's queues at a broker; return the last one seen."""
+        for _ in range(round(within_s / 0.1)):
+            route = await self.route(topic)
+            found = None if route is None else route["queueDatas"][0][field]
+            if found == wanted:
+                break
+            await asyncio.sleep(0.1)
+        return found
+
     # --- messages -----------------------------------------------------------------------------------
 
     async def send(

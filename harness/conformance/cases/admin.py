@@ -48,7 +48,7 @@ async def topics(bench: Bench) -> None:
     route = await bench.await_route(topic, within_s=3)
     require(route is not None, "a new topic has no route after 3 s")
     await broker.obtain(RequestCode.UPDATE_AND_CREATE_TOPIC, topic_fields(topic, queues=6))
-    queues = await _awaited_queues(bench, topic, 6)
+    queues = await bench.await_in_route(topic, "writeQueueNums", 6, within_s=3)
     require_equal("the queues after a change", queues, 6)
     await bench.store(broker, topic, queue=5)
     await broker.obtain(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic})
@@ -63,16 +63,6 @@ async def topics(bench: Bench) -> None:
     if refused.code == ResponseCode.SUCCESS:
         bench.remove_later(system, broker.address)
     require_equal(f"the code for a topic {system}", refused.code, ResponseCode.SYSTEM_ERROR)
-
-
-async def _awaited_queues(bench: Bench, topic: str, wanted: int) -> object:
-    for _ in range(60):
-        route = await bench.route(topic)
-        found = None if route is None else route["queueDatas"][0]["writeQueueNums"]
-        if found == wanted:
-            break
-        await asyncio.sleep(0.05)
-    return found
 
 
 @case("RMQ-ADM-02")

@@ -212,22 +212,13 @@ async def no_write_permission(bench: Bench) -> None:
     try:
         answer = await broker.ask(RequestCode.UPDATE_BROKER_CONFIG, body=b"brokerPermission=4\n")
         require_equal("the code for the option", answer.code, 0)
-        require_equal("the permission of the topic", await _awaited_permission(bench, topic, 4), 4)
+        found = await bench.await_in_route(topic, "perm", 4, within_s=10)
+        require_equal("the permission of the topic", found, 4)
     finally:
         await broker.obtain(RequestCode.UPDATE_BROKER_CONFIG, body=b"brokerPermission=6\n")
-    require_equal("the permission afterwards", await _awaited_permission(bench, topic, 6), 6)
+    found = await bench.await_in_route(topic, "perm", 6, within_s=10)
+    require_equal("the permission afterwards", found, 6)
     require_equal("the code for a send", (await bench.send(broker, topic)).code, 0)
-
-
-async def _awaited_permission(bench: Bench, topic: str, wanted: int) -> object:
-    """Return the permission of the topic at the name server; wait a while for the wanted one."""
-    for _ in range(100):
-        route = await bench.route(topic)
-        found = None if route is None else route["queueDatas"][0]["perm"]
-        if found == wanted:
-            break
-        await asyncio.sleep(0.1)
-    return found
 
 
 @case("RMQ-SND-08")
