@@ -64,14 +64,14 @@ def _figures(info: dict[str, str]) -> tuple[object, ...]:
     earliest = info.get("earliestMessageTimeStamp", "")
     return (
         info.get("brokerVersionDesc"),
-        _first_rate(info.get(IN_TPS, "")),
-        _first_rate(info.get(OUT_TPS, "")),
-        _first_rate(info.get("commitLogDiskRatio", "")),
+        first_rate(info.get(IN_TPS, "")),
+        first_rate(info.get(OUT_TPS, "")),
+        first_rate(info.get("commitLogDiskRatio", "")),
         time_text(int(earliest)) if earliest.isdigit() else None,
     )
 
 
-def _first_rate(text: str) -> float | None:
+def first_rate(text: str) -> float | None:
     try:
         return float(text.split()[0])
     except (ValueError, IndexError):

@@ -16,6 +16,7 @@ from staticfire.harness.cli.admin.command import (
     admin_command,
     text_option,
 )
+from staticfire.harness.cli.admin.commands.brokers import first_rate
 from staticfire.harness.cli.status import BadInput, HarnessError
 from staticfire.system_under_test.admin import AdminClient, brokers, groups
 from staticfire.system_under_test.admin.errors import AdminError
@@ -222,8 +223,8 @@ async def _metrics(admin: AdminClient, address: str) -> dict[str, Any]:
         },
         "topicSize": len((await user_topics(admin, address)).topics),
         "tps": {
-            "normalInTps": _first_rate(info.get("putTps", "")),
-            "normalOutTps": _first_rate(info.get("getTransferedTps", "")),
+            "normalInTps": first_rate(info.get("putTps", "")) or 0.0,
+            "normalOutTps": first_rate(info.get("getTransferedTps", "")) or 0.0,
             "scheduleInTps": delayed.stats_minute.tps,
             "transInTps": halves.stats_minute.tps,
         },
@@ -241,13 +242,6 @@ async def _metrics(admin: AdminClient, address: str) -> dict[str, Any]:
 
 def _given(info: dict[str, str], *names: str) -> dict[str, str]:
     return {name: info[name] for name in names if name in info}
-
-
-def _first_rate(text: str) -> float:
-    try:
-        return float(text.split()[0])
-    except (ValueError, IndexError):
-        return 0.0
 
 
 def _of_yesterday(info: dict[str, str], name: str) -> int:
