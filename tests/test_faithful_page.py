@@ -42,7 +42,7 @@ def test_a_line_says_what_differs_and_which_test_shows_it(row: list[str]) -> Non
     assert all((policy, source, faithful, hardened))
     path, _, name = name_in(test).partition("::")
     text = (ROOT / "tests/system_under_test" / path).read_text(encoding="utf-8")
-    assert re.search(rf"^def {name}\(", text, re.MULTILINE), test
+    assert re.search(rf"^(async )?def {name}\(", text, re.MULTILINE), test
     if campaign == "`crash-store`":
         assert name_in(policy) in {name for row in CRASHED for name in name_in(row[0]).split(",")}
     elif not campaign.startswith("none: "):
