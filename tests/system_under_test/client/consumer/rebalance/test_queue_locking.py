@@ -49,153 +49,132 @@ class Locks:
         return RemotingCommand.response(request, ResponseCode.SUCCESS, body=body.encode())
 
 
-def scenario(remoting: ScriptedRemoting, story: Callable[[Locks], Awaitable[None]]) -> None:
-    async def main() -> None:
-        await story(Locks(remoting))
+def with_locks(story: Callable[[Locks], Awaitable[None]]) -> Callable[[ScriptedRemoting], None]:
+    """Makes a test of a coroutine function."""
 
-    run(main())
+    def test(remoting: ScriptedRemoting) -> None:
+        async def main() -> None:
+            await story(Locks(remoting))
 
+        run(main())
 
-def test_only_what_brokers_grant_is_ours(remoting: ScriptedRemoting) -> None:
-    async def story(locks: Locks) -> None:
-        locks.granted = [A1, B0]
-        assert await locks.locking.lock([A0, A1, B0]) == [A1, B0]
-        held = [queue for queue in (A0, A1, B0) if locks.locking.is_held(queue)]
-        assert held == [A1, B0]
-
-    scenario(remoting, story)
+    return test
 
 
-def test_a_broker_that_does_not_answer_grants_nothing_and_takes_nothing_away(
-    remoting: ScriptedRemoting,
+@with_locks
+async def test_only_what_brokers_grant_is_ours(locks: Locks) -> None:
+    locks.granted = [A1, B0]
+    assert await locks.locking.lock([A0, A1, B0]) == [A1, B0]
+    held = [queue for queue in (A0, A1, B0) if locks.locking.is_held(queue)]
+    assert held == [A1, B0]
+
+
+@with_locks
+async def test_a_broker_that_does_not_answer_grants_nothing_and_takes_nothing_away(
+    locks: Locks,
 ) -> None:
-    async def story(locks: Locks) -> None:
-        await locks.locking.lock([A0])
-        remoting.scripts["a:0"] = remoting.scripts["b:0"] = stay_silent
-        assert await locks.locking.lock([B0]) == []
+    await locks.locking.lock([A0])
+    locks.remoting.scripts["a:0"] = locks.remoting.scripts["b:0"] = stay_silent
+    assert await locks.locking.lock([B0]) == []
+    await locks.locking.renew()
+    assert locks.locking.is_held(A0)
+    assert locks.lost == []
+
+
+@with_locks
+async def test_what_a_silent_broker_may_have_locked_is_given_back(locks: Locks) -> None:
+    locks.remoting.scripts["b:0"] = stay_silent
+    await locks.locking.lock([A0, B0])
+    assert [queue for queue in (A0, B0) if locks.locking.is_held(queue)] == [A0]
+    [unlock] = locks.remoting.calls_to("b:0", RequestCode.UNLOCK_BATCH_MQ)
+    assert QueueLockRequest.from_bytes(unlock.command.body).queues == [B0]
+    assert locks.remoting.calls_to("a:0", RequestCode.UNLOCK_BATCH_MQ) == []
+
+
+@with_locks
+async def test_renewed_locks_last_and_others_run_out(locks: Locks) -> None:
+    await locks.locking.lock([A0])
+    for _ in range(5):
+        await asyncio.sleep(20.0)
         await locks.locking.renew()
-        assert locks.locking.is_held(A0)
-        assert locks.lost == []
-
-    scenario(remoting, story)
-
-
-def test_what_a_silent_broker_may_have_locked_is_given_back(remoting: ScriptedRemoting) -> None:
-    async def story(locks: Locks) -> None:
-        remoting.scripts["b:0"] = stay_silent
-        await locks.locking.lock([A0, B0])
-        assert [queue for queue in (A0, B0) if locks.locking.is_held(queue)] == [A0]
-        [unlock] = remoting.calls_to("b:0", RequestCode.UNLOCK_BATCH_MQ)
-        assert QueueLockRequest.from_bytes(unlock.command.body).queues == [B0]
-        assert remoting.calls_to("a:0", RequestCode.UNLOCK_BATCH_MQ) == []
-
-    scenario(remoting, story)
+    locks.locking.check()
+    assert locks.locking.is_held(A0)
+    await asyncio.sleep(LOCK_LIVE_MAX_S)
+    assert not locks.locking.is_held(A0)
+    locks.locking.check()
+    assert locks.lost == [A0]
 
 
-def test_renewed_locks_last_and_others_run_out(remoting: ScriptedRemoting) -> None:
-    async def story(locks: Locks) -> None:
-        await locks.locking.lock([A0])
-        for _ in range(5):
-            await asyncio.sleep(20.0)
-            await locks.locking.renew()
-        locks.locking.check()
-        assert locks.locking.is_held(A0)
-        await asyncio.sleep(LOCK_LIVE_MAX_S)
-        assert not locks.locking.is_held(A0)
-        locks.locking.check()
-        assert locks.lost == [A0]
-
-    scenario(remoting, story)
+@with_locks
+async def test_locks_that_a_broker_did_not_renew_are_asked_for_again_soon(locks: Locks) -> None:
+    await locks.locking.lock([A0, B0])
+    answers = locks.remoting.scripts["b:0"]
+    locks.remoting.scripts["b:0"] = stay_silent
+    await locks.locking.renew()
+    assert locks.locking.renew_interval_s() == RENEW_RETRY_S
+    locks.remoting.scripts["b:0"] = answers
+    await locks.locking.renew()
+    assert locks.locking.renew_interval_s() == RENEW_INTERVAL_S
 
 
-def test_locks_that_a_broker_did_not_renew_are_asked_for_again_soon(
-    remoting: ScriptedRemoting,
-) -> None:
-    async def story(locks: Locks) -> None:
-        await locks.locking.lock([A0, B0])
-        answers = remoting.scripts["b:0"]
-        remoting.scripts["b:0"] = stay_silent
-        await locks.locking.renew()
-        assert locks.locking.renew_interval_s() == RENEW_RETRY_S
-        remoting.scripts["b:0"] = answers
-        await locks.locking.renew()
-        assert locks.locking.renew_interval_s() == RENEW_INTERVAL_S
-
-    scenario(remoting, story)
+@with_locks
+async def test_a_lock_that_is_not_renewed_is_lost(locks: Locks) -> None:
+    await locks.locking.lock([A0, A1])
+    locks.granted = [A1]
+    await locks.locking.renew()
+    assert locks.lost == [A0]
+    assert not locks.locking.is_held(A0)
+    assert locks.locking.is_held(A1)
 
 
-def test_a_lock_that_is_not_renewed_is_lost(remoting: ScriptedRemoting) -> None:
-    async def story(locks: Locks) -> None:
-        await locks.locking.lock([A0, A1])
-        locks.granted = [A1]
-        await locks.locking.renew()
-        assert locks.lost == [A0]
-        assert not locks.locking.is_held(A0)
-        assert locks.locking.is_held(A1)
-
-    scenario(remoting, story)
+@with_locks
+async def test_a_broker_that_is_lost_takes_its_locks_along(locks: Locks) -> None:
+    await locks.locking.lock([A0, B0])
+    locks.locking.broker_lost("a:0")
+    assert locks.lost == [A0]
+    assert locks.locking.is_held(B0)
 
 
-def test_a_broker_that_is_lost_takes_its_locks_along(remoting: ScriptedRemoting) -> None:
-    async def story(locks: Locks) -> None:
-        await locks.locking.lock([A0, B0])
-        locks.locking.broker_lost("a:0")
-        assert locks.lost == [A0]
-        assert locks.locking.is_held(B0)
-
-    scenario(remoting, story)
+@with_locks
+async def test_a_broker_that_has_left_the_route_takes_its_locks_along(locks: Locks) -> None:
+    await locks.locking.lock([A0, B0])
+    locks.client.routes.update("t", broker_routes(route_of("b")), now_s())
+    locks.locking.broker_lost("a:0")
+    assert locks.lost == [A0]
 
 
-def test_a_broker_that_has_left_the_route_takes_its_locks_along(remoting: ScriptedRemoting) -> None:
-    async def story(locks: Locks) -> None:
-        await locks.locking.lock([A0, B0])
-        locks.client.routes.update("t", broker_routes(route_of("b")), now_s())
-        locks.locking.broker_lost("a:0")
-        assert locks.lost == [A0]
-
-    scenario(remoting, story)
-
-
-def test_a_lock_is_of_the_broker_that_answered(remoting: ScriptedRemoting) -> None:
-    async def story(locks: Locks) -> None:
-        await locks.locking.lock([A0])
-        moved = route_of("a", "b")
-        moved.broker_datas[0].broker_addrs[0] = "c:0"
-        locks.client.routes.update("t", broker_routes(moved), now_s())
-        remoting.scripts["c:0"] = stay_silent
-        await locks.locking.renew()
-        locks.locking.broker_lost("a:0")
-        assert locks.lost == [A0]
-
-    scenario(remoting, story)
+@with_locks
+async def test_a_lock_is_of_the_broker_that_answered(locks: Locks) -> None:
+    await locks.locking.lock([A0])
+    moved = route_of("a", "b")
+    moved.broker_datas[0].broker_addrs[0] = "c:0"
+    locks.client.routes.update("t", broker_routes(moved), now_s())
+    locks.remoting.scripts["c:0"] = stay_silent
+    await locks.locking.renew()
+    locks.locking.broker_lost("a:0")
+    assert locks.lost == [A0]
 
 
-def test_a_connection_that_was_replaced_is_a_broker_that_was_lost(
-    remoting: ScriptedRemoting,
-) -> None:
-    async def story(locks: Locks) -> None:
-        await locks.client._beat_all()
-        for _ in range(2):
-            locks.client.notice_lost_connections()
-            assert locks.client.health.is_answering("a:0")
-        remoting.replace_connection("a:0")
+@with_locks
+async def test_a_connection_that_was_replaced_is_a_broker_that_was_lost(locks: Locks) -> None:
+    await locks.client._beat_all()
+    for _ in range(2):
         locks.client.notice_lost_connections()
-        assert not locks.client.health.is_answering("a:0")
-        assert locks.client.health.is_answering("b:0")
-        await locks.client.health.stop()
+        assert locks.client.health.is_answering("a:0")
+    locks.remoting.replace_connection("a:0")
+    locks.client.notice_lost_connections()
+    assert not locks.client.health.is_answering("a:0")
+    assert locks.client.health.is_answering("b:0")
+    await locks.client.health.stop()
 
-    scenario(remoting, story)
 
-
-def test_what_is_given_back_is_not_asked_for_again(remoting: ScriptedRemoting) -> None:
-    async def story(locks: Locks) -> None:
-        await locks.locking.lock([A0, A1])
-        locks.locking.unlock([A0])
-        await locks.locking.renew()
-        unlocks = remoting.calls_to("a:0", RequestCode.UNLOCK_BATCH_MQ)
-        assert QueueLockRequest.from_bytes(unlocks[0].command.body).queues == [A0]
-        renewals = remoting.calls_to("a:0", RequestCode.LOCK_BATCH_MQ)
-        assert QueueLockRequest.from_bytes(renewals[-1].command.body).queues == [A1]
-        assert locks.lost == []
-
-    scenario(remoting, story)
+@with_locks
+async def test_what_is_given_back_is_not_asked_for_again(locks: Locks) -> None:
+    await locks.locking.lock([A0, A1])
+    locks.locking.unlock([A0])
+    await locks.locking.renew()
+    unlocks = locks.remoting.calls_to("a:0", RequestCode.UNLOCK_BATCH_MQ)
+    assert QueueLockRequest.from_bytes(unlocks[0].command.body).queues == [A0]
+    renewals = locks.remoting.calls_to("a:0", RequestCode.LOCK_BATCH_MQ)
+    assert QueueLockRequest.from_bytes(renewals[-1].command.body).queues == [A1]
+    assert locks.lost == []
