@@ -114,22 +114,20 @@ def test_while_a_master_plays_dead_its_slave_is_read() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("frozen", [("n1",), ("n2",)])
-def test_one_frozen_name_server_is_not_felt(frozen: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("frozen", ["n1", "n2"])
+def test_one_frozen_name_server_is_not_felt(frozen: str) -> None:
     cluster = Cluster()
 
     async def story() -> None:
         cluster.start_producer("p1", until_s=30.0, every_s=0.1)
         cluster.start_consumer("c1")
         await cluster.until(6.0)
-        for name in frozen:
-            cluster.world.hosts[name].pause()
+        cluster.world.hosts[frozen].pause()
         await cluster.until(12.0)
         cluster.start_producer("p2", until_s=30.0, every_s=0.1)
         cluster.start_consumer("c2")
         await cluster.until(20.0)
-        for name in frozen:
-            cluster.world.hosts[name].resume()
+        cluster.world.hosts[frozen].resume()
         await cluster.until(35.0)
 
     cluster.run(story, "p1", "p2", "c1", "c2")
@@ -159,7 +157,6 @@ def test_running_clients_survive_the_amnesia_of_all_name_servers() -> None:
     assert max(cluster.delays_s(after_s=5.0)) < 1.0
 
 
-@pytest.mark.slow
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["frozen", "cut off"])
 def test_a_host_with_a_name_server_and_a_master_plays_dead_for_ten_minutes(how: str) -> None:
@@ -204,16 +201,21 @@ def test_a_host_with_a_name_server_and_a_master_plays_dead_for_ten_minutes(how: 
     assert "a" in {one.broker for one in cluster.sent if one.at_s > 665.0}
 
 
+async def pull_consumer(env: Env, cluster: Cluster) -> PullConsumer:
+    config = PullConsumerConfig(
+        group="pull", name_servers=cluster.name_servers, client_id="10.0.9.9@pull"
+    )
+    consumer = PullConsumer(env, config)
+    await consumer.start()
+    return consumer
+
+
 def test_pull_consumer() -> None:
     cluster = Cluster()
     found: dict[str, object] = {}
 
     async def pull_all(env: Env) -> None:
-        config = PullConsumerConfig(
-            group="pull", name_servers=cluster.name_servers, client_id="10.0.9.9@pull"
-        )
-        consumer = PullConsumer(env, config)
-        await consumer.start()
+        consumer = await pull_consumer(env, cluster)
         keys = []
         for queue in await consumer.fetch_queues(TOPIC):
             offset = await consumer.min_offset(queue)
@@ -242,11 +244,7 @@ def test_a_pull_consumer_finds_the_queues_that_name_servers_know_now() -> None:
     found: list[int] = []
 
     async def fetch_twice(env: Env) -> None:
-        config = PullConsumerConfig(
-            group="pull", name_servers=cluster.name_servers, client_id="10.0.9.9@pull"
-        )
-        consumer = PullConsumer(env, config)
-        await consumer.start()
+        consumer = await pull_consumer(env, cluster)
         found.append(len(await consumer.fetch_queues(TOPIC)))
         cluster.start_server("b")
         await asyncio.sleep(3.0)
@@ -269,11 +267,7 @@ def test_a_pull_that_waits_gets_the_next_message_or_nothing_after_twenty_seconds
     outcomes: list[PullOutcome] = []
 
     async def pull_twice(env: Env) -> None:
-        config = PullConsumerConfig(
-            group="pull", name_servers=cluster.name_servers, client_id="10.0.9.9@pull"
-        )
-        consumer = PullConsumer(env, config)
-        await consumer.start()
+        consumer = await pull_consumer(env, cluster)
         queue = (await consumer.fetch_queues(TOPIC))[0]
         offset = 0
         for _ in range(2):

@@ -129,7 +129,6 @@ def test_whatever_a_checker_raises_is_its_own_answer(asked: str, tmp_path: Path)
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 def test_so_it_does_in_several_processes(tmp_path: Path) -> None:
     history = record(planted_history(1, ["lost", "copied"]), tmp_path / "h")
     facts = ALL_FACTS[0]

@@ -9,7 +9,7 @@ from typing import Any
 from staticfire.system_under_test.broker.append_pipeline.flush import Flusher
 from staticfire.system_under_test.runtime.env import Worker
 from staticfire.system_under_test.runtime.worker import ExecutorWorker
-from tests.system_under_test.client import virtual_time
+from tests.system_under_test.client.virtual_time import in_virtual_time, now_s
 
 
 class Disk:
@@ -71,7 +71,7 @@ class TimedWorker:
         self.begun_s: list[float] = []
 
     def run(self, job: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
-        self.begun_s.append(round(virtual_time.now_s(), 6))
+        self.begun_s.append(round(now_s(), 6))
         job()
         asyncio.get_running_loop().call_later(self._job_s, done, None)
 
@@ -79,101 +79,87 @@ class TimedWorker:
         pass
 
 
-def run(story: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(story())
+def on_a_loop(test: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+    return lambda: asyncio.run(test())
 
 
-def test_writes_during_a_flush_share_the_next_one() -> None:
-    async def story() -> None:
-        disk = Disk()
-        for size in (1, 10, 100):
-            disk.write(size)
-        await disk.flusher.drain()
-        assert disk.flushed == [1, 110]
-
-    run(story)
+@on_a_loop
+async def test_writes_during_a_flush_share_the_next_one() -> None:
+    disk = Disk()
+    for size in (1, 10, 100):
+        disk.write(size)
+    await disk.flusher.drain()
+    assert disk.flushed == [1, 110]
 
 
-def test_nothing_dirty_begins_nothing() -> None:
-    async def story() -> None:
-        disk = Disk()
-        disk.flusher.wake()
-        await disk.flusher.drain()
-        assert disk.flushed == []
-
-    run(story)
+@on_a_loop
+async def test_nothing_dirty_begins_nothing() -> None:
+    disk = Disk()
+    disk.flusher.wake()
+    await disk.flusher.drain()
+    assert disk.flushed == []
 
 
-def test_failure_is_reported_once_and_nothing_is_flushed_after_it() -> None:
-    async def story() -> None:
-        disk = Disk(error=OSError(5, "EIO"))
-        disk.write(1)
-        disk.write(2)
-        await disk.flusher.drain()
-        disk.write(3)
-        await disk.flusher.drain()
-        assert [error.errno for error in disk.failures] == [5]
-        assert disk.flushed == []
-
-    run(story)
+@on_a_loop
+async def test_failure_is_reported_once_and_nothing_is_flushed_after_it() -> None:
+    disk = Disk(error=OSError(5, "EIO"))
+    disk.write(1)
+    disk.write(2)
+    await disk.flusher.drain()
+    disk.write(3)
+    await disk.flusher.drain()
+    assert [error.errno for error in disk.failures] == [5]
+    assert disk.flushed == []
 
 
-def test_two_flushes_keep_their_distance_and_the_first_does_not_wait() -> None:
-    async def story() -> None:
-        worker = TimedWorker(job_s=0.001)
-        disk = Disk(worker=worker, distance_s=0.0044)
-        for _ in range(10):
-            disk.write(1)
-            await asyncio.sleep(0.001)
-        await asyncio.sleep(1)
-        disk.write(100)
-        await asyncio.sleep(1)
-        assert worker.begun_s == [0, 0.0044, 0.0088, 0.0132, 1.01]
-        assert disk.flushed == [1, 4, 4, 1, 100]
-
-    virtual_time.run(story())
-
-
-def test_a_flush_that_lasts_longer_than_the_distance_is_followed_at_once() -> None:
-    async def story() -> None:
-        worker = TimedWorker(job_s=0.02)
-        disk = Disk(worker=worker, distance_s=0.005)
+@in_virtual_time
+async def test_two_flushes_keep_their_distance_and_the_first_does_not_wait() -> None:
+    worker = TimedWorker(job_s=0.001)
+    disk = Disk(worker=worker, distance_s=0.0044)
+    for _ in range(10):
         disk.write(1)
         await asyncio.sleep(0.001)
-        disk.write(2)
-        await asyncio.sleep(1)
-        assert worker.begun_s == [0, 0.02]
-        assert disk.flushed == [1, 2]
-
-    virtual_time.run(story())
-
-
-def test_a_drain_does_not_wait_for_the_distance() -> None:
-    async def story() -> None:
-        worker = TimedWorker(job_s=0.001)
-        disk = Disk(worker=worker, distance_s=5.0)
-        disk.write(1)
-        await asyncio.sleep(0.01)
-        disk.write(2)
-        drain = asyncio.create_task(disk.flusher.drain())
-        await asyncio.sleep(0)
-        disk.write(4)  # while the flush of the drain is in flight
-        await drain
-        assert worker.begun_s == [0, 0.01, 0.011]
-        assert disk.flushed == [1, 2, 4]
-
-    virtual_time.run(story())
+    await asyncio.sleep(1)
+    disk.write(100)
+    await asyncio.sleep(1)
+    assert worker.begun_s == [0, 0.0044, 0.0088, 0.0132, 1.01]
+    assert disk.flushed == [1, 4, 4, 1, 100]
 
 
-def test_nothing_is_flushed_after_the_end() -> None:
-    async def story() -> None:
-        worker = TimedWorker(job_s=0.001)
-        disk = Disk(worker=worker, distance_s=0.005)
-        disk.write(1)
-        await asyncio.sleep(0.002)
-        disk.write(2)
-        disk.flusher.close()
-        await asyncio.sleep(1)
-        assert disk.flushed == [1]
+@in_virtual_time
+async def test_a_flush_that_lasts_longer_than_the_distance_is_followed_at_once() -> None:
+    worker = TimedWorker(job_s=0.02)
+    disk = Disk(worker=worker, distance_s=0.005)
+    disk.write(1)
+    await asyncio.sleep(0.001)
+    disk.write(2)
+    await asyncio.sleep(1)
+    assert worker.begun_s == [0, 0.02]
+    assert disk.flushed == [1, 2]
 
-    virtual_time.run(story())
+
+@in_virtual_time
+async def test_a_drain_does_not_wait_for_the_distance() -> None:
+    worker = TimedWorker(job_s=0.001)
+    disk = Disk(worker=worker, distance_s=5.0)
+    disk.write(1)
+    await asyncio.sleep(0.01)
+    disk.write(2)
+    drain = asyncio.create_task(disk.flusher.drain())
+    await asyncio.sleep(0)
+    disk.write(4)  # while the flush of the drain is in flight
+    await drain
+    assert worker.begun_s == [0, 0.01, 0.011]
+    assert disk.flushed == [1, 2, 4]
+
+
+@in_virtual_time
+async def test_nothing_is_flushed_after_the_end() -> None:
+    worker = TimedWorker(job_s=0.001)
+    disk = Disk(worker=worker, distance_s=0.005)
+    disk.write(1)
+    await asyncio.sleep(0.002)
+    disk.write(2)
+    disk.flusher.close()
+    await asyncio.sleep(1)
+    assert disk.flushed == [1]

@@ -29,12 +29,17 @@ class Everything:
         return True
 
 
-@pytest.fixture
-def store() -> StoreOnDisk:
-    """Five messages, the third with a bit that has changed."""
+def sound_store() -> StoreOnDisk:
     made = StoreOnDisk(log_file_size=4096)
     made.open()
     made.put_visible(*(make_message(b"body %d" % number, KEYS=f"k{number}") for number in range(5)))
+    return made
+
+
+@pytest.fixture
+def store() -> StoreOnDisk:
+    """Five messages, the third with a bit that has changed."""
+    made = sound_store()
     at = offsets(made)[DAMAGED] + BODY_AT
     made.disk.flip_bit(FILE, within=(at, at + 6))
     return made
@@ -42,8 +47,6 @@ def store() -> StoreOnDisk:
 
 def offsets(store: StoreOnDisk) -> list[int]:
     """Where the messages lie in the log."""
-    queue = store.store.queue_view
-    assert queue.list_keys()
     data = store.disk.read_cached(FILE)
     found, at = [], 0
     while size := int.from_bytes(data[at : at + 4], "big"):
@@ -101,11 +104,7 @@ def test_look_ups_do_not_give_it_and_say_where_it_is(store: StoreOnDisk) -> None
 
 
 def test_the_copy_of_a_replica_mends_it_durably(store: StoreOnDisk) -> None:
-    replica = StoreOnDisk(log_file_size=4096)
-    replica.open()
-    replica.put_visible(
-        *(make_message(b"body %d" % number, KEYS=f"k{number}") for number in range(5))
-    )
+    replica = sound_store()
     at, other = offsets(replica)[DAMAGED], offsets(replica)[DAMAGED + 1]
     copy = replica.store.look_up(at)
     another = replica.store.look_up(other)
@@ -124,11 +123,7 @@ def test_the_copy_of_a_replica_mends_it_durably(store: StoreOnDisk) -> None:
 def test_a_mended_record_is_found_by_key_though_the_index_was_made_without_it(
     store: StoreOnDisk,
 ) -> None:
-    replica = StoreOnDisk(log_file_size=4096)
-    replica.open()
-    replica.put_visible(
-        *(make_message(b"body %d" % number, KEYS=f"k{number}") for number in range(5))
-    )
+    replica = sound_store()
     at = offsets(replica)[DAMAGED]
     copy = replica.store.look_up(at) or b""
     store.disk.flip_bit(
@@ -151,11 +146,7 @@ def test_a_mended_record_is_found_by_key_though_the_index_was_made_without_it(
 
 def test_a_copy_that_came_through_a_proxy_changes_no_address(store: StoreOnDisk) -> None:
     """A proxy puts its own address into the store host of records that it passes on."""
-    replica = StoreOnDisk(log_file_size=4096)
-    replica.open()
-    replica.put_visible(
-        *(make_message(b"body %d" % number, KEYS=f"k{number}") for number in range(5))
-    )
+    replica = sound_store()
     at = offsets(store)[DAMAGED]
     copy = bytearray(replica.store.look_up(at) or b"")
     copy[64:72] = bytes((127, 0, 9, 9, 0, 0, 1, 2))
