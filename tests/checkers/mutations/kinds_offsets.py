@@ -48,6 +48,13 @@ def _commit(
     )
 
 
+def _rewind(draft: Draft, like: Delivery, offset: int) -> None:
+    """The owner commits this offset between two commits of the next one that it is to read."""
+    _commit(draft, like, like.time_ns + MS, like.offset + 1)
+    _commit(draft, like, like.time_ns + S, offset)
+    _commit(draft, like, like.time_ns + 2 * S, like.offset + 1)
+
+
 @KINDS.mutation(
     "commit_rewound",
     "an owner commits an offset some messages below what it had committed",
@@ -55,25 +62,17 @@ def _commit(
 )
 def owner_commits_lower(draft: Planting) -> None:
     like = _committed(draft)
-    _commit(draft, like, like.time_ns + MS, like.offset + 1)
-    _commit(draft, like, like.time_ns + S, like.offset - 3)
-    _commit(draft, like, like.time_ns + 2 * S, like.offset + 1)
+    _rewind(draft, like, like.offset - 3)
 
 
 @KINDS.mutation("commit_rewound", "an owner commits offset 0 far into the queue", workloads=GROUPED)
 def owner_commits_zero(draft: Planting) -> None:
-    like = _committed(draft)
-    _commit(draft, like, like.time_ns + MS, like.offset + 1)
-    _commit(draft, like, like.time_ns + S, 0)
-    _commit(draft, like, like.time_ns + 2 * S, like.offset + 1)
+    _rewind(draft, _committed(draft), 0)
 
 
 @KINDS.mutation("commit_rewound", "an owner commits an offset below 0", workloads=GROUPED)
 def owner_commits_below_zero(draft: Planting) -> None:
-    like = _committed(draft)
-    _commit(draft, like, like.time_ns + MS, like.offset + 1)
-    _commit(draft, like, like.time_ns + S, -1)
-    _commit(draft, like, like.time_ns + 2 * S, like.offset + 1)
+    _rewind(draft, _committed(draft), -1)
 
 
 @KINDS.mutation(

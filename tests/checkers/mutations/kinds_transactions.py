@@ -125,14 +125,7 @@ def _transactions(draft: Planting, fits: Any) -> Sent:
     workloads=("transactional",),
 )
 def rolled_back_visible(draft: Planting) -> None:
-    sent = _transactions(
-        draft,
-        lambda s: (
-            draft.run.ops[s.begin].value["transaction"] == "rollback"
-            and not draft.run.by_key.get(s.key)
-        ),
-    )
-    _made_visible(draft, sent)
+    _made_visible(draft, "rollback")
 
 
 @KINDS.mutation(
@@ -141,19 +134,16 @@ def rolled_back_visible(draft: Planting) -> None:
     workloads=("transactional",),
 )
 def undecided_visible(draft: Planting) -> None:
+    _made_visible(draft, "unknown")
+
+
+def _made_visible(draft: Planting, end: str) -> None:
+    """The message of a transaction with this end takes the place of one of a later, unknown send."""
+    run = draft.run
     sent = _transactions(
         draft,
-        lambda s: (
-            draft.run.ops[s.begin].value["transaction"] == "unknown"
-            and not draft.run.by_key.get(s.key)
-        ),
+        lambda s: run.ops[s.begin].value["transaction"] == end and not run.by_key.get(s.key),
     )
-    _made_visible(draft, sent)
-
-
-def _made_visible(draft: Planting, sent: Sent) -> None:
-    """The message of a transaction takes the place of one of a later, unknown send."""
-    run = draft.run
     like = draft.choose(
         run.deliveries,
         lambda d: is_normal(run, d) and d.alone and sent.time_ns < d.time_ns < sent.time_ns + 5 * S,
