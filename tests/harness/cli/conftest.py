@@ -57,13 +57,17 @@ def staticfire_process() -> Callable[..., Said]:
     return run
 
 
-@pytest.fixture(scope="session")
-def kept_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a run of 5 virtual seconds; not to be changed."""
-    runs = tmp_path_factory.mktemp("runs")
-    status_of(["run", "--seed", "1", *SHORT, "--faults", "kill", "--runs", str(runs)])
+def short_run(runs: Path, seed: int = 1) -> Path:
+    """The folder of a run of 5 virtual seconds."""
+    status_of(["run", "--seed", str(seed), *SHORT, "--faults", "kill", "--runs", str(runs)])
     [folder] = runs.iterdir()
     return folder
+
+
+@pytest.fixture(scope="session")
+def kept_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that is not to be changed."""
+    return short_run(tmp_path_factory.mktemp("runs"))
 
 
 def without_checksums(folder: Path) -> Path:

@@ -11,8 +11,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from staticfire.harness.cli import status_of
-from tests.harness.cli.conftest import SHORT, Said, without_checksums
+from tests.harness.cli.conftest import Said, short_run, without_checksums
 
 Staticfire = Callable[..., Said]
 FILES = (
@@ -33,10 +32,7 @@ SHARES = (0.0, 0.7, 1.0, *(pytest.param(share, marks=pytest.mark.slow) for share
 @pytest.fixture(scope="session")
 def other_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of the same campaign with another seed; not to be changed."""
-    runs = tmp_path_factory.mktemp("other")
-    status_of(["run", "--seed", "2", *SHORT, "--faults", "kill", "--runs", str(runs)])
-    [folder] = runs.iterdir()
-    return folder
+    return short_run(tmp_path_factory.mktemp("other"), seed=2)
 
 
 def is_refused(said: Said, name: str) -> bool:
@@ -80,6 +76,13 @@ def test_a_file_that_lacks_its_last_lines_is_named(
     path = run_folder / name
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-lines]))
     assert is_refused(staticfire("check", run_folder), name)
+
+
+@pytest.mark.parametrize("command", ["explain", "report"])
+def test_an_edited_history_is_named(command: str, run_folder: Path, staticfire: Staticfire) -> None:
+    path = run_folder / "history.jsonl"
+    path.write_bytes(path.read_bytes().replace(b"SEND_OK", b"SEND_KO", 1))
+    assert is_refused(staticfire(command, run_folder), "history.jsonl")
 
 
 @pytest.mark.slow
@@ -146,6 +149,16 @@ def test_a_run_without_checksums_is_judged_with_a_note(
     assert after.status == before.status == 0
 
 
+@pytest.mark.parametrize("command", ["explain", "shrink"])
+def test_a_run_that_did_not_finish_is_refused(
+    command: str, run_folder: Path, staticfire: Staticfire
+) -> None:
+    (run_folder / "verdict.json").unlink()
+    said = staticfire(command, run_folder)
+    assert said.status == 254
+    assert "the run did not finish" in said.err
+
+
 @pytest.mark.slow
 def test_a_run_that_lost_its_verdict_is_not_valid(run_folder: Path, staticfire: Staticfire) -> None:
     (run_folder / "verdict.json").unlink()
@@ -190,11 +203,7 @@ def test_a_verdict_of_wrong_types_is_refused(
     within[place[-1]] = value
     (run_folder / "verdict.json").write_text(json.dumps(document))
     for command in ("report", "explain"):
-        said = staticfire(command, run_folder)
-        assert said.status == 254
-        assert said.err.startswith("staticfire: ")
-        assert said.err.count("\n") == 1
-        assert "verdict.json" in said.err
+        assert is_refused(staticfire(command, run_folder), "verdict.json")
 
 
 @pytest.mark.parametrize(

@@ -165,14 +165,6 @@ def test_a_folder_that_is_no_run_is_one_sentence(
     assert not (run_folder / "report.html").exists()
 
 
-def test_an_edited_run_is_refused(run_folder: Path, staticfire: Staticfire) -> None:
-    path = run_folder / "history.jsonl"
-    path.write_bytes(path.read_bytes().replace(b'"ok"', b'"no"', 1))
-    said = staticfire("report", run_folder)
-    assert said.status == 254
-    assert "history.jsonl" in said.err
-
-
 def test_a_run_without_columns_is_read_from_its_lines(
     run_folder: Path, staticfire: Staticfire
 ) -> None:

@@ -29,13 +29,6 @@ def test_a_run_that_is_not_invalid_is_refused(run_folder: Path, staticfire: Stat
     assert not (run_folder / "shrunk").exists()
 
 
-def test_a_run_that_did_not_finish_is_refused(run_folder: Path, staticfire: Staticfire) -> None:
-    (run_folder / "verdict.json").unlink()
-    said = staticfire("shrink", run_folder)
-    assert said.status == 254
-    assert "the run did not finish" in said.err
-
-
 def test_a_run_without_its_seed_is_refused(run_folder: Path, staticfire: Staticfire) -> None:
     path = run_folder / "campaign.toml"
     lines = path.read_text().splitlines(keepends=True)

@@ -15,13 +15,12 @@ from typing import Any
 
 import pytest
 
-from staticfire.harness.cli import status_of
 from staticfire.harness.conformance.clause import contract
 from staticfire.harness.conformance.outputs.files import write_outputs
 from staticfire.harness.conformance.result import CaseResult, Outcome
 from staticfire.harness.conformance.sites.suite import SuiteResult
+from tests.harness.cli.conftest import short_run
 
-SHORT = ("--masters", "1", "--slaves", "0", "--replication", "none", "--time", "5")
 # Markup, a formula, terminal codes, a mark that turns text round, and what templates would evaluate.
 NASTY = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>=cmd()\x1b[31m\u202e{{7*7}}"
 NASTY_NAME = "'\"><script>alert(1)<script> {{7*7}}\x1b[31m"  # of a folder: no slash
@@ -93,11 +92,8 @@ def stop(server: Server) -> tuple[int, str]:
 
 @pytest.fixture(scope="session")
 def one_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of 5 virtual seconds; not to be changed."""
-    runs = tmp_path_factory.mktemp("one")
-    status_of(["run", "--seed", "1", *SHORT, "--faults", "kill", "--runs", str(runs)])
-    [folder] = runs.iterdir()
-    return folder
+    """A run that is not to be changed."""
+    return short_run(tmp_path_factory.mktemp("one"))
 
 
 @pytest.fixture(scope="session")
