@@ -118,14 +118,14 @@ def configuration_of(
     return {**given, **more}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Listening:
     """The faulty behaviour of a consumer's listener from its first message on."""
 
     delay_s: float = 0.0
     failing_share: float = 0.0
     failing_tries: int = 0  # how often each message fails before it succeeds
-    delay_level: int = 0  # the delay level that it requests when it fails
+    delay_level: int = 0  # that it requests when it fails; 0: by the number of tries
     condensed: bool = False  # it reports deliveries as ranges of messages
     forward_to: str = ""  # the topic to which it forwards all messages
     process: int = (

@@ -25,6 +25,7 @@ from staticfire.checkers.op_kinds.values import (
     ReplyReport,
     SendBackReport,
 )
+from staticfire.harness.clients.configuration import Listening
 from staticfire.harness.clients.consumer_kinds import PUSH
 from staticfire.harness.clients.contents import contents_of
 from staticfire.harness.clients.forwarding import Forwarder, forwarder_config
@@ -50,22 +51,9 @@ FAILS = "fails"  # a property: for how many first deliveries of the message the 
 
 
 @dataclass(slots=True)
-class ListenerControl:
+class ListenerControl(Listening):
     """The faulty behaviour of one client node's listener, and counters of it."""
 
-    delay_s: float = 0.0
-    failing_share: float = 0.0
-    failing_tries: int = 0  # failures of each message before it succeeds
-    delay_level: int = (
-        0  # the delay level of a redelivery after a failure; 0: by the number of tries
-    )
-    condensed: bool = False  # it reports deliveries as ranges of messages
-    forward_to: str = ""  # the topic to which it forwards all messages
-    process: int = (
-        0  # the process number of this client in the history, for keys of forwarded messages
-    )
-    kind: str = PUSH  # of consumer
-    share: tuple[int, int] = (0, 1)  # this member's index in its group, and the number of members
     delayed: int = 0
     failed: int = 0
 
