@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from tests.checkers.mutations.events import Delivery
 from tests.checkers.mutations.kinds import KINDS
-from tests.checkers.mutations.model import CALM, MS, NoSuchSite, S, without
+from tests.checkers.mutations.model import CALM, MS, Member, NoSuchSite, S, without
 from tests.checkers.mutations.pick import (
     following,
     is_normal,
@@ -71,14 +72,9 @@ def again_to_other_member(draft: Planting) -> None:
     )
 
 
-@KINDS.mutation(
-    "unowned_delivery",
-    "every message of a queue is consumed by two members for 10 s or longer",
-    workloads=CALM,
-)
-def queue_consumed_twice(draft: Planting) -> None:
+def _with_other_member(draft: Planting, span_ns: int) -> tuple[Delivery, Member]:
+    """A delivery to an owner that keeps its queue for so long, and a member that does not have it."""
     run = draft.run
-    span_ns = 10 * S
     like = draft.pick_delivery(
         lambda d: (
             keeps_queue(run, d, d.time_ns + span_ns)
@@ -87,6 +83,18 @@ def queue_consumed_twice(draft: Planting) -> None:
     )
     other = other_member(run, like, like.begin_ns, like.time_ns + span_ns)
     assert other is not None
+    return like, other
+
+
+@KINDS.mutation(
+    "unowned_delivery",
+    "every message of a queue is consumed by two members for 10 s or longer",
+    workloads=CALM,
+)
+def queue_consumed_twice(draft: Planting) -> None:
+    run = draft.run
+    span_ns = 10 * S
+    like, other = _with_other_member(draft, span_ns)
     for d in following(run, like, span_ns):
         if d.process == like.process and d.type == "ok":
             message = message_of(run, d)
@@ -101,14 +109,7 @@ def queue_consumed_twice(draft: Planting) -> None:
 def queue_to_wrong_member(draft: Planting) -> None:
     run = draft.run
     span_ns = 8 * S
-    like = draft.pick_delivery(
-        lambda d: (
-            keeps_queue(run, d, d.time_ns + span_ns)
-            and other_member(run, d, d.begin_ns, d.time_ns + span_ns) is not None
-        )
-    )
-    other = other_member(run, like, like.begin_ns, like.time_ns + span_ns)
-    assert other is not None
+    like, other = _with_other_member(draft, span_ns)
     for d in following(run, like, span_ns):
         if d.process == like.process:
             for at in {d.begin, d.at}:

@@ -62,11 +62,7 @@ def send_gap(draft: Planting) -> None:
             break
     else:
         raise NoSuchSite
-    for sent in run.sends.values():
-        if sent.at is None or sent.type != "ok" or run.ops[sent.at].node != node:
-            continue
-        if begin_ns <= sent.time_ns <= begin_ns + 12 * S and run.ops[sent.at].f == "send":
-            unanswered(draft, sent)
+    _unanswered_sends(draft, node, begin_ns, begin_ns + 12 * S)
     draft.facts = replace(draft.facts, gap_max_s=5.0)
 
 
@@ -103,10 +99,15 @@ def producer_stuck(draft: Planting) -> None:
             break
     else:
         raise NoSuchSite
+    _unanswered_sends(draft, node, begin_ns, begin_ns + 20 * S)
+
+
+def _unanswered_sends(draft: Planting, node: str, begin_ns: int, end_ns: int) -> None:
+    run = draft.run
     for sent in run.sends.values():
         if sent.at is None or sent.type != "ok" or run.ops[sent.at].node != node:
             continue
-        if begin_ns <= sent.time_ns <= begin_ns + 20 * S and run.ops[sent.at].f == "send":
+        if begin_ns <= sent.time_ns <= end_ns and run.ops[sent.at].f == "send":
             unanswered(draft, sent)
 
 
