@@ -225,22 +225,19 @@ def test_without_queues_the_checkpoint_proves_what_was_durable(
     assert world.store.queue_bounds("TopicTest", 0) == (0, COUNT if has_checkpoint else 3)
 
 
-@pytest.mark.parametrize("at", [SIZE_AT + 3, MAGIC_AT, PLACE_AT + 7])
-def test_without_queues_the_rest_of_the_header_tells_what_a_record_was(
-    world: Damaged, at: int
-) -> None:
-    world.flush_queues()
-    world.kill()
-    remove_queues(world)
-    world.rot(3, at)
-    report = world.open()
-    assert report.damaged == (world.starts[3],)
-    assert world.store.queue_bounds("TopicTest", 0) == (0, COUNT)
-    assert world.readable() == all_but(3)
-
-
-@pytest.mark.parametrize(("at", "lost"), [(BODY_LENGTH_AT, (3,)), (TOPIC_AT, ())])
-def test_without_queues_a_message_of_no_known_queue_gets_the_place_that_is_missing(
+@pytest.mark.parametrize(
+    ("at", "lost"),
+    [
+        # the rest of the header tells what the record was
+        (SIZE_AT + 3, (3,)),
+        (MAGIC_AT, (3,)),
+        (PLACE_AT + 7, (3,)),
+        # a message of no known queue gets the place that is missing
+        (BODY_LENGTH_AT, (3,)),
+        (TOPIC_AT, ()),
+    ],
+)
+def test_without_queues_the_place_of_a_damaged_record_is_found(
     world: Damaged, at: int, lost: tuple[int, ...]
 ) -> None:
     world.flush_queues()

@@ -32,6 +32,13 @@ pytestmark = pytest.mark.slow
 slave_numbers = st.integers(0, 2)  # taken modulo the number of slaves
 
 
+def transfer_some(sender: ReplicaSender, receiver: CatchUpReceiver, size: int) -> None:
+    """Let this many bytes arrive, or all that there are. Raises Diverged."""
+    while size > 0 and (transfer := sender.next_transfer()):
+        receiver.receive(transfer[:size])
+        size -= len(transfer)
+
+
 class Slave:
     """A slave and its connection to the master, if there is one."""
 
@@ -185,9 +192,7 @@ class Replication(RuleBasedStateMachine):
         sender = ReplicaSender(slave.log, flushed_only=self.flushed_only)
         sender.receive(receiver.connected())
         try:
-            while size > 0 and (transfer := sender.next_transfer()):
-                receiver.receive(transfer[:size])
-                size -= len(transfer)
+            transfer_some(sender, receiver, size)
         except Diverged:
             assert self.is_lifted
             return True
@@ -226,9 +231,7 @@ class Replication(RuleBasedStateMachine):
             sender = ReplicaSender(other.log, flushed_only=self.flushed_only)
             sender.receive(receiver.connected())
             try:
-                while size > 0 and (transfer := sender.next_transfer()):
-                    receiver.receive(transfer[:size])
-                    size -= len(transfer)
+                transfer_some(sender, receiver, size)
             except Diverged:
                 assert self.is_lifted
             cut_partial_record(slave.log)
