@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from staticfire.harness.campaign.campaign import Campaign
-from staticfire.harness.clients.configuration import Configuration
 from staticfire.harness.machines.machine import LaunchSpec, Machine
 from staticfire.harness.targets import apache_files
 from staticfire.harness.targets.client_processes import ClientProcesses
@@ -41,7 +40,7 @@ JDK_OPTIONS = " ".join(
 )
 
 
-class ApacheDistribution:
+class ApacheDistribution(ClientProcesses):
     """Implements `staticfire.harness.targets.target.Target`.
 
     Args:
@@ -63,27 +62,17 @@ class ApacheDistribution:
         ports: Mapping[str, int],
         reach: Reach = directly,
     ) -> None:
-        self._campaign = campaign
-        self._machines = machines
         self._home = home.rstrip("/")
         self._ports = ports
         addresses = {name: machine.address for name, machine in machines.items()}
-        self._cluster = OwnCluster(campaign, addresses, reach=reach, ports=ports)
-        self._clients = ClientProcesses(campaign, machines, self._cluster, interpreter)
+        cluster = OwnCluster(campaign, addresses, reach=reach, ports=ports)
+        super().__init__(campaign, machines, cluster, interpreter)
 
     def server_address(self, node: str) -> str:
         return self._cluster.server_address(node)
 
     def store_folder(self, node: str) -> str:
         return f"{self._machines[node].folder}/store"
-
-    def ask_anew(self, node: str) -> None:
-        self._cluster.asks_anew[node] = None
-
-    def client_launch_spec(
-        self, node: str, name_servers: Sequence[str]
-    ) -> tuple[LaunchSpec, Configuration]:
-        return self._clients.launch_spec(node, name_servers)
 
     def server_launch_spec(self, node: str, name_servers: Sequence[str]) -> LaunchSpec:
         machine = self._machines[node]

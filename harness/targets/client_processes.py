@@ -18,9 +18,9 @@ from staticfire.system_under_test.configuration.real_tls import make_test_certif
 
 
 class ClientProcesses:
-    """Launch specifications of producers, consumers and the administrator; `cluster` has their connections' options.
+    """The part of a target that starts producers, consumers and the administrator.
 
-    Raises TlsError if no certificate can be made for TLS.
+    `cluster` has the options of their connections. Raises TlsError if no certificate can be made for TLS.
     """
 
     def __init__(
@@ -37,10 +37,14 @@ class ClientProcesses:
         is_plain = campaign.tls == TLS_MODES[0] and not campaign.replica_tls
         self._certificate = None if is_plain else make_test_certificate()
 
-    def launch_spec(
+    def ask_anew(self, node: str) -> None:
+        """See `Target`."""
+        self._cluster.asks_anew[node] = None
+
+    def client_launch_spec(
         self, node: str, name_servers: Sequence[str]
     ) -> tuple[LaunchSpec, Configuration]:
-        """Return how to start a client, and its first line."""
+        """See `Target`."""
         if node == ADMIN:
             role = "admin"
             first_line: Configuration = {"node": node}

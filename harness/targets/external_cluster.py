@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 
 from staticfire.faults.proxy.rocketmq.addresses import Address
 from staticfire.harness.campaign.campaign import Campaign
-from staticfire.harness.clients.configuration import Configuration
 from staticfire.harness.machines.machine import LaunchSpec, Machine
 from staticfire.harness.targets.client_processes import ClientProcesses
 from staticfire.harness.targets.interpreter import Interpreter
 from staticfire.harness.targets.own_cluster import OwnCluster, Reach
 
 
-class ExternalCluster:
+class ExternalCluster(ClientProcesses):
     """Implements `staticfire.harness.targets.target.Target`. It starts clients only.
 
     Args:
@@ -39,8 +38,7 @@ class ExternalCluster:
         hosts |= {node: str(address).rpartition(":")[0] for node, address in parsed.items()}
         ports = {node: address.port for node, address in parsed.items()}
         cluster = OwnCluster(campaign, hosts, reach=reach, ports=ports)
-        self._cluster = cluster
-        self._clients = ClientProcesses(campaign, machines, cluster, interpreter)
+        super().__init__(campaign, machines, cluster, interpreter)
 
     def server_address(self, node: str) -> str:
         return self._addresses[node]
@@ -52,11 +50,3 @@ class ExternalCluster:
 
     def server_launch_spec(self, node: str, name_servers: Sequence[str]) -> LaunchSpec:
         raise LookupError(f"{node} belongs to an external cluster; it cannot be started from here")
-
-    def ask_anew(self, node: str) -> None:
-        self._cluster.asks_anew[node] = None
-
-    def client_launch_spec(
-        self, node: str, name_servers: Sequence[str]
-    ) -> tuple[LaunchSpec, Configuration]:
-        return self._clients.launch_spec(node, name_servers)

@@ -7,7 +7,6 @@ from dataclasses import fields, replace
 from typing import Any
 
 from staticfire.harness.campaign.campaign import Campaign
-from staticfire.harness.clients.configuration import Configuration
 from staticfire.harness.machines.machine import LaunchSpec, Machine
 from staticfire.harness.targets.client_processes import ClientProcesses
 from staticfire.harness.targets.interpreter import Interpreter
@@ -16,7 +15,7 @@ from staticfire.system_under_test.configuration import config as node_config
 from staticfire.system_under_test.configuration import java_properties, option_values
 
 
-class OwnProcesses:
+class OwnProcesses(ClientProcesses):
     """Implements `staticfire.harness.targets.target.Target`.
 
     `python` and `code` are the interpreter on the machines and the folders there that hold our packages.
@@ -31,16 +30,14 @@ class OwnProcesses:
         code: Sequence[str],
         reach: Reach = directly,
     ) -> None:
-        self._cluster = OwnCluster(
+        cluster = OwnCluster(
             campaign,
             {name: machine.address for name, machine in machines.items()},
             {name: f"{machine.folder}/store" for name, machine in machines.items()},
             reach,
         )
-        self._campaign = campaign
-        self._machines = machines
-        self._interpreter = Interpreter(python=python, code=tuple(code))
-        self._clients = ClientProcesses(campaign, machines, self._cluster, self._interpreter)
+        interpreter = Interpreter(python=python, code=tuple(code))
+        super().__init__(campaign, machines, cluster, interpreter)
 
     def server_address(self, node: str) -> str:
         return self._cluster.server_address(node)
@@ -73,20 +70,12 @@ class OwnProcesses:
 
     def _tls(self, node: str) -> tuple[tuple[str, ...], Mapping[str, bytes]]:
         """Return the TLS options and files of a server."""
-        files = self._clients.tls_files(node)
+        files = self.tls_files(node)
         if not files:
             return ("--tls", self._campaign.tls), {}
         use = ("--use-tls",) if self._cluster.speaks_tls(node) else ()
-        path = self._clients.tls_path(node)
+        path = self.tls_path(node)
         return ("--tls", self._campaign.tls, "--tls-config", path, *use), files
-
-    def ask_anew(self, node: str) -> None:
-        self._cluster.asks_anew[node] = None
-
-    def client_launch_spec(
-        self, node: str, name_servers: Sequence[str]
-    ) -> tuple[LaunchSpec, Configuration]:
-        return self._clients.launch_spec(node, name_servers)
 
 
 def _properties(config: Any, known: Mapping[str, node_config.Property]) -> str:
