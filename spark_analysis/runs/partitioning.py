@@ -10,12 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from staticfire.checkers.formats.chunks.cut_points import (
-    broadcasting_groups,
-    cut,
-    orderly_groups,
-    owners_of,
-)
+from staticfire.checkers.formats.chunks.cut_points import cut, orderly_groups
 from staticfire.checkers.formats.chunks.queue_profile import (
     Grid,
     QueueProfile,
@@ -25,7 +20,6 @@ from staticfire.checkers.formats.chunks.queue_profile import (
     span_of,
 )
 from staticfire.checkers.formats.chunks.work_units import (
-    CHUNK_DIVISOR,
     PARTITION_ROWS,
     WHOLE_ROWS,
     WorkUnit,
@@ -75,12 +69,13 @@ def partitioned(runs: Sequence[RunInput], engine: Engine) -> list[Partition]:
     items = [
         ProfileTask(
             at=at,
-            history=runs[partitions[at].run].history,
+            history=run.history,
             part=part,
             grid=grid,
-            orderly=_orderly(runs[partitions[at].run]),
+            orderly=orderly_groups(run.manifest.dictionaries.names(), run.facts),
         )
         for at, grid in _grids(runs, engine, partitions).items()
+        for run in (runs[partitions[at].run],)
         for part in partitions[at].unit.parts
     ]
     profiles = engine.map("survey", profile_of, items, [item.part.rows for item in items])
@@ -128,20 +123,14 @@ def profile_of(item: ProfileTask) -> QueueProfile:
     return profile_part(ColumnarHistory(item.history), item.part, item.grid, item.orderly)
 
 
-def _orderly(run: RunInput) -> list[int]:
-    return orderly_groups(run.manifest.dictionaries.names(), run.facts)
-
-
 def _cut(
     partition: Partition, profiles: list[QueueProfile] | None, run: RunInput
 ) -> list[WorkUnit]:
     if profiles is None:
         return [partition.unit]
-    history, parts = ColumnarHistory(run.history), partition.unit.parts
+    history = ColumnarHistory(run.history)
     timeline = history.timeline_of_events()
-    owners = owners_of(history.names, run.facts, timeline, parts[0].queue)
-    broadcasting = broadcasting_groups(history.names, run.facts)
-    return cut(parts, profiles, owners, broadcasting, WHOLE_ROWS // CHUNK_DIVISOR)
+    return cut(partition.unit.parts, profiles, history.names, run.facts, timeline, WHOLE_ROWS)
 
 
 def memory_bound_bytes(

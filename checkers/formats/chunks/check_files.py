@@ -37,12 +37,7 @@ from staticfire.checkers.engine.row_selection import (
     rows_asked_for,
     rows_asked_for_again,
 )
-from staticfire.checkers.formats.chunks.cut_points import (
-    broadcasting_groups,
-    cut,
-    orderly_groups,
-    owners_of,
-)
+from staticfire.checkers.formats.chunks.cut_points import cut, orderly_groups
 from staticfire.checkers.formats.chunks.queue_profile import (
     Grid,
     QueueProfile,
@@ -52,7 +47,6 @@ from staticfire.checkers.formats.chunks.queue_profile import (
     span_of,
 )
 from staticfire.checkers.formats.chunks.work_units import (
-    CHUNK_DIVISOR,
     PARTITION_ROWS,
     WHOLE_ROWS,
     WorkUnit,
@@ -169,9 +163,8 @@ def _work_units(
         paths = [part.path for part in sparse]
         if grid := grid_of(parts, dict(zip(paths, spans, strict=True))):
             profiles = list(each(_profile, [(part, grid) for part in parts]))
-            owners = owners_of(history.names, context.facts, context.timeline, parts[0].queue)
-            broadcasting = broadcasting_groups(history.names, context.facts)
-            yield from cut(parts, profiles, owners, broadcasting, whole_rows // CHUNK_DIVISOR)
+            names, facts, timeline = history.names, context.facts, context.timeline
+            yield from cut(parts, profiles, names, facts, timeline, whole_rows)
         else:
             yield whole(parts)
 

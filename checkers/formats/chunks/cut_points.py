@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from staticfire.checkers.formats.chunks.ownership_runs import kept_together
 from staticfire.checkers.formats.chunks.queue_profile import SENDS, QueueProfile, Times
-from staticfire.checkers.formats.chunks.work_units import WorkUnit, whole
+from staticfire.checkers.formats.chunks.work_units import CHUNK_DIVISOR, WorkUnit, whole
 from staticfire.checkers.formats.columnar.manifest import Part
 from staticfire.checkers.guarantees.facts import RunFacts
 from staticfire.checkers.model.columns import Chunk, Ints, Mask, Names
@@ -37,19 +37,21 @@ LOWEST, HIGHEST = -(1 << 63), (1 << 63) - 1
 def cut(
     parts: Sequence[Part],
     profiles: Sequence[QueueProfile],
-    owners: Owners,
-    broadcasting: Sequence[int],
-    rows_max: int,
+    names: Names,
+    facts: RunFacts,
+    timeline: Timeline,
+    whole_rows: int,
 ) -> list[WorkUnit]:
-    """Cut a queue into chunks of about `rows_max` rows; return the whole queue if it cannot be cut.
+    """Cut a queue into chunks of about a quarter of `whole_rows`; return the whole queue if it cannot be cut.
 
-    Profiles are those of the parts of the queue, both in the order of time; `broadcasting` are the ids of such groups.
+    Profiles are those of the parts of the queue, both in the order of time.
     """
     profile = reduce(QueueProfile.merge, profiles)
-    if not profile.given.keys().isdisjoint(broadcasting):
+    if not profile.given.keys().isdisjoint(_broadcasting_groups(names, facts)):
         return [whole(parts)]
+    owners = _owners_of(names, facts, timeline, parts[0].queue)
     clean = clean_cut_points(profile, owners) & _follow(parts, profile)
-    starts = [0, *_chosen(profile.rows, clean, rows_max)]
+    starts = [0, *_chosen(profile.rows, clean, whole_rows // CHUNK_DIVISOR)]
     if len(starts) == 1:
         return [whole(parts)]
     firsts = [LOWEST, *(profile.grid.first_offset(cell) for cell in starts[1:])]
@@ -66,13 +68,13 @@ def orderly_groups(names: Names, facts: RunFacts) -> list[int]:
     return [at for at, group in enumerate(names.groups) if group in facts.orderly]
 
 
-def broadcasting_groups(names: Names, facts: RunFacts) -> list[int]:
+def _broadcasting_groups(names: Names, facts: RunFacts) -> list[int]:
     """Return the ids of groups whose members each read for themselves."""
     alone = {*facts.broadcasting, *facts.assigned}
     return [at for at, group in enumerate(names.groups) if group in alone]
 
 
-def owners_of(names: Names, facts: RunFacts, timeline: Timeline, queue: int) -> Owners:
+def _owners_of(names: Names, facts: RunFacts, timeline: Timeline, queue: int) -> Owners:
     """Return the changes of a queue's owner in each orderly group."""
     key = names.logs[queue]
     return {
