@@ -76,6 +76,12 @@ class Scene:
 
         process.context.copy().run(submit)
 
+    async def begin_fsync(self) -> None:
+        """Write to a file and sync it; return 4 ms later, 6 ms before the sync has ended."""
+        self.files[0].pwrite(b"n", 0)
+        self.begin(self.files[0].fsync)
+        await asyncio.sleep(0.004)
+
     def _end(self, future: asyncio.Future[None]) -> None:
         error = future.exception()
         number = error.errno if isinstance(error, OSError) else None
@@ -129,32 +135,21 @@ def test_of_what_the_failed_fsync_covers_a_part_is_durable_but_never_all() -> No
     assert {(False, False, False), (True, False, False)} < written
 
 
-def test_what_the_job_would_have_synced_next_is_not() -> None:
+@pytest.mark.parametrize(("fails_ms", "ended_ms", "first"), [(4, 10, b"o"), (14, 20, b"n")])
+def test_a_job_ends_with_the_fsync_that_fails(fails_ms: int, ended_ms: int, first: bytes) -> None:
+    """What it had synced before is durable; what it would have synced next is not."""
+
     async def scenario(scene: Scene) -> None:
         for file in scene.files:
             file.pwrite(b"n", 0)
         scene.begin(partial(_sync_all, scene.files))  # until 10, until 20
-        await asyncio.sleep(0.004)
+        await asyncio.sleep(fails_ms / 1000)
         scene.disk.fail_fsync(1)
         await asyncio.sleep(0.05)
 
     scene = Scene(1).play(scenario)
-    assert scene.ended == [(10, errno.EIO)]
-    assert (scene.durable("/f"), scene.durable("/g")) == (b"o", b"o")
-
-
-def test_the_second_fsync_of_a_job_fails_and_the_first_counts() -> None:
-    async def scenario(scene: Scene) -> None:
-        for file in scene.files:
-            file.pwrite(b"n", 0)
-        scene.begin(partial(_sync_all, scene.files))
-        await asyncio.sleep(0.014)
-        scene.disk.fail_fsync(1)
-        await asyncio.sleep(0.05)
-
-    scene = Scene(1).play(scenario)
-    assert scene.ended == [(20, errno.EIO)]
-    assert (scene.durable("/f"), scene.durable("/g")) == (b"n", b"o")
+    assert scene.ended == [(ended_ms, errno.EIO)]
+    assert (scene.durable("/f"), scene.durable("/g")) == (first, b"o")
 
 
 def test_a_job_that_ignores_the_error_goes_on_behind_it() -> None:
@@ -207,9 +202,7 @@ def test_a_name_whose_folder_failed_to_sync_is_not_durable() -> None:
 
 def test_a_stall_holds_an_fsync_in_flight_until_it_ends() -> None:
     async def scenario(scene: Scene) -> None:
-        scene.files[0].pwrite(b"n", 0)
-        scene.begin(scene.files[0].fsync)
-        await asyncio.sleep(0.004)
+        await scene.begin_fsync()
         scene.disk.slow(1e9)
         await asyncio.sleep(60)
         assert scene.ended == []
@@ -225,9 +218,7 @@ def test_a_stall_holds_an_fsync_in_flight_until_it_ends() -> None:
 
 def test_a_power_cut_in_a_stall_may_take_what_the_fsync_covers() -> None:
     async def scenario(scene: Scene) -> None:
-        scene.files[0].pwrite(b"n", 0)
-        scene.begin(scene.files[0].fsync)
-        await asyncio.sleep(0.004)
+        await scene.begin_fsync()
         scene.disk.slow(1e9)
         await asyncio.sleep(1)
         scene.host.power_cut()
@@ -239,9 +230,7 @@ def test_a_power_cut_in_a_stall_may_take_what_the_fsync_covers() -> None:
 
 def test_an_error_in_a_stall_comes_when_the_stall_is_over() -> None:
     async def scenario(scene: Scene) -> None:
-        scene.files[0].pwrite(b"n", 0)
-        scene.begin(scene.files[0].fsync)
-        await asyncio.sleep(0.004)
+        await scene.begin_fsync()
         scene.disk.slow(1e9)
         scene.disk.fail_fsync(1)
         await asyncio.sleep(2)
@@ -312,9 +301,7 @@ def test_a_killed_process_ends_the_wait_for_its_calls() -> None:
 def test_a_killed_process_hears_nothing_of_its_fsync() -> None:
     async def scenario(scene: Scene) -> None:
         assert scene.host.process is not None
-        scene.files[0].pwrite(b"n", 0)
-        scene.begin(scene.files[0].fsync)
-        await asyncio.sleep(0.004)
+        await scene.begin_fsync()
         scene.disk.fail_fsync(1)
         scene.host.process.kill()
         await asyncio.sleep(1)
