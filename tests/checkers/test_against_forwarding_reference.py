@@ -11,18 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from staticfire.checkers.engine.kernel import Context
 from staticfire.checkers.features.forwarding import FORWARDING
 from staticfire.checkers.formats.chunks.check_files import check_files
-from staticfire.checkers.guarantees.promises import LossPromises
 from staticfire.checkers.guarantees.verdict import WITNESSES_MAX, Verdict
-from staticfire.checkers.model.building.column_builder import build_columns
 from staticfire.checkers.verdicts.compose import check_run
 from tests.checkers.formats.columnar.test_round_trip import record
 from tests.support import reference_forwarding
 from tests.support.chunked_kernels import check_chunks
 from tests.support.forwarding_histories import FACTS, forwarding_history
 from tests.support.history_language import facts
+from tests.support.one_checker import read_ops
 
 STEADY = settings(max_examples=int(os.environ.get("HISTORIES", "100")))
 SEEDS = st.integers(0, 2**32)
@@ -57,9 +55,7 @@ def test_forwarding(seed: int) -> None:
 @STEADY
 @given(seed=SEEDS, chunks=st.integers(2, 5))
 def test_any_cut_says_the_same(seed: int, chunks: int) -> None:
-    columns, timeline = build_columns(forwarding_history(seed))
-    known = facts(**FACTS)
-    context = Context(facts=known, timeline=timeline, promises=LossPromises(known))
+    columns, context = read_ops(forwarding_history(seed), **FACTS)
     kernel = FORWARDING.kernel
     assert kernel is not None
     whole = kernel.check(columns, context)

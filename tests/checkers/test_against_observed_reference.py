@@ -13,10 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from staticfire.checkers.engine.kernel import Context
-from staticfire.checkers.guarantees.promises import LossPromises
 from staticfire.checkers.guarantees.verdict import WITNESSES_MAX, Finding, Validity, Verdict
-from staticfire.checkers.model.building.column_builder import build_columns
 from staticfire.checkers.verdicts.compose import check_run
 from staticfire.checkers.white_box.resources import RESOURCES
 from staticfire.checkers.white_box.send_status import DURABLE_BEFORE_ACK
@@ -24,7 +21,7 @@ from tests.support import reference_copies, reference_endings
 from tests.support.chunked_kernels import check_chunks
 from tests.support.history_language import facts
 from tests.support.observed_histories import Observed, observed_history
-from tests.support.one_checker import only
+from tests.support.one_checker import only, read_ops
 from tests.support.reference_semantics import Found
 
 STEADY = settings(max_examples=int(os.environ.get("HISTORIES", "100")))
@@ -119,14 +116,7 @@ def test_acknowledgements(seed: int) -> None:
 @given(seed=SEEDS, chunks=st.integers(2, 7))
 def test_any_cut_says_the_same_of_acknowledgements(seed: int, chunks: int) -> None:
     run = observed_history(seed)
-    columns, timeline = build_columns(run.ops)
-    known = facts(**run.facts)
-    context = Context(
-        facts=known,
-        timeline=timeline,
-        promises=LossPromises(known),
-        observations=run.observations,
-    )
+    columns, context = read_ops(run.ops, run.observations, **run.facts)
     kernel = DURABLE_BEFORE_ACK.kernel
     assert kernel is not None
     whole = kernel.check(columns, context)

@@ -12,16 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from staticfire.checkers.engine.kernel import Context
-from staticfire.checkers.guarantees.promises import LossPromises
 from staticfire.checkers.guarantees.verdict import Verdict
-from staticfire.checkers.model.building.column_builder import build_columns
 from staticfire.checkers.verdicts.compose import KERNELS, check_run
 from staticfire.checkers.white_box.routes import ROUTES
 from tests.support import recovery_histories, reference_recovery, reference_routes
 from tests.support.chunked_kernels import check_chunks
 from tests.support.history_language import facts
-from tests.support.one_checker import only
+from tests.support.one_checker import only, read_ops
 from tests.support.recovery_histories import Recovered, recovery_history
 from tests.support.route_histories import Asked, route_history
 
@@ -110,13 +107,8 @@ def test_the_hot_key(seed: int) -> None:
 @given(seed=SEEDS, chunks=st.integers(2, 7))
 def test_any_cut_says_the_same_of_observations(seed: int, chunks: int) -> None:
     run = recovery_history(seed)
-    columns, timeline = build_columns(run.ops)
-    known = facts(faults=run.faults, **recovery_histories.FACTS)
-    context = Context(
-        facts=known,
-        timeline=timeline,
-        promises=LossPromises(known),
-        observations=run.observations,
+    columns, context = read_ops(
+        run.ops, run.observations, faults=run.faults, **recovery_histories.FACTS
     )
     for kernel in KERNELS:
         if kernel.name in ("recovery", "recovery_times", "coverage"):

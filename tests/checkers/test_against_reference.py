@@ -13,16 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from staticfire.checkers.engine.kernel import Context, Kernel
-from staticfire.checkers.guarantees.promises import LossPromises
+from staticfire.checkers.engine.kernel import Kernel
 from staticfire.checkers.guarantees.verdict import Finding, Verdict
-from staticfire.checkers.model.building.column_builder import build_columns
 from staticfire.checkers.model.history import Op
 from staticfire.checkers.verdicts.compose import KERNELS
 from tests.support import reference_checkers as reference
 from tests.support import reference_loss
 from tests.support.chunked_kernels import check_chunks
-from tests.support.history_language import facts, fault
+from tests.support.history_language import fault
+from tests.support.one_checker import read_ops
 from tests.support.sample import sample_of
 
 STEADY = settings(max_examples=int(os.environ.get("HISTORIES", "60")))
@@ -153,9 +152,7 @@ def _append(ops: list[Op], process: int, ending: str, step: dict[str, Any]) -> N
 
 
 def verdict_of(ops: list[Op], name: str, **more: Any) -> Verdict:
-    columns, timeline = build_columns(ops)
-    known = facts(groups=GROUPS, **more)
-    context = Context(facts=known, timeline=timeline, promises=LossPromises(known))
+    columns, context = read_ops(ops, groups=GROUPS, **more)
     return next(kernel for kernel in KERNELS if kernel.name == name).check(columns, context)
 
 
@@ -323,11 +320,9 @@ SAMPLED = sample_of([kernel.name for kernel in KERNELS], 7)
 def test_any_cut_gives_the_same_verdict(
     kernel: Kernel, flush: str, ops: list[Op], chunks: int
 ) -> None:
-    columns, timeline = build_columns(ops)
-    known = facts(
-        flush=flush, groups=GROUPS, faults=(CUT,), replica_sets={"b": ("n0",), "c": ("n1",)}
+    columns, context = read_ops(
+        ops, flush=flush, groups=GROUPS, faults=(CUT,), replica_sets={"b": ("n0",), "c": ("n1",)}
     )
-    context = Context(facts=known, timeline=timeline, promises=LossPromises(known))
 
     whole = kernel.check(columns, context)
     in_chunks = check_chunks(kernel, columns, context, chunks)

@@ -24,7 +24,7 @@ from tests.checkers.mutations.model import Run
 from tests.checkers.mutations.score import kinds_named
 from tests.support.chunked_kernels import check_chunks
 from tests.support.history_language import facts, fault, history, queues_confirmed
-from tests.support.one_checker import only
+from tests.support.one_checker import only, read_ops
 
 GAP = ["0 ok send a@0:0", "0 ok send b@0:2"]
 S = 1_000_000_000
@@ -382,8 +382,6 @@ def without_first_queue(run: Run) -> Run:
 
 @pytest.mark.parametrize("edit", [plain, without_first_queue])
 def test_any_cut_gives_the_same_answer(run: Run, edit: Callable[[Run], Run]) -> None:
-    from staticfire.checkers.engine.kernel import Context
-    from staticfire.checkers.guarantees.promises import LossPromises
 
     edited = edit(run)
     columns, timeline = build_columns(edited.ops)
@@ -415,11 +413,7 @@ def durable(end: int, at_s: float, *nodes: str) -> dict[str, Any]:
 
 def short_log_sentences(seen: list[dict[str, Any]], **known: Any) -> list[str]:
     ops = history("0 ok send a", "1 ok consume a", "9 ok drain 0:1:1")
-    _, timeline = build_columns(ops)
-    of_run = facts(**known)
-    context = Context(
-        facts=of_run, timeline=timeline, promises=LossPromises(of_run), observations=seen
-    )
+    _, context = read_ops(ops, seen, **known)
     return list(short_logs(context))
 
 

@@ -13,15 +13,12 @@ from staticfire.checkers.availability.stuck_producers import (
     first_rows,
     rows_again,
 )
-from staticfire.checkers.engine.kernel import Context
 from staticfire.checkers.guarantees.facts import FaultFacts, Timings
-from staticfire.checkers.guarantees.promises import LossPromises
 from staticfire.checkers.guarantees.verdict import Verdict
-from staticfire.checkers.model.building.column_builder import build_columns
 from staticfire.checkers.verdicts.compose import check_run
 from tests.support import reference_waits
 from tests.support.history_language import facts, fault, history
-from tests.support.one_checker import only
+from tests.support.one_checker import only, read_ops
 
 BROKERS = {"a": ("n2",), "b": ("n0", "n1")}
 WEAK = "info error=FLUSH_SLAVE_TIMEOUT"
@@ -149,9 +146,7 @@ def test_it_finds_what_the_reference_finds_and_from_few_rows(
     ends: list[str], each_s: float
 ) -> None:
     ops = history(*sends(*ends, each_s=each_s))
-    known = facts(producers=("p1",), replica_sets=BROKERS)
-    columns, timeline = build_columns(ops)
-    context = Context(facts=known, timeline=timeline, promises=LossPromises(known), observations=[])
+    columns, context = read_ops(ops, producers=("p1",), replica_sets=BROKERS)
     verdict = check_stuck_producers(columns, context)
     expected = reference_waits.stuck(ops, ("p1",))
     assert verdict.counts.get("producer_stuck", 0) == len(expected)
@@ -269,9 +264,7 @@ def test_weaker_statuses_near_any_fault_are_the_business_of_other_checkers() -> 
 def test_refusals_are_those_of_the_reference(ends: list[str], each_s: float) -> None:
     lines = sends(*ends, each_s=each_s)
     ops = history(*lines)
-    known = facts(producers=("p1",), replica_sets=BROKERS)
-    columns, timeline = build_columns(ops)
-    context = Context(facts=known, timeline=timeline, promises=LossPromises(known), observations=[])
+    columns, context = read_ops(ops, producers=("p1",), replica_sets=BROKERS)
     verdict = check_stuck_producers(columns, context)
     for reference in (reference_waits.refused, reference_waits.weak):
         anomaly = f"{reference.__name__}_at_rest"
@@ -322,9 +315,7 @@ def test_only_a_producer_that_is_held_up_may_take_longer(struck: FaultFacts, ove
 @pytest.mark.parametrize("taken_s", [4.0, 7.0])
 def test_overdue_sends_are_among_the_rows_of_a_large_history(taken_s: float) -> None:
     ops = history(*sends("ok", "ok", each_s=taken_s))
-    known = facts(producers=("p1",), replica_sets=BROKERS, **TIMED)
-    columns, timeline = build_columns(ops)
-    context = Context(facts=known, timeline=timeline, promises=LossPromises(known), observations=[])
+    columns, context = read_ops(ops, producers=("p1",), replica_sets=BROKERS, **TIMED)
     few = rows_again(columns, context, first_rows(columns, context))
     assert check_stuck_producers(few, context) == check_stuck_producers(columns, context)
     found = check_stuck_producers(columns, context).counts.get("overdue_send", 0)

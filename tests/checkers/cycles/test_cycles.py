@@ -14,20 +14,18 @@ from staticfire.checkers.cycles.cycle_graph import data_edges, segments
 from staticfire.checkers.cycles.cycles import CYCLES, NAMES
 from staticfire.checkers.cycles.txn_log import TxnLog
 from staticfire.checkers.engine.kernel import Context
-from staticfire.checkers.guarantees.promises import LossPromises
 from staticfire.checkers.guarantees.verdict import Verdict
 from staticfire.checkers.model.building.column_builder import build_columns
 from staticfire.checkers.model.history import Op
 from tests.support import reference_cycles as reference
-from tests.support.history_language import facts
+from tests.support.one_checker import read_ops
 from tests.support.txn_language import txns
 
 STEADY = settings(max_examples=int(os.environ.get("HISTORIES", "300")))
 
 
 def context_of(ops: list[Op]) -> Context:
-    known = facts()
-    return Context(facts=known, timeline=build_columns(ops)[1], promises=LossPromises(known))
+    return read_ops(ops)[1]
 
 
 def check(ops: list[Op]) -> Verdict:

@@ -12,25 +12,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from staticfire.checkers.cycles.txn_reads import TXN_READS
-from staticfire.checkers.engine.kernel import Context
-from staticfire.checkers.guarantees.promises import LossPromises
 from staticfire.checkers.guarantees.verdict import Verdict
 from staticfire.checkers.model.building.column_builder import build_columns
 from staticfire.checkers.model.history import HistoryError, Op
 from tests.checkers.cycles.test_cycles import histories
 from tests.support import reference_cycles as reference
-from tests.support.history_language import facts
+from tests.support.one_checker import read_ops
 from tests.support.txn_language import txns
 
 STEADY = settings(max_examples=int(os.environ.get("HISTORIES", "200")))
 
 
 def check(ops: list[Op]) -> Verdict:
-    columns, timeline = build_columns(ops)
-    known = facts()
-    return TXN_READS.check(
-        columns, Context(facts=known, timeline=timeline, promises=LossPromises(known))
-    )
+    columns, context = read_ops(ops)
+    return TXN_READS.check(columns, context)
 
 
 @pytest.mark.parametrize(

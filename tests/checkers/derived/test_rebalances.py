@@ -9,10 +9,9 @@ import pytest
 from staticfire.checkers.derived.rebalances import bound_ns, excused_spans
 from staticfire.checkers.engine.kernel import Context
 from staticfire.checkers.guarantees.facts import FaultFacts, Timings
-from staticfire.checkers.guarantees.promises import LossPromises
-from staticfire.checkers.model.building.column_builder import build_columns
 from staticfire.checkers.model.intervals import Span
-from tests.support.history_language import facts, fault, history
+from tests.support.history_language import fault, history
+from tests.support.one_checker import read_ops
 
 S = 10**9
 BROKERS = {"b": ("n0", "n1"), "other": ("n2",)}
@@ -27,9 +26,13 @@ NEW_QUEUES = fault("topic_change", at_s=45, healed_s=45)
 
 
 def context(*lines: str, faults: tuple[FaultFacts, ...], **changes: object) -> Context:
-    _, timeline = build_columns(history(*LINES, *lines))
-    known = facts(replica_sets=BROKERS, coordinators=("ns",), faults=faults, **changes)
-    return Context(facts=known, timeline=timeline, promises=LossPromises(known))
+    return read_ops(
+        history(*LINES, *lines),
+        replica_sets=BROKERS,
+        coordinators=("ns",),
+        faults=faults,
+        **changes,
+    )[1]
 
 
 def excused(

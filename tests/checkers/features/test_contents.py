@@ -12,11 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from staticfire.checkers.engine.engine import judge_partitions
-from staticfire.checkers.engine.kernel import Context
 from staticfire.checkers.features.contents import CONTENTS_KEPT
-from staticfire.checkers.guarantees.promises import LossPromises
 from staticfire.checkers.guarantees.verdict import Verdict
-from staticfire.checkers.model.building.column_builder import build_columns
 from staticfire.checkers.model.history import Op
 from staticfire.checkers.model.message_contents import CONTENTS, VALUE_MAX, digest_of_properties
 from staticfire.checkers.verdicts.compose import check_run
@@ -24,7 +21,7 @@ from tests.support import reference_contents
 from tests.support.chunked_kernels import partitions
 from tests.support.history_builder import HistoryBuilder
 from tests.support.history_language import facts
-from tests.support.one_checker import only
+from tests.support.one_checker import only, read_ops
 
 STEADY = settings(max_examples=int(os.environ.get("HISTORIES", "150")))
 RETRY, DEAD = "%RETRY%g", "%DLQ%g"
@@ -282,8 +279,7 @@ def test_the_kernel_finds_what_the_reference_finds(seed: int) -> None:
 @given(seed=st.integers(0, 2**32))
 def test_queues_one_by_one_give_the_same(seed: int) -> None:
     ops = random_history(Random(seed))
-    columns, timeline = build_columns(ops)
-    context = Context(facts=facts(), timeline=timeline, promises=LossPromises(facts()))
+    columns, context = read_ops(ops)
     parts = [lambda part=part: part for part in partitions(columns, "log", 3)]
     chunks, _ = judge_partitions(parts, columns.names, context, [CONTENTS_KEPT])
 

@@ -10,16 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from staticfire.checkers.engine.kernel import Context
 from staticfire.checkers.features.late_deliveries import check_late_deliveries, late_rows
 from staticfire.checkers.guarantees.facts import FaultFacts, NodeExit, Timings
-from staticfire.checkers.guarantees.promises import LossPromises
-from staticfire.checkers.model.building.column_builder import build_columns
 from staticfire.checkers.model.history import OpType
 from tests.checkers.legal_histories import cut
 from tests.checkers.stories import Story
 from tests.support import reference_semantics
-from tests.support.history_language import BROKER, GROUP, NODE, TOPIC, facts, fault
+from tests.support.history_language import BROKER, GROUP, NODE, TOPIC, fault
+from tests.support.one_checker import read_ops
 
 SKEW = fault("clock_skew", NODE, at_s=0.5, healed_s=1.5)
 AWAY = fault("kill", NODE, at_s=5.0, healed_s=30.0)
@@ -419,9 +417,9 @@ def test_a_fault_is_in_no_way_while_other_retries_come_in_time(
 
 
 def test_rows_that_are_kept_hold_what_was_moved_late() -> None:
-    columns, timeline = build_columns(moved(7.5).drained(90.0).ops)
-    known = facts(**LADDER, wall_epoch_ms=EPOCH_MS, replica_sets=SET)
-    context = Context(facts=known, timeline=timeline, promises=LossPromises(known))
+    columns, context = read_ops(
+        moved(7.5).drained(90.0).ops, **LADDER, wall_epoch_ms=EPOCH_MS, replica_sets=SET
+    )
     few = late_rows(columns, context)
 
     assert check_late_deliveries(few, context) == check_late_deliveries(columns, context)
@@ -430,9 +428,11 @@ def test_rows_that_are_kept_hold_what_was_moved_late() -> None:
 
 @pytest.mark.parametrize("every_s", [0.5, 2.0, 4.0])
 def test_few_retries_say_the_same_as_all(every_s: float) -> None:
-    columns, timeline = build_columns(other_retries(every_s).drained(90.0).ops)
-    known = facts(faults=(fault("kill", NODE, at_s=5.0, healed_s=52.0),), **LADDER)
-    context = Context(facts=known, timeline=timeline, promises=LossPromises(known))
+    columns, context = read_ops(
+        other_retries(every_s).drained(90.0).ops,
+        faults=(fault("kill", NODE, at_s=5.0, healed_s=52.0),),
+        **LADDER,
+    )
     few = late_rows(columns, context)
 
     assert check_late_deliveries(few, context) == check_late_deliveries(columns, context)
@@ -459,9 +459,7 @@ def test_a_fault_of_a_member_counts_while_it_has_the_queue_or_none_has() -> None
 
 @pytest.mark.parametrize("every_s", [0.5, 3.4, 3.6, 8.0])
 def test_few_rows_say_the_same_as_all(every_s: float) -> None:
-    columns, timeline = build_columns(passing(every_s).drained(60.0).ops)
-    known = facts(faults=(AWAY,))
-    context = Context(facts=known, timeline=timeline, promises=LossPromises(known))
+    columns, context = read_ops(passing(every_s).drained(60.0).ops, faults=(AWAY,))
     few = late_rows(columns, context)
 
     assert check_late_deliveries(few, context) == check_late_deliveries(columns, context)

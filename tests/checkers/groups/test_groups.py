@@ -6,21 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from staticfire.checkers.engine.kernel import Context
 from staticfire.checkers.groups.groups import GROUPS
 from staticfire.checkers.guarantees.facts import FaultFacts
-from staticfire.checkers.guarantees.promises import LossPromises
 from staticfire.checkers.guarantees.verdict import Verdict
-from staticfire.checkers.model.building.column_builder import build_columns
-from tests.support.history_language import facts, fault, history, queues_confirmed
+from tests.support.history_language import fault, history, queues_confirmed
+from tests.support.one_checker import read_ops
 
 SENT = ("0 ok send a", "0 ok send b queue=1")
 
 
 def check(*lines: str, **changes: object) -> Verdict:
-    columns, timeline = build_columns(history(*lines))
-    known = facts(**changes)
-    context = Context(facts=known, timeline=timeline, promises=LossPromises(known))
+    columns, context = read_ops(history(*lines), **changes)
     assert GROUPS.applies(context)
     return GROUPS.check(columns, context)
 

@@ -10,19 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from staticfire.checkers.engine.kernel import Context
 from staticfire.checkers.groups.listeners import LISTENERS
-from staticfire.checkers.guarantees.promises import LossPromises
 from staticfire.checkers.guarantees.verdict import Verdict
-from staticfire.checkers.model.building.column_builder import build_columns
-from tests.support.history_language import facts, fault, history
+from tests.support.history_language import fault, history
+from tests.support.one_checker import read_ops
 from tests.support.reference_semantics import overlapping_owners, two_listeners
 
 
 def check(*lines: str, **changes: object) -> Verdict:
-    columns, timeline = build_columns(history(*lines))
-    known = facts(**changes)
-    context = Context(facts=known, timeline=timeline, promises=LossPromises(known))
+    columns, context = read_ops(history(*lines), **changes)
     return LISTENERS.check(columns, context)
 
 

@@ -8,16 +8,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from staticfire.checkers.engine.kernel import Context
 from staticfire.checkers.groups.shares import SHARES
 from staticfire.checkers.guarantees.facts import FaultFacts
-from staticfire.checkers.guarantees.promises import LossPromises
 from staticfire.checkers.guarantees.verdict import Verdict
-from staticfire.checkers.model.building.column_builder import build_columns
 from staticfire.checkers.model.history import Op
 from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.rocketmq.facts import run_facts
-from tests.support.history_language import facts, fault, history
+from tests.support.history_language import fault, history
+from tests.support.one_checker import read_ops
 from tests.support.reference_shares import uneven_shares
 
 EVENLY = {"groups": {"g": ("t",)}, "evenly": ("g",)}
@@ -43,11 +41,8 @@ def reported(ops: list[Op]) -> list[Op]:
 
 
 def check_ops(ops: list[Op], faults: tuple[FaultFacts, ...], **changes: object) -> Verdict:
-    columns, timeline = build_columns(ops)
-    known = facts(faults=faults, **{**EVENLY, **changes})
-    return SHARES.check(
-        columns, Context(facts=known, timeline=timeline, promises=LossPromises(known))
-    )
+    columns, context = read_ops(ops, faults=faults, **{**EVENLY, **changes})
+    return SHARES.check(columns, context)
 
 
 def test_one_member_has_all_queues_and_the_other_one_none() -> None:

@@ -10,14 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from staticfire.checkers.engine.kernel import Context
-from staticfire.checkers.guarantees.promises import LossPromises
 from staticfire.checkers.guarantees.verdict import Verdict
 from staticfire.checkers.log.batches import batch_deliveries, batch_rows, check_batches
-from staticfire.checkers.model.building.column_builder import build_columns
 from tests.support import reference_storage
-from tests.support.history_language import facts, fault, history
-from tests.support.one_checker import verdict_on
+from tests.support.history_language import fault, history
+from tests.support.one_checker import read_ops, verdict_on
 
 STEADY = settings(max_examples=int(os.environ.get("HISTORIES", "100")))
 
@@ -158,8 +155,6 @@ def test_it_finds_what_the_reference_finds(seed: int) -> None:
 @STEADY
 @given(st.integers(0, 2**32))
 def test_the_rows_that_it_asks_for_are_enough(seed: int) -> None:
-    columns, timeline = build_columns(history(*some_requests(seed)))
-    run = facts()
-    context = Context(facts=run, timeline=timeline, promises=LossPromises(run))
+    columns, context = read_ops(history(*some_requests(seed)))
     few = batch_deliveries(columns, context, batch_rows(columns, context))
     assert check_batches(few, context) == check_batches(columns, context)

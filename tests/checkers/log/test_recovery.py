@@ -7,24 +7,18 @@ from typing import Any
 
 import pytest
 
-from staticfire.checkers.engine.kernel import Context
-from staticfire.checkers.guarantees.promises import LossPromises
 from staticfire.checkers.guarantees.verdict import Verdict
 from staticfire.checkers.log.recovery import RECOVERY
-from staticfire.checkers.model.building.column_builder import build_columns
 from staticfire.checkers.model.history import Op
-from tests.support.history_language import facts, fault, history
+from tests.support.history_language import fault, history
+from tests.support.one_checker import read_ops
 
 CUT = fault("power_cut", "n0", at_s=5, healed_s=6)
 READ = ("0 ok send a", "0 ok send b", "1 ok consume a", "1 ok consume b")
 
 
 def check(ops: list[Op], *observations: dict[str, Any], **changes: Any) -> Verdict:
-    columns, timeline = build_columns(ops)
-    known = facts(**changes)
-    context = Context(
-        facts=known, timeline=timeline, promises=LossPromises(known), observations=observations
-    )
+    columns, context = read_ops(ops, observations, **changes)
     return RECOVERY.check(columns, context)
 
 

@@ -14,12 +14,11 @@ from hypothesis import strategies as st
 
 from staticfire.checkers.engine.kernel import Context
 from staticfire.checkers.guarantees.facts import FaultFacts, OffsetsReset
-from staticfire.checkers.guarantees.promises import LossPromises
 from staticfire.checkers.guarantees.verdict import Finding
 from staticfire.checkers.log.message_queries import LOOK_UPS
-from staticfire.checkers.model.building.column_builder import build_columns
 from tests.checkers.stories import Story
-from tests.support.history_language import facts, fault
+from tests.support.history_language import fault
+from tests.support.one_checker import read_ops
 from tests.support.reference_reset_times import wrong_answers
 
 S = 1_000_000_000
@@ -180,9 +179,9 @@ LOOK_UP = {"topic": "t", "broker": "b", "indexed": True, "messages": []}
 
 
 def _context(story: Story, *resets: OffsetsReset, **known: Any) -> Context:
-    _, timeline = build_columns(story.ops)
-    run = facts(**{"replica_sets": BROKERS, "faults": (operator(*resets),), **known})
-    return Context(facts=run, timeline=timeline, promises=LossPromises(run))
+    return read_ops(
+        story.ops, **{"replica_sets": BROKERS, "faults": (operator(*resets),), **known}
+    )[1]
 
 
 @pytest.mark.parametrize(
@@ -268,9 +267,9 @@ MODES = st.sampled_from(["hardened", "faithful"])
 @given(st.integers(0, 2**32), MODES)
 def test_random_stories(seed: int, mode: Any) -> None:
     story, resets = random_story(seed)
-    columns, timeline = build_columns(story.ops)
-    known = facts(replica_sets=BROKERS, faults=(operator(*resets),), mode=mode)
-    context = Context(facts=known, timeline=timeline, promises=LossPromises(known))
+    columns, context = read_ops(
+        story.ops, replica_sets=BROKERS, faults=(operator(*resets),), mode=mode
+    )
     expected = wrong_answers(story.ops, resets, mode)
 
     for read in (columns, LOOK_UPS.rows(columns, context)):

@@ -9,18 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from staticfire.checkers.engine.kernel import Context, some_rows
-from staticfire.checkers.guarantees.promises import LossPromises
+from staticfire.checkers.engine.kernel import some_rows
 from staticfire.checkers.guarantees.verdict import Verdict
 from staticfire.checkers.log import shared_ids
 from staticfire.checkers.log.shared_ids import check_shared_ids, compared_rows, estimating_rows
-from staticfire.checkers.model.building.column_builder import build_columns
 from staticfire.checkers.model.columns import Columns
 from staticfire.checkers.model.history import Op
 from tests.support import reference_contents
 from tests.support.chunked_kernels import partitions
 from tests.support.history_builder import HistoryBuilder
-from tests.support.history_language import facts
+from tests.support.one_checker import read_ops
 
 
 class Sends(HistoryBuilder):
@@ -37,13 +35,8 @@ class Sends(HistoryBuilder):
 
 
 def judged(ops: list[Op]) -> Verdict:
-    columns, context = read(ops)
+    columns, context = read_ops(ops)
     return check_shared_ids(columns, context)
-
-
-def read(ops: list[Op]) -> tuple[Columns, Context]:
-    columns, timeline = build_columns(ops)
-    return columns, Context(facts=facts(), timeline=timeline, promises=LossPromises(facts()))
 
 
 @pytest.mark.parametrize(
@@ -91,7 +84,7 @@ def test_a_large_history_is_sampled_the_same_whole_and_by_queue(
     random, sends = Random(1), Sends()
     for number in range(160):
         sends.send(f"p0-{number}", random.randrange(400), queue=random.randrange(3))
-    columns, context = read(sends.ops)
+    columns, context = read_ops(sends.ops)
     whole = check_shared_ids(columns, context)
     queues = [part for part in partitions(columns, "log", 3) if len(part.sends)]
     gathered = _together(columns, [estimating_rows(part, context) for part in queues])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -11,21 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from staticfire.checkers.engine.kernel import Context
-from staticfire.checkers.guarantees.promises import LossPromises
 from staticfire.checkers.guarantees.verdict import Verdict
 from staticfire.checkers.log.storage_order import (
     STORAGE_ORDER,
     tally_storage_order,
 )
-from staticfire.checkers.model.building.column_builder import build_columns
-from staticfire.checkers.model.columns import Columns
 from staticfire.checkers.model.history import Op
 from staticfire.checkers.verdicts.compose import check_run
 from tests.support import reference_storage
 from tests.support.chunked_kernels import check_pieces_of_queues
 from tests.support.history_language import facts, fault
-from tests.support.one_checker import only, verdict_on
+from tests.support.one_checker import only, read_ops, verdict_on
 
 STEADY = settings(max_examples=int(os.environ.get("HISTORIES", "100")))
 SEEDS = st.integers(0, 2**32)
@@ -182,19 +177,13 @@ def storage_history(random: Random) -> list[Op]:
     return ops
 
 
-def context_of(ops: Sequence[Op]) -> tuple[Columns, Context]:
-    columns, timeline = build_columns(ops)
-    known = facts()
-    return columns, Context(facts=known, timeline=timeline, promises=LossPromises(known))
-
-
 @pytest.mark.slow
 @STEADY
 @given(seed=SEEDS)
 def test_the_kernel_finds_what_the_reference_finds(seed: int) -> None:
     ops = storage_history(Random(seed))
 
-    tally = tally_storage_order(*context_of(ops))
+    tally = tally_storage_order(*read_ops(ops))
 
     expected = reference_storage.storage(ops)
     assert sum(tally.counts.values()) == len(expected)
@@ -218,6 +207,6 @@ def test_every_anomaly_occurs() -> None:
 @given(seed=SEEDS)
 def test_a_queue_in_pieces_gives_the_same_tally(seed: int) -> None:
     random = Random(seed)
-    columns, context = context_of(storage_history(random))
+    columns, context = read_ops(storage_history(random))
     cuts = sorted(random.sample(range(1, 20), 3))
     check_pieces_of_queues(STORAGE_ORDER, columns, context, cuts, random)

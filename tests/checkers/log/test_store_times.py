@@ -11,14 +11,13 @@ from hypothesis import strategies as st
 
 from staticfire.checkers.engine.kernel import Context
 from staticfire.checkers.guarantees.facts import FaultFacts
-from staticfire.checkers.guarantees.promises import LossPromises
 from staticfire.checkers.log.store_times import STORE_TIMES, tally_store_times
-from staticfire.checkers.model.building.column_builder import build_columns
 from staticfire.checkers.model.columns import Columns
 from tests.checkers.stories import Story
 from tests.support import reference_storage
 from tests.support.chunked_kernels import check_pieces_of_queues
-from tests.support.history_language import facts, fault
+from tests.support.history_language import fault
+from tests.support.one_checker import read_ops
 
 GOES_BACK = {"nonmonotonic_store_time"}
 BROKERS = {"b": ("n0", "n1")}
@@ -111,9 +110,7 @@ def random_story(random: Random) -> Story:
 
 
 def context_of(reported: Story, faults: tuple[FaultFacts, ...]) -> tuple[Columns, Context]:
-    columns, timeline = build_columns(reported.ops)
-    known = facts(replica_sets=BROKERS, faults=faults, mode="faithful")
-    return columns, Context(facts=known, timeline=timeline, promises=LossPromises(known))
+    return read_ops(reported.ops, replica_sets=BROKERS, faults=faults, mode="faithful")
 
 
 @pytest.mark.slow

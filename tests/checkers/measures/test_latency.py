@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 
 from staticfire.checkers.engine.kernel import Context
-from staticfire.checkers.guarantees.promises import LossPromises
 from staticfire.checkers.guarantees.verdict import Verdict
 from staticfire.checkers.measures.latency import LATENCY
-from staticfire.checkers.model.building.column_builder import build_columns
 from tests.support.chunked_kernels import check_chunks
-from tests.support.history_language import facts, fault, history
+from tests.support.history_language import fault, history
+from tests.support.one_checker import read_ops
 
 SLOW = (
     "0 invoke send a t=1",
@@ -28,9 +27,7 @@ SLOW = (
 
 
 def context_of(*lines: str, **changes: Any) -> tuple[Any, Context]:
-    columns, timeline = build_columns(history(*lines))
-    known = facts(**changes)
-    return columns, Context(facts=known, timeline=timeline, promises=LossPromises(known))
+    return read_ops(history(*lines), **changes)
 
 
 def check(*lines: str, **changes: Any) -> Verdict:

@@ -6,14 +6,12 @@ from typing import Any
 
 import pytest
 
-from staticfire.checkers.engine.kernel import Context
 from staticfire.checkers.guarantees.facts import FaultFacts
-from staticfire.checkers.guarantees.promises import LossPromises
 from staticfire.checkers.measures.recovery_times import RECOVERY_TIMES
-from staticfire.checkers.model.building.column_builder import build_columns
 from staticfire.checkers.model.history import Op
 from tests.support.chunked_kernels import check_chunks
-from tests.support.history_language import facts, fault, history
+from tests.support.history_language import fault, history
+from tests.support.one_checker import read_ops
 
 CUT = fault("power_cut", "n0", at_s=1, healed_s=2)
 LINES = (
@@ -29,9 +27,7 @@ LINES = (
 def rows(
     *lines: str, faults: tuple[FaultFacts, ...] = (CUT,), chunks: int = 0, **changes: Any
 ) -> Any:
-    columns, timeline = build_columns(history(*lines))
-    known = facts(faults=faults, **changes)
-    context = Context(facts=known, timeline=timeline, promises=LossPromises(known))
+    columns, context = read_ops(history(*lines), faults=faults, **changes)
     if chunks:
         return check_chunks(RECOVERY_TIMES, columns, context, chunks).to_json()
     return RECOVERY_TIMES.check(columns, context).to_json()
@@ -111,8 +107,6 @@ def test_what_was_kept_back_is_found_anywhere_in_its_queue() -> None:
 
 
 def caught_up_ms(ops: list[Op], **changes: Any) -> Any:
-    columns, timeline = build_columns(ops)
-    known = facts(faults=(CUT,), **changes)
-    context = Context(facts=known, timeline=timeline, promises=LossPromises(known))
+    columns, context = read_ops(ops, faults=(CUT,), **changes)
     [row] = RECOVERY_TIMES.check(columns, context).series["faults"]
     return row["caught_up_after_ms"]["g"]

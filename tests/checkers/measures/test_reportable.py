@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from staticfire.checkers.engine.kernel import Context
 from staticfire.checkers.guarantees.facts import FaultFacts
-from staticfire.checkers.guarantees.promises import LossPromises
 from staticfire.checkers.measures.reportable import below_floor, has_floor, reportable
-from staticfire.checkers.model.building.column_builder import build_columns
 from staticfire.checkers.verdicts.compose import check_run
 from tests.checkers.white_box.test_replicas import ack
 from tests.support.history_language import facts, fault, history
+from tests.support.one_checker import read_ops
 
 LINES = (
     "1 ok open node=c1 t=0",
@@ -25,9 +23,8 @@ LINES = (
 
 
 def shares(*faults: FaultFacts, lines: tuple[str, ...] = LINES, **changes: Any) -> dict[str, float]:
-    _, timeline = build_columns(history(*lines))
-    known = facts(faults=faults, **changes)
-    return reportable(Context(facts=known, timeline=timeline, promises=LossPromises(known)))
+    _, context = read_ops(history(*lines), faults=faults, **changes)
+    return reportable(context)
 
 
 def late_share(*faults: FaultFacts, lines: tuple[str, ...] = LINES) -> float:

@@ -10,17 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from staticfire.checkers.engine.kernel import Context
 from staticfire.checkers.guarantees.facts import FaultFacts, NodeExit
-from staticfire.checkers.guarantees.promises import LossPromises
 from staticfire.checkers.guarantees.verdict import Validity, Verdict
-from staticfire.checkers.model.building.column_builder import build_columns
 from staticfire.checkers.verdicts.compose import check_run
 from staticfire.checkers.white_box.send_status import check_weak_statuses, weak_rows
 from tests.checkers.white_box.test_replicas import ack
 from tests.support import reference_copies
 from tests.support.history_language import facts, fault, history
-from tests.support.one_checker import only
+from tests.support.one_checker import only, read_ops
 
 PAIR = {"b": ("n0", "n1")}
 WEAK = "0 info send a error=FLUSH_SLAVE_TIMEOUT"
@@ -164,13 +161,12 @@ def weak(status: str, began_s: float, took_s: float) -> tuple[str, str]:
 
 def judged_as(status: str, ops: Iterable[str], *faults: FaultFacts) -> str:
     """How key a is judged, by all rows of the history and by the few that `weak_rows` picks."""
-    known = facts(replica_sets=PAIR, replication="sync", faults=faults)
-    columns, timeline = build_columns(history(*ops))
-    context = Context(
-        facts=known,
-        timeline=timeline,
-        promises=LossPromises(known),
-        observations=[ack(durable="n0 n1", status=status)],
+    columns, context = read_ops(
+        history(*ops),
+        [ack(durable="n0 n1", status=status)],
+        replica_sets=PAIR,
+        replication="sync",
+        faults=faults,
     )
     verdict = check_weak_statuses(columns, context)
     few = check_weak_statuses(weak_rows(columns, context), context)
