@@ -126,17 +126,6 @@ def test_what_failed_says_why() -> None:
     assert (fault.fault_id, fault.error) == ("7", "KeyError: 'gone'")
 
 
-def option_change(option: str) -> PlannedFault:
-    return PlannedFault(
-        fault_id=1,
-        kind="options-change",
-        at_s=1.0,
-        duration_s=1.0,
-        targets=(),
-        params={"option": option},
-    )
-
-
 @pytest.mark.parametrize(
     ("option", "field", "value"),
     [
@@ -149,12 +138,12 @@ def option_change(option: str) -> PlannedFault:
 def test_of_an_option_that_changes_the_wider_timing_counts(
     option: str, field: str, value: object
 ) -> None:
-    assert getattr(timings_of(replace(CAMPAIGN, plan=(option_change(option),))), field) == value
+    assert getattr(timings_of(replace(CAMPAIGN, plan=(changed(option),))), field) == value
 
 
 def test_an_option_that_changes_to_a_shorter_timing_widens_nothing() -> None:
     properties = (("registerNameServerPeriod", "120000"),)
-    change = option_change("registerNameServerPeriod=60000")
+    change = changed("registerNameServerPeriod=60000")
     campaign = replace(CAMPAIGN, broker_properties=properties, plan=(change,))
     assert timings_of(campaign).register_s == 120.0
 
