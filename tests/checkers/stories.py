@@ -6,9 +6,8 @@ from typing import Any
 
 from staticfire.checkers.guarantees.verdict import Verdict
 from staticfire.checkers.model.history import Op, OpType
-from staticfire.checkers.verdicts.compose import check_run
 from tests.support.history_language import BROKER, GROUP, TOPIC, facts
-from tests.support.one_checker import only
+from tests.support.one_checker import judged_by
 
 NS_PER_S = 1_000_000_000
 RETRY_TOPIC, DEAD_TOPIC = f"%RETRY%{GROUP}", f"%DLQ%{GROUP}"
@@ -116,8 +115,7 @@ class Story:
         return self.op(0.0, "ok", "open", value, process=process, node=node)
 
     def verdict(self, checker: str, **changes: Any) -> Verdict:
-        verdicts = check_run(self.ops, [], facts(**changes), only(checker)).verdicts
-        return next(verdict for verdict in verdicts if verdict.checker == checker)
+        return judged_by(checker, self.ops, [], facts(**changes))
 
     def counts(self, checker: str, **changes: Any) -> set[str]:
         """The names of the anomalies that were counted, with their judgement unless they are violations."""

@@ -12,10 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from staticfire.checkers.guarantees.verdict import Verdict
-from staticfire.checkers.verdicts.compose import check_run
 from tests.support.history_language import facts
 from tests.support.log_histories import FACTS, GROUPS, log_history
-from tests.support.one_checker import only
+from tests.support.one_checker import judged_by
 from tests.support.reference_log import log_holes
 
 STEADY = settings(max_examples=int(os.environ.get("HISTORIES", "60")))
@@ -23,10 +22,7 @@ STEADY = settings(max_examples=int(os.environ.get("HISTORIES", "60")))
 
 def verdict_and_reference(seed: int) -> tuple[Verdict, set[str]]:
     ops, observations, cut = log_history(seed)
-    verdicts = check_run(
-        ops, observations, facts(**FACTS, faults=(cut,)), only("log_holes")
-    ).verdicts
-    verdict = next(verdict for verdict in verdicts if verdict.checker == "log_holes")
+    verdict = judged_by("log_holes", ops, observations, facts(**FACTS, faults=(cut,)))
     return verdict, log_holes(ops, observations, GROUPS, "b", cut)
 
 

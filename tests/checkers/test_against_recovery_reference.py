@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from staticfire.checkers.guarantees.verdict import Verdict
-from staticfire.checkers.verdicts.compose import KERNELS, check_run
+from staticfire.checkers.verdicts.compose import KERNELS
 from staticfire.checkers.white_box.routes import ROUTES
 from tests.support import recovery_histories, reference_recovery, reference_routes
 from tests.support.chunked_kernels import check_chunks
 from tests.support.history_language import facts
-from tests.support.one_checker import only, read_ops
+from tests.support.one_checker import judged_by, read_ops
 from tests.support.recovery_histories import Recovered, recovery_history
 from tests.support.route_histories import Asked, route_history
 
@@ -27,10 +27,7 @@ SEEDS = st.integers(0, 2**32)  # a history is made by one: shrinking it would ta
 
 
 def verdict_of(run: Recovered | Asked, name: str, **known: object) -> Verdict:
-    verdicts = check_run(
-        run.ops, run.observations, facts(faults=run.faults, **known), only(name)
-    ).verdicts
-    return next(verdict for verdict in verdicts if verdict.checker == name)
+    return judged_by(name, run.ops, run.observations, facts(faults=run.faults, **known))
 
 
 def recovered(run: Recovered, name: str) -> Verdict:

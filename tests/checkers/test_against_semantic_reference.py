@@ -18,10 +18,9 @@ from hypothesis import strategies as st
 from staticfire.checkers.guarantees.verdict import Verdict
 from staticfire.checkers.model.histogram import EDGES_US
 from staticfire.checkers.model.history import Op
-from staticfire.checkers.verdicts.compose import check_run
 from tests.support import reference_semantics as reference
 from tests.support.history_language import facts, fault
-from tests.support.one_checker import only
+from tests.support.one_checker import judged_by
 from tests.support.reference_checkers import inconsistent_offsets
 from tests.support.semantic_histories import (
     CHECK_AFTER_S,
@@ -55,8 +54,7 @@ NOT_REFERRED_TO = {"commit_ahead", "read_beyond_recovery", "hot_key"}
 
 
 def verdict_of(ops: list[Op], name: str) -> Verdict:
-    verdicts = check_run(ops, [], facts(**FACTS), only(name)).verdicts
-    return next(verdict for verdict in verdicts if verdict.checker == name)
+    return judged_by(name, ops, [], facts(**FACTS))
 
 
 def anomalies_of(verdict: Verdict) -> Counter[str]:
@@ -105,8 +103,7 @@ def test_what_is_unwanted_around_a_change_of_filter(seed: int) -> None:
         "filters_changed_ns": {"h": 40 * 10**9},
         "faults": (change,),
     }
-    verdicts = check_run(ops, [], facts(**{**FACTS, **known}), only("filters")).verdicts
-    verdict = next(verdict for verdict in verdicts if verdict.checker == "filters")
+    verdict = judged_by("filters", ops, [], facts(**{**FACTS, **known}))
 
     expected = reference.unwanted_around_a_change(
         ops, "h", ("red",), ("blue",), 20 * 10**9, 40 * 10**9
@@ -120,8 +117,7 @@ def test_what_is_unwanted_around_a_change_of_filter(seed: int) -> None:
 def test_what_queues_that_begin_late_have_deleted_early(seed: int) -> None:
     kept_s = 30.0
     ops = [_begun_late(op) for op in semantic_history(Random(seed))]
-    verdicts = check_run(ops, [], facts(**FACTS, kept_s=kept_s), only("recovery")).verdicts
-    verdict = next(verdict for verdict in verdicts if verdict.checker == "recovery")
+    verdict = judged_by("recovery", ops, [], facts(**FACTS, kept_s=kept_s))
 
     expected = sum(reference.lost_from_log(ops, kept_s).values())
     assert anomalies_of(verdict)["lost_from_log"] == expected

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from staticfire.checkers.engine.kernel import Checker, Context
+from staticfire.checkers.guarantees.facts import RunFacts
 from staticfire.checkers.guarantees.promises import LossPromises
 from staticfire.checkers.guarantees.verdict import Verdict
 from staticfire.checkers.model.building.column_builder import build_columns
@@ -33,7 +34,14 @@ def read_ops(
     )
 
 
+def judged_by(
+    name: str, ops: Sequence[Op], observations: Sequence[Mapping[str, Any]], known: RunFacts
+) -> Verdict:
+    """What the checker of that name says about a run."""
+    verdicts = check_run(ops, observations, known, only(name)).verdicts
+    return next(verdict for verdict in verdicts if verdict.checker == name)
+
+
 def verdict_on(ops: Sequence[str], name: str, **changes: object) -> Verdict:
     """What the checker of that name says about ops in the language of the tests; `changes`: fields of the facts."""
-    verdicts = check_run(history(*ops), [], facts(**changes), only(name)).verdicts
-    return next(verdict for verdict in verdicts if verdict.checker == name)
+    return judged_by(name, history(*ops), [], facts(**changes))

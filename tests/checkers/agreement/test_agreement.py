@@ -24,7 +24,7 @@ from tests.checkers.mutations.model import Run
 from tests.checkers.mutations.score import kinds_named
 from tests.support.chunked_kernels import check_chunks
 from tests.support.history_language import facts, fault, history, queues_confirmed
-from tests.support.one_checker import only, read_ops
+from tests.support.one_checker import judged_by, only, read_ops
 
 GAP = ["0 ok send a@0:0", "0 ok send b@0:2"]
 S = 1_000_000_000
@@ -55,8 +55,7 @@ def run_with_kills() -> Run:
 
 
 def verdict_of(run: Run) -> Verdict:
-    verdicts = check_run(run.ops, run.observations, run.facts, only("agreement")).verdicts
-    return next(verdict for verdict in verdicts if verdict.checker == "agreement")
+    return judged_by("agreement", run.ops, run.observations, run.facts)
 
 
 @pytest.mark.slow
@@ -131,8 +130,7 @@ def test_a_restart_of_some_of_its_targets(ones: tuple[Struck, ...], reason: str 
     known = facts(replica_sets={"b": ("n0", "n1")}, faults=(stop,), due=("recovery",))
     ops = history("0 ok send a", "1 ok consume a", "9 ok drain 0:1:1")
 
-    verdicts = check_run(ops, opened, known, only("agreement")).verdicts
-    found = next(verdict for verdict in verdicts if verdict.checker == "agreement").reason
+    found = judged_by("agreement", ops, opened, known).reason
 
     assert (found is None) == (reason is None)
     assert reason is None or reason in (found or "")
@@ -141,8 +139,7 @@ def test_a_restart_of_some_of_its_targets(ones: tuple[Struck, ...], reason: str 
 def test_a_stamp_of_the_future_names_its_client() -> None:
     seen = [{"kind": "future_stamp", "time_ns": 5, "node": "producer-1", "ahead_ms": 3_600_000}]
     ops = history("0 ok send a", "1 ok consume a", "9 ok drain 0:1:1")
-    verdicts = check_run(ops, seen, facts(), only("agreement")).verdicts
-    found = next(verdict for verdict in verdicts if verdict.checker == "agreement")
+    found = judged_by("agreement", ops, seen, facts())
 
     assert (found.valid, found.reason) == (
         "unknown",
@@ -165,10 +162,7 @@ def test_a_start_of_a_broker_has_a_reason(known: dict[str, Any], is_explained: b
     ops = history("0 ok send a", "1 ok consume a", "9 ok drain 0:1:1")
     opened = [recovery("n0", 0.5), recovery("n0", 20)]
 
-    verdicts = check_run(
-        ops, opened, facts(**{"due": ("recovery",), **known}), only("agreement")
-    ).verdicts
-    reason = next(verdict for verdict in verdicts if verdict.checker == "agreement").reason
+    reason = judged_by("agreement", ops, opened, facts(**{"due": ("recovery",), **known})).reason
 
     reported = "n0 opened its store again at 20.000 s, and no fault or exit says why"
     assert (reason == reported) is not is_explained
@@ -254,9 +248,7 @@ def replica(**fields: Any) -> dict[str, Any]:
 def test_entries_and_replicas(observations: list[dict[str, Any]], reason: str | None) -> None:
     ops = history("0 ok send a", "0 ok send b", "1 ok consume a b", "9 ok drain 0:2:2")
     known = facts(replica_sets={"b": ("n0", "n1")})
-    verdicts = check_run(ops, observations, known, only("agreement")).verdicts
-
-    verdict = next(verdict for verdict in verdicts if verdict.checker == "agreement")
+    verdict = judged_by("agreement", ops, observations, known)
 
     assert verdict.reason == reason
     assert verdict.valid == (True if reason is None else "unknown")
@@ -282,11 +274,9 @@ def test_positions_of_a_drained_queue(
     ops: list[str], changes: dict[str, Any], reason: str | None
 ) -> None:
     ops = [*ops, "1 ok consume a b", "9 ok drain 0:3:3"]
-    verdicts = check_run(
-        history(*ops), [], facts(**{"due": ("commit",), **changes}), only("agreement")
-    ).verdicts
-
-    found = next(verdict for verdict in verdicts if verdict.checker == "agreement").reason
+    found = judged_by(
+        "agreement", history(*ops), [], facts(**{"due": ("commit",), **changes})
+    ).reason
 
     assert (found is None) == (reason is None)
     assert found is None or found.startswith(reason or "")
@@ -308,9 +298,7 @@ def test_a_record_that_its_log_does_not_reach(cut_s: float | None) -> None:
     }
     cut = () if cut_s is None else (fault("power_cut", "n0", at_s=cut_s, healed_s=cut_s + 1),)
     ops = history("0 ok send a@0:0 physical=900 t=1", "1 ok consume a t=2", "9 ok drain 0:1:1 t=60")
-    verdicts = check_run(ops, [seen], facts(flush="async", faults=cut), only("agreement")).verdicts
-
-    reason = next(verdict for verdict in verdicts if verdict.checker == "agreement").reason
+    reason = judged_by("agreement", ops, [seen], facts(flush="async", faults=cut)).reason
 
     assert (reason is None) is bool(cut)
     assert reason is None or "lie within the record of another one" in reason
@@ -342,9 +330,7 @@ def test_a_drain_that_leaves_out_what_a_leader_has_confirmed(
 ) -> None:
     ops = history("0 ok send a@0:0", "1 ok consume a", "9 ok drain 0:1:1 t=60")
     known = facts(due=("commit",), faults=(queues_confirmed(queues, at_s=at_s),))
-    verdicts = check_run(ops, [], known, only("agreement")).verdicts
-
-    assert next(of for of in verdicts if of.checker == "agreement").reason == reason
+    assert judged_by("agreement", ops, [], known).reason == reason
 
 
 @pytest.mark.parametrize(

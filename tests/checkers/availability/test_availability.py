@@ -12,12 +12,11 @@ from staticfire.checkers.guarantees.verdict import Validity, Verdict
 from staticfire.checkers.model.history import Op
 from staticfire.checkers.verdicts.compose import check_run
 from tests.support.history_language import facts, fault, history
-from tests.support.one_checker import only
+from tests.support.one_checker import judged_by
 
 
 def check_liveness(*ops: str, **changes: object) -> Verdict:
-    verdicts = check_run(history(*ops), [], facts(**changes), only("liveness")).verdicts
-    return next(verdict for verdict in verdicts if verdict.checker == "liveness")
+    return judged_by("liveness", history(*ops), [], facts(**changes))
 
 
 @pytest.mark.parametrize(

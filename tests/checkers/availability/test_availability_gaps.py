@@ -8,7 +8,7 @@ from staticfire.checkers.guarantees.facts import FaultFacts, RunFacts
 from staticfire.checkers.guarantees.verdict import Finding, Verdict
 from staticfire.checkers.verdicts.compose import check_run
 from tests.support.history_language import facts, fault, history
-from tests.support.one_checker import only
+from tests.support.one_checker import judged_by, only
 
 STARTED = ("0 ok open node=p1 t=0", "7 ok open node=c1 t=0", "7 ok assign 0 t=0.5")
 # The load ends with the last send that began.
@@ -17,10 +17,9 @@ LOAD_ENDS = ("1 invoke send end node=p2 t=100", "1 fail send end t=100")
 
 def check_gaps(*ops: str, **changes: object) -> Verdict:
     plain = {"producers": ("p1", "p2"), "consumers": ("c1",), "gap_max_s": 3.0}
-    run = check_run(
-        history(*STARTED, *ops), [], facts(**{**plain, **changes}), only("availability_gaps")
+    return judged_by(
+        "availability_gaps", history(*STARTED, *ops), [], facts(**{**plain, **changes})
     )
-    return next(verdict for verdict in run.verdicts if verdict.checker == "availability_gaps")
 
 
 def found(verdict: Verdict) -> list[str]:
@@ -155,10 +154,9 @@ def test_a_message_that_no_member_gets_waits_until_the_load_ends() -> None:
 
 def test_without_any_start_in_the_history_nothing_is_known() -> None:
     only_sends = history("0 invoke send a node=p1 t=1", "0 ok send a t=2")
-    run = check_run(
-        only_sends, [], facts(producers=("p1",), gap_max_s=3.0), only("availability_gaps")
+    verdict = judged_by(
+        "availability_gaps", only_sends, [], facts(producers=("p1",), gap_max_s=3.0)
     )
-    verdict = next(v for v in run.verdicts if v.checker == "availability_gaps")
     assert verdict.valid == "unknown"
 
 

@@ -15,10 +15,9 @@ from staticfire.checkers.guarantees.facts import FaultFacts
 from staticfire.checkers.guarantees.verdict import Verdict
 from staticfire.checkers.model.building.column_builder import build_columns
 from staticfire.checkers.model.history import Op
-from staticfire.checkers.verdicts.compose import check_run
 from tests.support import reference_waits
 from tests.support.history_language import GROUP, facts, fault
-from tests.support.one_checker import only
+from tests.support.one_checker import judged_by
 
 S = 10**9
 BROKERS = {"a": ("n2",), "b": ("n0", "n1")}
@@ -57,8 +56,7 @@ def history(*reports: dict[str, Any], since_s: float = 130, each_s: float = 2) -
 
 def verdict_of(ops: list[Op], *faults: FaultFacts, **known: Any) -> Verdict:
     of_run = facts(faults=faults, **{"replica_sets": BROKERS, **known})
-    verdicts = check_run(ops, [], of_run, only("stuck_producers")).verdicts
-    return next(verdict for verdict in verdicts if verdict.checker == "stuck_producers")
+    return judged_by("stuck_producers", ops, [], of_run)
 
 
 def is_found(ops: list[Op], *faults: FaultFacts, **known: Any) -> bool:

@@ -18,7 +18,7 @@ from staticfire.checkers.guarantees.verdict import Verdict
 from staticfire.checkers.verdicts.compose import check_run
 from tests.support import reference_waits
 from tests.support.history_language import facts, fault, history
-from tests.support.one_checker import only, read_ops
+from tests.support.one_checker import judged_by, read_ops
 
 BROKERS = {"a": ("n2",), "b": ("n0", "n1")}
 WEAK = "info error=FLUSH_SLAVE_TIMEOUT"
@@ -40,8 +40,7 @@ def sends(*ends: str, node: str = "p1", since_s: float = 100, each_s: float = 4)
 
 def verdict_of(ops: list[str], *faults: FaultFacts, **known: object) -> Verdict:
     known = {"producers": ("p1", "p2"), "replica_sets": BROKERS, **known}
-    run = check_run(history(*ops), [], facts(faults=faults, **known), only("stuck_producers"))
-    return next(verdict for verdict in run.verdicts if verdict.checker == "stuck_producers")
+    return judged_by("stuck_producers", history(*ops), [], facts(faults=faults, **known))
 
 
 def is_stuck(ops: list[str], *faults: FaultFacts, **known: object) -> bool:

@@ -16,12 +16,11 @@ from staticfire.checkers.features.contents import CONTENTS_KEPT
 from staticfire.checkers.guarantees.verdict import Verdict
 from staticfire.checkers.model.history import Op
 from staticfire.checkers.model.message_contents import CONTENTS, VALUE_MAX, digest_of_properties
-from staticfire.checkers.verdicts.compose import check_run
 from tests.support import reference_contents
 from tests.support.chunked_kernels import partitions
 from tests.support.history_builder import HistoryBuilder
 from tests.support.history_language import facts
-from tests.support.one_checker import only, read_ops
+from tests.support.one_checker import judged_by, read_ops
 
 STEADY = settings(max_examples=int(os.environ.get("HISTORIES", "150")))
 RETRY, DEAD = "%RETRY%g", "%DLQ%g"
@@ -70,8 +69,7 @@ def changed(**values: Any) -> list[Any]:
 
 
 def verdict_of(ops: list[Op]) -> Verdict:
-    verdicts = check_run(ops, [], facts(), only("contents")).verdicts
-    return next(verdict for verdict in verdicts if verdict.checker == "contents")
+    return judged_by("contents", ops, [], facts())
 
 
 def anomalies_of(ops: list[Op]) -> set[str]:

@@ -16,10 +16,9 @@ from staticfire.checkers.guarantees.facts import FaultFacts, Struck, Timings
 from staticfire.checkers.guarantees.promises import NS_PER_S
 from staticfire.checkers.guarantees.verdict import Verdict
 from staticfire.checkers.model.history import Op
-from staticfire.checkers.verdicts.compose import check_run
 from tests.checkers.legal_histories import cut
 from tests.support.history_language import GROUP, TOPIC, facts, fault, history
-from tests.support.one_checker import only
+from tests.support.one_checker import judged_by
 from tests.support.reference_waits_of_messages import slow_deliveries
 from tests.support.waiting_histories import (
     EPOCH_MS,
@@ -33,8 +32,7 @@ OWNED = ("1 ok open node=c1", "2 ok open node=c2", "1 ok assign 0", "2 ok assign
 
 
 def judged(ops: list[Op], **changes: object) -> Verdict:
-    verdicts = check_run(ops, [], facts(**changes), only("delivery_waits")).verdicts
-    return next(verdict for verdict in verdicts if verdict.checker == "delivery_waits")
+    return judged_by("delivery_waits", ops, [], facts(**changes))
 
 
 def check(*ops: str, **changes: object) -> Verdict:

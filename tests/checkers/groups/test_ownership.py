@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from staticfire.checkers.guarantees.facts import NodeExit
 from staticfire.checkers.guarantees.verdict import Verdict
 from staticfire.checkers.model.history import Op
-from staticfire.checkers.verdicts.compose import check_run
 from tests.support.history_language import facts, fault, history
-from tests.support.one_checker import only
+from tests.support.one_checker import judged_by
 from tests.support.ownership_histories import ownership_history
 from tests.support.reference_ownership import wrong_readers
 
@@ -26,8 +25,7 @@ TWO = ("1 ok open node=c1", "2 ok open node=c2", "1 ok assign 0", "2 ok assign 1
 
 
 def judged(ops: list[Op], **changes: object) -> Verdict:
-    verdicts = check_run(ops, [], facts(**changes), only("ownership")).verdicts
-    return next(verdict for verdict in verdicts if verdict.checker == "ownership")
+    return judged_by("ownership", ops, [], facts(**changes))
 
 
 def check(*ops: str, **changes: object) -> Verdict:

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from staticfire.checkers.guarantees.verdict import Verdict
-from staticfire.checkers.verdicts.compose import check_run
 from tests.support.history_language import facts, fault, history
-from tests.support.one_checker import only
+from tests.support.one_checker import judged_by
 
 CUT = fault("power_cut", "n0", at_s=5, healed_s=10)
 # a, b and c were acknowledged before the power loss; no member ever read b
@@ -18,8 +17,7 @@ BEFORE = ("0 ok send a t=1", "0 ok send b", "0 ok send c@1:0 physical=200", "1 o
 
 def check_holes(*ops: str, observations: Any = (), **changes: object) -> Verdict:
     profile = facts(**{"flush": "async", "faults": (CUT,), **changes})
-    verdicts = check_run(history(*ops), observations, profile, only("log_holes")).verdicts
-    return next(verdict for verdict in verdicts if verdict.checker == "log_holes")
+    return judged_by("log_holes", history(*ops), observations, profile)
 
 
 def recovered(end_offset: int, node: str = "n0", time_s: int = 11) -> dict[str, Any]:

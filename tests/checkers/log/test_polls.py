@@ -5,16 +5,14 @@ from __future__ import annotations
 import pytest
 
 from staticfire.checkers.guarantees.verdict import Verdict
-from staticfire.checkers.verdicts.compose import check_run
 from tests.support.history_language import facts, fault, history
-from tests.support.one_checker import only
+from tests.support.one_checker import judged_by
 
 FIVE = ("0 ok send a", "0 ok send b", "0 ok send c", "0 ok send d", "0 ok send e")
 
 
 def check(*ops: str, **changes: object) -> Verdict:
-    verdicts = check_run(history(*FIVE, *ops), [], facts(**changes), only("polls")).verdicts
-    return next(verdict for verdict in verdicts if verdict.checker == "polls")
+    return judged_by("polls", history(*FIVE, *ops), [], facts(**changes))
 
 
 def found(verdict: Verdict) -> list[tuple[str, str | None]]:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import pytest
 
 from staticfire.checkers.guarantees.verdict import Verdict
-from staticfire.checkers.verdicts.compose import check_run
 from tests.support.history_language import facts, history
-from tests.support.one_checker import only
+from tests.support.one_checker import judged_by
 
 
 def check_provenance(*ops: str) -> Verdict:
-    verdicts = check_run(history(*ops), [], facts(), only("provenance")).verdicts
-    return next(verdict for verdict in verdicts if verdict.checker == "provenance")
+    return judged_by("provenance", history(*ops), [], facts())
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from staticfire.checkers.model.history import HistoryError, Op, OpType
 from staticfire.checkers.verdicts.compose import check_run
 from tests.support import reference_endings
 from tests.support.history_language import facts
-from tests.support.one_checker import only
+from tests.support.one_checker import judged_by, only
 
 DEAD, RETRY = "%DLQ%g", "%RETRY%g"
 REFUSED = "code 16, the topic[%DLQ%g] pulling message is forbidden"
@@ -59,8 +59,7 @@ def test_each_topic_of_each_broker_is_tried() -> None:
     known = {"replica_sets": {"b": ("n0",), "c": ("n1",)}, "retries_max": {"g": 16}}
 
     def reason(ops: list[Op], **due: Any) -> str | None:
-        verdicts = check_run(ops, [], facts(**known, **due), only("readability")).verdicts
-        return next(of for of in verdicts if of.checker == "readability").reason
+        return judged_by("readability", ops, [], facts(**known, **due)).reason
 
     reported = "nothing says whether %DLQ%g of c can be read"
     assert reason(ops, due=("try_read",)) == reported

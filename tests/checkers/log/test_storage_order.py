@@ -16,11 +16,10 @@ from staticfire.checkers.log.storage_order import (
     tally_storage_order,
 )
 from staticfire.checkers.model.history import Op
-from staticfire.checkers.verdicts.compose import check_run
 from tests.support import reference_storage
 from tests.support.chunked_kernels import check_pieces_of_queues
 from tests.support.history_language import facts, fault
-from tests.support.one_checker import only, read_ops, verdict_on
+from tests.support.one_checker import judged_by, read_ops, verdict_on
 
 STEADY = settings(max_examples=int(os.environ.get("HISTORIES", "100")))
 SEEDS = st.integers(0, 2**32)
@@ -107,8 +106,7 @@ def many(*stretches: list[Any]) -> list[Op]:
 
 def test_the_order_of_a_send_of_many() -> None:
     def verdict(*stretches: list[Any]) -> Verdict:
-        verdicts = check_run(many(*stretches), [], facts(), only("storage_order")).verdicts
-        return next(verdict for verdict in verdicts if verdict.checker == "storage_order")
+        return judged_by("storage_order", many(*stretches), [], facts())
 
     assert found(verdict(["p0-0", 4, 400, 3, 100], ["p0-3", 7, 900, 2, 100])) == []
     swapped = verdict(["p0-0", 7, 700, 3, 100], ["p0-3", 4, 400, 3, 100])

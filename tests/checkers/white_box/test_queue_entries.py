@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from staticfire.checkers.guarantees.verdict import Validity, Verdict
-from staticfire.checkers.verdicts.compose import check_run
 from tests.support.history_language import facts, fault, history
-from tests.support.one_checker import only
+from tests.support.one_checker import judged_by
 
 CLEAN = {
     "kind": "queue_entries",
@@ -26,10 +25,7 @@ CLEAN = {
 
 
 def check(*observations: dict[str, Any], **changes: Any) -> Verdict:
-    verdicts = check_run(
-        history("0 ok send a"), observations, facts(**changes), only("queue_entries")
-    ).verdicts
-    return next(verdict for verdict in verdicts if verdict.checker == "queue_entries")
+    return judged_by("queue_entries", history("0 ok send a"), observations, facts(**changes))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from staticfire.checkers.guarantees.facts import FaultFacts, RottenRecord
 from staticfire.checkers.guarantees.verdict import Validity, Verdict
 from staticfire.checkers.verdicts.compose import CLIENT_CHECKERS, check_run
 from tests.support.history_language import facts, fault, history
-from tests.support.one_checker import only
+from tests.support.one_checker import judged_by
 
 PAIR = {"b": ("n0", "n1")}
 SYNC = {"flush": "sync", "replication": "sync"}
@@ -23,10 +23,7 @@ def check(
     ops: tuple[str, ...] = ("0 ok send a",),
     **changes: object,
 ) -> Verdict:
-    verdicts = check_run(
-        history(*ops), observations, facts(**{"replica_sets": PAIR, **changes}), only(name)
-    ).verdicts
-    return next(verdict for verdict in verdicts if verdict.checker == name)
+    return judged_by(name, history(*ops), observations, facts(**{"replica_sets": PAIR, **changes}))
 
 
 def ack(

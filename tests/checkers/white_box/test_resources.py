@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from staticfire.checkers.guarantees.verdict import Verdict
-from staticfire.checkers.verdicts.compose import check_run
 from tests.support.history_language import facts, fault, history
-from tests.support.one_checker import only
+from tests.support.one_checker import judged_by
 
 HELD = {"tasks": 7, "threads": 9, "sockets": 5, "surplus_files": 0, "memory_bytes": 60 << 20}
 TABLES = {"heldPulls": 1, "queueLocks": 0, "consumers": 0, "producers": 1, "consumerOffsets": 2}
@@ -23,8 +22,7 @@ def seen(when: str, node: str = "n0", **held: Any) -> dict[str, Any]:
 
 def check(*observations: dict[str, Any], **changes: Any) -> Verdict:
     known = facts(resources_observed=True, **changes)
-    verdicts = check_run(history("0 ok send a"), observations, known, only("resources")).verdicts
-    return next(verdict for verdict in verdicts if verdict.checker == "resources")
+    return judged_by("resources", history("0 ok send a"), observations, known)
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,8 @@ import pytest
 
 from staticfire.checkers.guarantees.facts import FaultFacts, Timings
 from staticfire.checkers.guarantees.verdict import Verdict
-from staticfire.checkers.verdicts.compose import check_run
 from tests.support.history_language import facts, fault, history, queues_confirmed
-from tests.support.one_checker import only
+from tests.support.one_checker import judged_by
 
 PAIR = {"b": ("n0", "n1")}
 WHOLE = {"b": {"0": "n0", "1": "n1"}}
@@ -33,8 +32,7 @@ def check(
     name: str, *observations: dict[str, Any], ops: tuple[str, ...] = (), **changes: Any
 ) -> Verdict:
     known = facts(**{"replica_sets": PAIR, "routes_observed": True, **changes})
-    verdicts = check_run(history(*ops), observations, known, only(name)).verdicts
-    return next(verdict for verdict in verdicts if verdict.checker == name)
+    return judged_by(name, history(*ops), observations, known)
 
 
 def found(verdict: Verdict) -> list[str]:

@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 
 from staticfire.checkers.guarantees.facts import FaultFacts, NodeExit
 from staticfire.checkers.guarantees.verdict import Validity, Verdict
-from staticfire.checkers.verdicts.compose import check_run
 from staticfire.checkers.white_box.send_status import check_weak_statuses, weak_rows
 from tests.checkers.white_box.test_replicas import ack
 from tests.support import reference_copies
 from tests.support.history_language import facts, fault, history
-from tests.support.one_checker import only, read_ops
+from tests.support.one_checker import judged_by, read_ops
 
 PAIR = {"b": ("n0", "n1")}
 WEAK = "0 info send a error=FLUSH_SLAVE_TIMEOUT"
@@ -25,8 +24,7 @@ WEAK = "0 info send a error=FLUSH_SLAVE_TIMEOUT"
 
 def check(*observations: dict[str, Any], op: str = WEAK, **changes: object) -> Verdict:
     known = facts(**{"replica_sets": PAIR, "replication": "sync", **changes})
-    verdicts = check_run(history(op), observations, known, only("weak_statuses")).verdicts
-    return next(verdict for verdict in verdicts if verdict.checker == "weak_statuses")
+    return judged_by("weak_statuses", history(op), observations, known)
 
 
 @pytest.mark.parametrize(
@@ -179,10 +177,7 @@ def weak_after(began_s: float, *before: str, **changes: object) -> str:
     """How a weak status of a broker that has acknowledged before is judged."""
     ops = ("0 ok send b t=1", *before, f"0 invoke send a t={began_s}", f"{WEAK} t={began_s + 1}")
     known = facts(replica_sets=PAIR | {"c": ("n2",)}, replication="sync", **changes)
-    verdicts = check_run(
-        history(*ops), [ack(durable="n0 n1")], known, only("weak_statuses")
-    ).verdicts
-    [finding] = next(of for of in verdicts if of.checker == "weak_statuses").findings
+    [finding] = judged_by("weak_statuses", history(*ops), [ack(durable="n0 n1")], known).findings
     return finding.judgement
 
 
@@ -228,10 +223,7 @@ def test_other_ends_are_not_asked_for(op: str) -> None:
 def test_the_first_sends_of_a_broker_may_meet_slaves_that_are_coming_up() -> None:
     def counted(*ops: str) -> set[str]:
         known = facts(replica_sets=PAIR, replication="sync")
-        verdicts = check_run(
-            history(*ops), [ack(durable="n0 n1")], known, only("weak_statuses")
-        ).verdicts
-        verdict = next(verdict for verdict in verdicts if verdict.checker == "weak_statuses")
+        verdict = judged_by("weak_statuses", history(*ops), [ack(durable="n0 n1")], known)
         return {finding.judgement for finding in verdict.findings}
 
     assert counted(WEAK, "0 ok send b") == {"informational"}
@@ -245,8 +237,7 @@ NOT_THERE = "SLAVE_NOT_AVAILABLE"
 def judged(*ops: str, seen: tuple[dict[str, Any], ...]) -> list[str]:
     """Of key a, where slaves count as not there once they lack 500 bytes."""
     known = facts(replica_sets=PAIR, replication="sync", follower_behind_max_bytes=500)
-    verdicts = check_run(history(*ops), seen, known, only("weak_statuses")).verdicts
-    verdict = next(verdict for verdict in verdicts if verdict.checker == "weak_statuses")
+    verdict = judged_by("weak_statuses", history(*ops), seen, known)
     return [finding.judgement for finding in verdict.findings if finding.key == "a"]
 
 
@@ -324,8 +315,7 @@ def test_a_slave_that_has_reported_a_message_is_there(
     )
     cut = fault("partition", "n1", at_s=2, healed_s=3)
     known = facts(replica_sets=PAIR, replication="sync", faults=(cut,))
-    verdicts = check_run(history(*ops), seen, known, only("weak_statuses")).verdicts
-    found = next(verdict for verdict in verdicts if verdict.checker == "weak_statuses").findings
+    found = judged_by("weak_statuses", history(*ops), seen, known).findings
 
     assert [of.judgement for of in found if of.key == "a"] == [judgement]
 
@@ -356,8 +346,7 @@ def test_slaves_that_come_and_go_are_judged_as_the_reference_judges(seed: int) -
         ),
     }
     expected = reference_copies.weak(history(*ops), seen, known)
-    verdicts = check_run(history(*ops), seen, facts(**known), only("weak_statuses")).verdicts
-    found = next(verdict for verdict in verdicts if verdict.checker == "weak_statuses").findings
+    found = judged_by("weak_statuses", history(*ops), seen, facts(**known)).findings
 
     wrong = {finding.key for finding in found if finding.judgement == "violation"}
     assert wrong == set(expected.wrong)
