@@ -115,10 +115,6 @@ def _whole(
     return columns, builder.timeline.timeline()
 
 
-def _check_op(op: Op) -> None:
-    check_function(op.f, op.process)
-
-
 class ColumnBuilder:
     """Collects ops; `take` makes events of those that have ended, `finish` of those that never ended."""
 
@@ -174,10 +170,11 @@ class ColumnBuilder:
             self.timeline.add(op)
             return
         handler = self._handlers.get(op.f)
-        if handler is None:
-            handler = _check_op
         try:
-            handler(op)
+            if handler is None:
+                check_function(op.f, op.process)
+            else:
+                handler(op)
         except BAD_VALUE as error:
             raise bad_op(op, error) from error
 

@@ -156,9 +156,6 @@ class Route:
             if broker.permission & PERMISSION_WRITE
         }
 
-    def says_the_same(self, brokers: BrokerRoutes) -> bool:
-        return self.brokers == dict(brokers)
-
 
 def template_route(topic: str, template: BrokerRoutes) -> Route:
     """The route of a topic that no broker has yet: any broker that has the template creates it on the first send."""
@@ -192,7 +189,7 @@ class RouteTable:
         if known is None or known.is_template:
             return self._set(Route(topic, fresh))
         merged = self._with_kept_addresses(known, fresh, now_s)
-        return known if known.says_the_same(merged) else self._set(Route(topic, merged))
+        return known if known.brokers == merged else self._set(Route(topic, merged))
 
     def use_template(self, topic: str, template: BrokerRoutes) -> Route:
         """Send to a topic that does not exist yet."""
