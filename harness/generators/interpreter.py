@@ -34,10 +34,6 @@ class Generator(Protocol):
         ...
 
 
-class Think(Protocol):
-    def next_s(self) -> float: ...
-
-
 class Clients(Protocol):
     """The client processes of the environment, by node."""
 
@@ -52,6 +48,7 @@ class Interpreter:
     """Runs the load: one worker for each client node.
 
     Args:
+        think_s: returns the pause of a process before its next op.
         idle_ns: begin and end, by the clock of the run, of the time in which no process begins an op.
         rights: the rights of the guest account.
         late_ns: returns by how much the end of the load is delayed so far.
@@ -67,7 +64,7 @@ class Interpreter:
         recorder: Recorder,
         clients: Clients,
         generator: Generator,
-        think: Think,
+        think_s: Callable[[], float],
         now_ns: Callable[[], int],
         *,
         idle_ns: tuple[int, int] = (0, 0),
@@ -82,7 +79,7 @@ class Interpreter:
         self._recorder = recorder
         self._clients = clients
         self._generator = generator
-        self._think = think
+        self._think_s = think_s
         self._now_ns = now_ns
         self._idle_ns = idle_ns
         self._rights = rights or GuestRights()
@@ -104,7 +101,7 @@ class Interpreter:
 
     async def _work(self, node: str, process: int, step: int) -> None:
         while True:
-            await asyncio.sleep(self._think.next_s())
+            await asyncio.sleep(self._think_s())
             if self._idle_ns[0] <= self._now_ns() < self._idle_ns[1]:
                 await self._wait_until(self._idle_ns[1])
             await self._clients.ready(node)

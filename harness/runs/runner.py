@@ -8,7 +8,6 @@ from collections.abc import Coroutine
 from staticfire.faults.model.capabilities import Controls
 from staticfire.harness.environments.environment import Environment
 from staticfire.harness.generators.interpreter import Interpreter
-from staticfire.harness.generators.think_times import ThinkTimes
 from staticfire.harness.recording.anchors import AnchorWatch, WatchDisk
 from staticfire.harness.recording.nemesis import Nemesis
 from staticfire.harness.recording.verdict import judge
@@ -131,13 +130,14 @@ class Run:
             return
         campaign = self._campaign
         idle_from_ns = self._load_start_ns + int(campaign.idle[0] * 1e9)
+        think, mean_s = self._environment.stream("think"), campaign.think_ms / 1000.0
         interpreter = self._interpreter = Interpreter(
             self._recorder,
             self._environment,
             system_of(campaign)
             .workloads[campaign.workload]
             .generator(self._environment.stream("sizes"), campaign),
-            ThinkTimes(self._environment.stream("think"), campaign.think_ms),
+            lambda: mean_s * (0.5 + think.random()),
             self._environment.now_ns,
             idle_ns=(idle_from_ns, idle_from_ns + int(campaign.idle[1] * 1e9)),
             rights=self._operations.guest_rights,

@@ -30,9 +30,8 @@ class NumberedSends:
         return "send", {"key": f"p{process}-{number}"}
 
 
-class EverySecond:
-    def next_s(self) -> float:
-        return 1.0
+def every_second() -> float:
+    return 1.0
 
 
 class ScriptedClients:
@@ -77,11 +76,11 @@ def loaded(clients: ScriptedClients, **more: Any) -> tuple[World, Recorder, Inte
     """A world, what it records, and a load of one send a second with `more` options."""
     world = World(1)
     recorder = Recorder(lambda: world.now_ns)
-    sends, pace = NumberedSends(), EverySecond()
+    sends = NumberedSends()
     return (
         world,
         recorder,
-        Interpreter(recorder, clients, sends, pace, lambda: world.now_ns, **more),
+        Interpreter(recorder, clients, sends, every_second, lambda: world.now_ns, **more),
     )
 
 
@@ -165,7 +164,7 @@ def test_a_completion_keeps_what_was_asked_and_adds_what_came_back() -> None:
     recorder = Recorder(lambda: world.now_ns)
     clients = ScriptedClients(a="info")
     interpreter = Interpreter(
-        recorder, clients, NumberedSends(), EverySecond(), lambda: world.now_ns
+        recorder, clients, NumberedSends(), every_second, lambda: world.now_ns
     )
     world.run(lambda: interpreter.run(["a"], 2 * NS))
     invoke, done = recorder.ops[:2]
@@ -202,7 +201,7 @@ def test_a_batch_is_a_send_a_message_and_one_way_retires_the_process_but_not_the
     world = World(1)
     recorder = Recorder(lambda: world.now_ns)
     clients = PlacesAndSilence()
-    interpreter = Interpreter(recorder, clients, Batches(), EverySecond(), lambda: world.now_ns)
+    interpreter = Interpreter(recorder, clients, Batches(), every_second, lambda: world.now_ns)
     world.run(lambda: interpreter.run(["n"], int(3.5 * NS)))
     lines = [f"{op.process} {op.type} {op.f} {op.value['key']}" for op in recorder.ops]
     assert lines == [
@@ -224,9 +223,7 @@ def test_what_must_be_refused_fails_whatever_the_client_says() -> None:
     world = World(1)
     recorder = Recorder(lambda: world.now_ns)
     clients = ScriptedClients(a="fail ok info")
-    interpreter = Interpreter(
-        recorder, clients, IllegalSends(), EverySecond(), lambda: world.now_ns
-    )
+    interpreter = Interpreter(recorder, clients, IllegalSends(), every_second, lambda: world.now_ns)
     world.run(lambda: interpreter.run(("a",), 4 * NS))
     ends = [(op.type, op.error) for op in recorder.ops if op.type != "invoke"]
     assert ends == [
@@ -290,7 +287,7 @@ def test_a_guest_without_its_right_must_be_refused(
     rights.withdrawn()
     clients = OneAnswer(outcome, rights, given_back=given_back)
     interpreter = Interpreter(
-        recorder, clients, GuestSends(), EverySecond(), lambda: world.now_ns, rights=rights
+        recorder, clients, GuestSends(), every_second, lambda: world.now_ns, rights=rights
     )
     world.run(lambda: interpreter.run(("a",), int(1.5 * NS)))
     _, end = recorder.ops
@@ -311,7 +308,7 @@ def test_the_code_of_a_broker_that_refuses_what_is_illegal_is_an_op() -> None:
     world = World(1)
     recorder = Recorder(lambda: world.now_ns)
     interpreter = Interpreter(
-        recorder, Refusing(), IllegalSends(), EverySecond(), lambda: world.now_ns
+        recorder, Refusing(), IllegalSends(), every_second, lambda: world.now_ns
     )
     world.run(lambda: interpreter.run(("a",), 3 * NS))
     assert [(op.type, op.f) for op in recorder.ops if op.type != "invoke"] == [
