@@ -50,16 +50,10 @@ WITHOUT_FLOOR = frozenset({"spurious_weak_status"})
 # The count of a checker that shows whether the anomaly could occur.
 ASKED_OF = {LATE: "late"}
 
-Excused = Callable[[str, str, str, tuple[str | None, ...]], list[Span]]
 
-
-def reportable(context: Context, excused: Excused | None = None) -> dict[str, float]:
-    """Return the share, 0 to 1, of each anomaly with an excuse that could occur in this run.
-
-    `excused`: the spans that excuse an anomaly for a group, a replica set and nodes, none of which overlap; by default
-    those of the table of excuses.
-    """
-    spans_of = cache(excused or _Excused(context))
+def reportable(context: Context) -> dict[str, float]:
+    """Return the share, 0 to 1, of each anomaly with an excuse that could occur in this run."""
+    spans_of = cache(_Excused(context))
     asked: Counter[str] = Counter()
     open_: Counter[str] = Counter()
     for anomaly, group, broker, nodes, span in _questions(context):
@@ -111,6 +105,7 @@ class _Excused:
     def __call__(
         self, anomaly: str, group: str, broker: str, nodes: tuple[str | None, ...]
     ) -> list[Span]:
+        """Return spans of which none overlap."""
         if anomaly in OF_SHARING:
             return excused_spans(self._context, anomaly, group, broker, nodes)
         if anomaly == FORGOTTEN:
