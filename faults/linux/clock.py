@@ -59,15 +59,13 @@ def offset_text(milliseconds: int) -> str:
 class FakeClock:
     """The wall clock of one node; `file` is an absolute path on the machine, in a folder that is there.
 
-    The library reads the file at every look at the clock, about 8 us each, so that a step is seen at once; with
-    `cache_s` it does so every so many seconds.
+    The library reads the file at every look at the clock, about 8 us each, so that a step is seen at once.
     """
 
-    def __init__(self, machine: LinuxMachine, file: str, library: str, *, cache_s: int = 0) -> None:
+    def __init__(self, machine: LinuxMachine, file: str, library: str) -> None:
         self._machine = machine
         self.file = file
         self.library = library
-        self._cache_s = cache_s
         self._offset_ms = 0
 
     @property
@@ -77,18 +75,13 @@ class FakeClock:
 
     def environment_for(self, file: str) -> dict[str, str]:
         """The same for a process that sees the file under another name."""
-        cache = (
-            {"FAKETIME_CACHE_DURATION": str(self._cache_s)}
-            if self._cache_s
-            else {"FAKETIME_NO_CACHE": "1"}
-        )
         return {
             "LD_PRELOAD": self.library,
             "FAKETIME_TIMESTAMP_FILE": file,
             "FAKETIME_DONT_FAKE_MONOTONIC": "1",
             "FAKETIME_FORCE_MONOTONIC_FIX": "0",
             "NO_FAKE_STAT": "1",  # a file keeps the time at which it was written
-            **cache,
+            "FAKETIME_NO_CACHE": "1",
         }
 
     async def create(self) -> None:

@@ -43,15 +43,6 @@ def test_offsets(milliseconds: int, text: str) -> None:
     assert offset_text(milliseconds) == text
 
 
-def test_a_cache_is_for_who_looks_often(tmp_path: Path) -> None:
-    machine, _ = recording_machine(tmp_path)
-    assert FakeClock(machine, "/f", "/l").environment["FAKETIME_NO_CACHE"] == "1"
-    cached = FakeClock(machine, "/f", "/l", cache_s=2).environment
-    assert cached["FAKETIME_CACHE_DURATION"] == "2"
-    assert "FAKETIME_NO_CACHE" not in cached
-    machine.inventory.close()
-
-
 def test_no_library(tmp_path: Path) -> None:
     machine, _ = recording_machine(tmp_path)
     with pytest.raises(ClockError, match="install the package libfaketime"):
