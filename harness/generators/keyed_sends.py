@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from random import Random
 
 from staticfire.checkers.op_kinds.values import SendValue
@@ -11,10 +10,6 @@ from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.campaign.ops import BatchValue, GeneratedOp
 from staticfire.harness.generators.account_sends import AccountSends
 from staticfire.harness.generators.illegal_sends import IllegalSends
-
-# Takes the process and its message, to which it adds fields.
-Dress = Callable[[int, SendValue], None]
-
 
 # Of a large body, in bytes. Clients compress bodies from 4096 bytes on (RocketMQ: compressMsgBodyOverHowmuch).
 LARGE_BYTES = (4096, 12288)
@@ -25,15 +20,13 @@ class KeyedSends:
 
     The campaign sets the shares of batches, of one-way sends, of large bodies among single messages, of asynchronous
     sends among the others and, beside all these, of sends that brokers must refuse. With access control other accounts
-    make some of the sends. `dress` adds the workload's fields to each message; `f` is the op of single messages.
+    make some of the sends. `f` is the op of single messages.
     """
 
-    def __init__(
-        self, random: Random, campaign: Campaign, dress: Dress | None = None, *, f: str = "send"
-    ) -> None:
+    f = "send"
+
+    def __init__(self, random: Random, campaign: Campaign) -> None:
         self._random = random
-        self._dress = dress
-        self._f = f
         self._topics = campaign.consumer_topics or (campaign.topic,)
         self._sends_max = campaign.sends_max
         self._count = 0  # of ops
@@ -73,18 +66,20 @@ class KeyedSends:
             value["async"] = True
         elif self._accounts.is_guests_turn() and self._is_plain(value):
             value["account"] = GUEST
-        return self._f, value
+        return self.f, value
 
     def _message(self, process: int) -> SendValue:
         key = self._next_key(process)
         size = _drawn(self._random, self._low, self._high)
         message: SendValue = {"key": key, "size": size}
-        if self._dress is not None:
-            self._dress(process, message)
+        self._dress(process, message)
         return message
 
+    def _dress(self, process: int, message: SendValue) -> None:
+        """Add the fields of the workload to a message."""
+
     def _is_plain(self, value: SendValue) -> bool:
-        return self._f == "send" and "sharding_key" not in value
+        return self.f == "send" and "sharding_key" not in value
 
     def _next_key(self, process: int) -> str:
         number = self._sent.get(process, 0)

@@ -24,14 +24,14 @@ class DelayedSends(KeyedSends):
     """Gives most messages one of the levels that are short enough for a run."""
 
     def __init__(self, random: Random, campaign: Campaign) -> None:
-        super().__init__(random, campaign, self._delay)
+        super().__init__(random, campaign)
         self._levels = [
             (number, delay_ms)
             for number, delay_ms in enumerate(delay_levels_ms(campaign), start=1)
             if delay_ms <= LEVEL_MS_MAX
         ]
 
-    def _delay(self, _process: int, message: SendValue) -> None:
+    def _dress(self, process: int, message: SendValue) -> None:
         if self._random.random() < DELAYED_SHARE:
             level, delay_ms = pick(self._random, self._levels)
             message |= {"delay_level": level, "delay_ms": delay_ms}

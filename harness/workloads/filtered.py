@@ -22,13 +22,13 @@ class TaggedSends(KeyedSends):
     """Gives most messages a tag, and a property with the number of that tag."""
 
     def __init__(self, random: Random, campaign: Campaign) -> None:
-        super().__init__(random, campaign, self._tag)
+        super().__init__(random, campaign)
         # Of a campaign with expressions of its own: every tag in turn.
         named = (tags_of(expression) or () for expression in campaign.expressions)
         self._named = tuple(dict.fromkeys(tag for tags in named for tag in tags))
         self._tagged = 0
 
-    def _tag(self, _process: int, message: SendValue) -> None:
+    def _dress(self, process: int, message: SendValue) -> None:
         if self._named:
             message["tag"] = self._named[self._tagged % len(self._named)]
             self._tagged += 1

@@ -22,11 +22,11 @@ class OrderedSends(KeyedSends):
     """
 
     def __init__(self, random: Random, campaign: Campaign) -> None:
-        super().__init__(random, campaign, self._shard)
+        super().__init__(random, campaign)
         self._clients = campaign.producers
         self._shared_share = campaign.hot_share or SHARED_SHARE
 
-    def _shard(self, process: int, message: SendValue) -> None:
+    def _dress(self, process: int, message: SendValue) -> None:
         if self._random.random() < self._shared_share:
             message["sharding_key"] = SHARED_KEY
         else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from random import Random
 
 from staticfire.checkers.op_kinds.values import SendValue
 from staticfire.harness.campaign.campaign import Campaign
@@ -17,10 +16,9 @@ TIMEOUT_S = 5.0
 class Requests(KeyedSends):
     """Makes each message a request."""
 
-    def __init__(self, random: Random, campaign: Campaign) -> None:
-        super().__init__(random, campaign, self._ask, f="request")
+    f = "request"
 
-    def _ask(self, _process: int, message: SendValue) -> None:
+    def _dress(self, process: int, message: SendValue) -> None:
         message["timeout_s"] = TIMEOUT_S
 
 

@@ -25,11 +25,11 @@ class Reservations(KeyedSends):
     """Makes each process reserve with a delayed message, and confirm with its next one unless it gives up or dies."""
 
     def __init__(self, random: Random, campaign: Campaign) -> None:
-        super().__init__(random, campaign, self._go_on)
+        super().__init__(random, campaign)
         self._delay_ms = delay_levels_ms(campaign)[DELAY_LEVEL - 1]
         self._open: dict[int, str] = {}  # by process
 
-    def _go_on(self, process: int, message: SendValue) -> None:
+    def _dress(self, process: int, message: SendValue) -> None:
         reserved = self._open.pop(process, None)
         if reserved is not None:
             message["properties"] = {CONFIRMS: reserved}

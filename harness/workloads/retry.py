@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from random import Random
 
 from staticfire.checkers.model.history import Op
 from staticfire.checkers.op_kinds.values import ConsumeReport, SendValue
@@ -25,10 +24,7 @@ LEVELS = "1s 1s 2s 3s 5s 7s 9s 11s 13s 15s 17s 19s 21s 23s 25s 27s 29s 31s"
 class FailingSends(KeyedSends):
     """Makes the listener fail for some messages: once, a few times, or every time."""
 
-    def __init__(self, random: Random, campaign: Campaign) -> None:
-        super().__init__(random, campaign, self._fail)
-
-    def _fail(self, _process: int, message: SendValue) -> None:
+    def _dress(self, process: int, message: SendValue) -> None:
         if self._random.random() < FAILING_SHARE:
             times = pick(self._random, (1, 1, 1, 2, 3, ALWAYS))
             message |= {"properties": {FAILS: str(times)}, "tag": f"fails-{times}"}

@@ -28,14 +28,16 @@ IMMUNITIES_S = (4, 5, 6, 7, 8, 9)
 class Transactions(KeyedSends):
     """Makes each message a transaction. Any producer of the group can answer a broker's question."""
 
+    f = "transact"
+
     def __init__(self, random: Random, campaign: Campaign) -> None:
-        super().__init__(random, campaign, self._decide, f="transact")
+        super().__init__(random, campaign)
         self._delay_random = Random(f"staticfire/{campaign.seed}/delayed transactions")
         self._immune_random = Random(f"staticfire/{campaign.seed}/immune transactions")
         self._asked_share = campaign.asked_share or ASKED_SHARE
         self._immune_share = campaign.immune_share
 
-    def _decide(self, _process: int, message: SendValue) -> None:
+    def _dress(self, process: int, message: SendValue) -> None:
         decision = pick(self._random, DECISIONS)
         share = self._random.random()
         asked = share < self._asked_share
