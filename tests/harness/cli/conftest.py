@@ -26,6 +26,9 @@ class Said:
     err: str
 
 
+Staticfire = Callable[..., Said]
+
+
 def refused(said: Said, *words: str) -> bool:
     """Whether the command refused its input in one sentence that has these words."""
     one_sentence = said.err.startswith("staticfire: ") and said.err.count("\n") == 1

@@ -19,9 +19,8 @@ from staticfire.spark_analysis.results import verdicts
 from staticfire.spark_analysis.results.verdicts import judge_runs
 from staticfire.spark_analysis.runs import partitioning
 from staticfire.spark_analysis.runs.inputs import FACTS_FILE, find_runs
-from tests.harness.cli.conftest import Said, without_checksums
+from tests.harness.cli.conftest import Staticfire, without_checksums
 
-Staticfire = Callable[..., Said]
 SMALL = ("--ops", "8000", "--queues", "12", "--rows-a-chunk", "6000")
 
 

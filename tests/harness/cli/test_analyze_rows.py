@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -26,9 +26,7 @@ from staticfire.harness.run_folder.run_folder import RunFolder
 from staticfire.spark_analysis.engine.java import SparkError
 from staticfire.spark_analysis.engine.scatter import Scatter
 from tests.checkers.test_apache_runs import RUNS, TRUTH
-from tests.harness.cli.conftest import Said
-
-Staticfire = Callable[..., Said]
+from tests.harness.cli.conftest import Staticfire
 
 
 def a_row(name: str, **known: Any) -> RunRow:

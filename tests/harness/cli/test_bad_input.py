@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.harness.cli.conftest import Said
-
-Staticfire = Callable[..., Said]
+from tests.harness.cli.conftest import Said, Staticfire
 
 CAMPAIGN_FILES = {
     "empty.toml": b"",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,9 +15,8 @@ from staticfire.harness.cli.bugs import reproduce
 from staticfire.harness.cli.hunt.seeds import SeedResult
 from staticfire.harness.defect_loader import VARIABLE
 from staticfire.harness.workloads.catalogue import WORKLOADS
-from tests.harness.cli.conftest import Said
+from tests.harness.cli.conftest import Staticfire
 
-Staticfire = Callable[..., Said]
 NAME = "ack-before-fsync"
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.harness.cli.conftest import Said
+from tests.harness.cli.conftest import Staticfire
 from tests.support.jepsen_cases import CASES, edn_of
 
-Staticfire = Callable[..., Said]
 STATUS = {True: 0, False: 1, "unknown": 2}
 
 

@@ -13,9 +13,8 @@ import pytest
 
 from staticfire.checkers.formats.columnar.manifest import read_manifest, write_manifest
 from staticfire.harness.recording.history import read_run_history
-from tests.harness.cli.conftest import SHORT, Said, refused, without_checksums
+from tests.harness.cli.conftest import SHORT, Staticfire, refused, without_checksums
 
-Staticfire = Callable[..., Said]
 Change = Callable[[dict[str, Any]], object]
 
 

@@ -7,18 +7,16 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from staticfire.faults.linux.inventory import Inventory
 from staticfire.faults.linux.resources import Resource
-from tests.harness.cli.conftest import Said
+from tests.harness.cli.conftest import Said, Staticfire
 from tests.support.leftovers import find_leftovers
 
 ROOT = Path(__file__).parents[3]
-Staticfire = Callable[..., Said]
 
 
 def killed_inventory(folder: Path, *names: str) -> Inventory:

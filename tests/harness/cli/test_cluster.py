@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,11 +18,10 @@ import pytest
 from staticfire.harness.local_cluster.ports import first_busy, free_ports
 from staticfire.harness.local_cluster.running import STOP_TIMEOUT_S
 from staticfire.harness.state import VARIABLE
-from tests.harness.cli.conftest import Said
+from tests.harness.cli.conftest import Staticfire
 from tests.support.sending import send
 
 ROOT = Path(__file__).parents[3]
-Staticfire = Callable[..., Said]
 WAIT_S = 60.0
 
 # What the command is about to do (an event of sys.audit) and a word of it, and which time.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -19,9 +19,7 @@ from staticfire.harness.conformance.sites import simulated
 from staticfire.harness.conformance.target_facts import TargetFacts
 from staticfire.harness.conformance.trying import try_case
 from staticfire.harness.local_cluster import LocalCluster
-from tests.harness.cli.conftest import Said
-
-Staticfire = Callable[..., Said]
+from tests.harness.cli.conftest import Staticfire
 
 
 def report_in(folder: Path) -> dict[str, Any]:

@@ -9,9 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.harness.cli.conftest import Said, refused, without_checksums
-
-Staticfire = Callable[..., Said]
+from tests.harness.cli.conftest import Staticfire, refused, without_checksums
 
 
 @pytest.fixture

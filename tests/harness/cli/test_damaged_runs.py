@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import random
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import orjson
 import pytest
 
-from tests.harness.cli.conftest import Said, short_run, without_checksums
+from tests.harness.cli.conftest import Said, Staticfire, short_run, without_checksums
 
-Staticfire = Callable[..., Said]
 FILES = (
     "campaign.toml",
     "faults.jsonl",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,9 +14,8 @@ from staticfire.faults.linux.machine import LinuxMachine
 from staticfire.faults.plans.catalogue import FAULTS
 from staticfire.harness.campaign.campaign import ENVIRONMENTS
 from staticfire.harness.cli.this_machine import doctor
-from tests.harness.cli.conftest import Said
+from tests.harness.cli.conftest import Staticfire
 
-Staticfire = Callable[..., Said]
 WITHOUT_ROOT = (Capability(name="root", reason="needs root"), Capability(name="processes"))
 
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.harness.cli.conftest import Said, without_checksums
-
-Staticfire = Callable[..., Said]
+from tests.harness.cli.conftest import Staticfire, without_checksums
 
 
 @pytest.mark.slow

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.harness.cli.conftest import Said, without_checksums
-
-Staticfire = Callable[..., Said]
+from tests.harness.cli.conftest import Staticfire, without_checksums
 
 
 def test_a_file_must_be_named(run_folder: Path, staticfire: Staticfire) -> None:

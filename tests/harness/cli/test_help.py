@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import click
 import pytest
 
 from staticfire.harness.cli import COMMANDS, cli
-from tests.harness.cli.conftest import Said
+from tests.harness.cli.conftest import Staticfire
 
 ROOT = Path(__file__).parents[3]
 LISTS = {"faults", "workloads", "campaigns"}  # they judge nothing
@@ -35,8 +34,6 @@ MACHINE = {
     "shrink",
     "synthesize",
 }  # they judge no queue
-
-Staticfire = Callable[..., Said]
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))

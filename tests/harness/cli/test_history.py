@@ -13,9 +13,7 @@ import pytest
 from staticfire.checkers.formats.columnar.manifest import read_manifest
 from staticfire.checkers.model.history import read_history
 from staticfire.harness.cli.history import looking
-from tests.harness.cli.conftest import Said, refused
-
-Staticfire = Callable[..., Said]
+from tests.harness.cli.conftest import Said, Staticfire, refused
 
 
 def done(said: Said) -> bool:

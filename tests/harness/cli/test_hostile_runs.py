@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
-from tests.harness.cli.conftest import Said, without_checksums
+from tests.harness.cli.conftest import Staticfire, without_checksums
 
-Staticfire = Callable[..., Said]
 HOSTILE = "\x1b[31mE\x1b]0;t\x07\x9b2J\x7f\u202e<script>|`*_[x](y)\r\n=1+1\x00"
 FILES = ("history.jsonl", "observations.jsonl")  # facts with other names are refused
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,7 @@ from staticfire.harness.cli.hunt.seeds import SeedResult
 from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.runs import simulated_runner
 from staticfire.harness.systems.errors import RunError
-from tests.harness.cli.conftest import SHORT, Said
-
-Staticfire = Callable[..., Said]
+from tests.harness.cli.conftest import SHORT, Staticfire
 
 
 def seed_result(seed: int, valid: bool | str, workload: str = "queue") -> SeedResult:

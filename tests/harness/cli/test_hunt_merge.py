@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,10 +12,9 @@ import pytest
 from staticfire.harness.cli.hunt import command, seeds
 from staticfire.harness.cli.hunt.row_files import encoded, read_rows
 from staticfire.harness.cli.hunt.seeds import SeedResult, failed_seed
-from tests.harness.cli.conftest import Said
+from tests.harness.cli.conftest import Staticfire
 from tests.harness.cli.test_hunt import seed_result
 
-Staticfire = Callable[..., Said]
 FULL = replace(
     seed_result(7, False),
     seed=2**63 - 1,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -20,10 +20,9 @@ from staticfire.harness.cli.hunt.seeds import Judging, SeedResult
 from staticfire.harness.cli.hunt.workers import Task, workers_here
 from staticfire.harness.cli.status import HarnessError
 from staticfire.harness.machines.options import MachineOptions
-from tests.harness.cli.conftest import Said
+from tests.harness.cli.conftest import Staticfire
 from tests.harness.cli.test_hunt import seed_result
 
-Staticfire = Callable[..., Said]
 JUDGING = Judging(client_only=False, provider=MachineOptions())
 KILLED, LEFT, HUNG = 2, 3, 4
 

@@ -5,18 +5,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from staticfire.harness.campaign.file import load_options
-from tests.harness.cli.conftest import Said
+from tests.harness.cli.conftest import Staticfire
 from tests.support.sample import sample_of
 
 DATA = Path(__file__).parents[2] / "data"
 NAMES = sorted(path.stem for path in (DATA / "minima").glob("*.toml"))
-Staticfire = Callable[..., Said]
 
 
 def size(path: Path) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,9 +12,7 @@ import pytest
 from staticfire.harness.cli import TRACEBACK, lists
 from staticfire.harness.cli.status import BadInput, HarnessError, of_a_file
 from staticfire.harness.run_folder.run_folder import RunFolder
-from tests.harness.cli.conftest import Said
-
-Staticfire = Callable[..., Said]
+from tests.harness.cli.conftest import Staticfire
 
 
 @pytest.mark.parametrize("number", [errno.EPIPE, errno.ENOSPC])

@@ -7,7 +7,6 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,9 +22,7 @@ from staticfire.harness.cli.progress import (
 )
 from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.results.run_status import RunStatus
-from tests.harness.cli.conftest import Said
-
-Staticfire = Callable[..., Said]
+from tests.harness.cli.conftest import Staticfire
 
 
 class Terminal(io.StringIO):

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
 import orjson
 import pytest
 
-from tests.harness.cli.conftest import SHORT, Said, without_checksums
+from tests.harness.cli.conftest import SHORT, Staticfire, without_checksums
 
-Staticfire = Callable[..., Said]
 APACHE_RUNS = Path(__file__).parents[2] / "data" / "apache-runs"
 
 

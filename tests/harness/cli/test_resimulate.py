@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.harness.cli.conftest import Said
+from tests.harness.cli.conftest import Staticfire
 from tests.harness.cli.test_shrink import invalid
 
-Staticfire = Callable[..., Said]
 RUNS = Path(__file__).parents[2] / "data/apache-runs"
 
 

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from staticfire.harness.explain.reached_code import SEEDS
-from tests.harness.cli.conftest import Said, without_checksums
+from tests.harness.cli.conftest import Staticfire, without_checksums
 
 SYSTEM = Path(__file__).parents[3] / "system_under_test"
-
-Staticfire = Callable[..., Said]
 
 
 @pytest.fixture(scope="module")

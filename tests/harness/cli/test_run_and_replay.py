@@ -11,9 +11,7 @@ import pytest
 
 from staticfire.harness.runs import simulated_runner
 from staticfire.harness.systems.errors import RunError
-from tests.harness.cli.conftest import SHORT, Said, refused
-
-Staticfire = Callable[..., Said]
+from tests.harness.cli.conftest import SHORT, Staticfire, refused
 
 
 @pytest.mark.slow

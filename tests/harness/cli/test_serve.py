@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.harness.cli.conftest import Said
-
-Staticfire = Callable[..., Said]
+from tests.harness.cli.conftest import Staticfire
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])

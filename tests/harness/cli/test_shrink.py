@@ -8,14 +8,11 @@ import signal
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.harness.cli.conftest import Said
-
-Staticfire = Callable[..., Said]
+from tests.harness.cli.conftest import Staticfire
 
 
 def test_a_run_that_is_not_invalid_is_refused(run_folder: Path, staticfire: Staticfire) -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from staticfire.harness.cli.suggestions import LISTED_MAX, did_you_mean, near, with_suggestion
-from tests.harness.cli.conftest import Said
-
-Staticfire = Callable[..., Said]
+from tests.harness.cli.conftest import Staticfire
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,9 +17,8 @@ from staticfire.harness.cli.table.markdown import markdown_lines
 from staticfire.harness.cli.table.rows import NOT_HERE, Row
 from staticfire.harness.runs import simulated_runner
 from staticfire.harness.systems.errors import RunError
-from tests.harness.cli.conftest import Said
+from tests.harness.cli.conftest import Said, Staticfire
 
-Staticfire = Callable[..., Said]
 VERSIONS = {"staticfire": "0.1.0"}
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable
 
 import pytest
 
@@ -12,9 +11,8 @@ from staticfire.harness.cli.admin.acting import in_words
 from staticfire.harness.cli.admin.commands import admin as admin_group
 from tests.harness.cli.admin.conftest import CLUSTER, Admin, consent
 from tests.harness.cli.admin.test_refusals import COMMANDS, arguments
-from tests.harness.cli.conftest import Said
+from tests.harness.cli.conftest import Staticfire
 
-Staticfire = Callable[..., Said]
 OVERWRITING = {"updateTopic", "updateSubGroup", "updateKvConfig"}  # they ask only then
 ASKING = [name for name in COMMANDS if consent(name)]
 DESTRUCTIVE = [name for name in ASKING if name not in OVERWRITING]

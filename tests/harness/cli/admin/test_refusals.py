@@ -17,9 +17,8 @@ from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.remoting import Connection, RemotingServer
 from staticfire.system_under_test.runtime.real_env import make_env
 from tests.harness.cli.admin.conftest import Admin, consent, without_target
-from tests.harness.cli.conftest import Said
+from tests.harness.cli.conftest import Said, Staticfire
 
-Staticfire = Callable[..., Said]
 COMMANDS = sorted(admin_group.commands)
 EXPORTS = "/dev/null/exports"  # no folder can be made there
 

@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,13 +20,12 @@ from typing import Any
 import pytest
 
 from staticfire.harness.local_cluster import LocalCluster
-from tests.harness.cli.conftest import Said
+from tests.harness.cli.conftest import Staticfire
 from tests.support.sending import send
 
 ROOT = Path(__file__).parents[4]
 WAIT_S = 60.0
 STYLES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
-Staticfire = Callable[..., Said]
 
 
 class Script:
