@@ -21,9 +21,7 @@ from staticfire.system_under_test.broker.sending.send import SendProcessor
 from staticfire.system_under_test.protocol.codes import VERSION, RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.remoting.connection import Connection
-from tests.conformance.mutants.mutant import answers, requests, system
-
-Answer = RemotingCommand
+from tests.conformance.mutants.mutant import Answer, answers, requests, system
 
 
 @system("RMQ-ADM-01")

@@ -16,9 +16,8 @@ from staticfire.system_under_test.protocol import message
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.store.queues.consume_queue import ConsumeQueue
-from tests.conformance.mutants.mutant import answers, system
+from tests.conformance.mutants.mutant import Answer, answers, system
 
-Answer = RemotingCommand
 INT_MAX = (1 << 31) - 1
 
 

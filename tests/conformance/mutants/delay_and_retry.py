@@ -12,9 +12,7 @@ from staticfire.system_under_test.broker.metadata.topic_redirection import Topic
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.message import Message
-from tests.conformance.mutants.mutant import answers, requests, system
-
-Answer = RemotingCommand
+from tests.conformance.mutants.mutant import Answer, answers, requests, system
 
 
 def level_instead(request: RemotingCommand, level: int) -> RemotingCommand:

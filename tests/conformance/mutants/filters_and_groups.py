@@ -13,9 +13,7 @@ from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCod
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.remoting.connection import Connection
 from staticfire.system_under_test.remoting.server import RemotingServer
-from tests.conformance.mutants.mutant import answers, requests, system
-
-Answer = RemotingCommand
+from tests.conformance.mutants.mutant import Answer, answers, requests, system
 
 
 @requests("RMQ-FLT-05", RequestCode.SEND_MESSAGE)

@@ -14,6 +14,7 @@ import pytest
 from staticfire.harness.conformance.wire import Wire
 from staticfire.system_under_test.protocol.command import RemotingCommand
 
+Answer = RemotingCommand
 Answers = Callable[[RemotingCommand, RemotingCommand], RemotingCommand | None]
 Requests = Callable[[RemotingCommand], RemotingCommand | None]
 Patch = Callable[[pytest.MonkeyPatch], None]

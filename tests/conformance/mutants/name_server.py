@@ -13,9 +13,7 @@ from staticfire.system_under_test.name_server import route_table
 from staticfire.system_under_test.name_server.route_table import BrokerIdentity, RouteTable
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
-from tests.conformance.mutants.mutant import answers, requests, system
-
-Answer = RemotingCommand
+from tests.conformance.mutants.mutant import Answer, answers, requests, system
 
 
 @answers("RMQ-NS-01", RequestCode.GET_ROUTEINFO_BY_TOPIC)

@@ -17,9 +17,8 @@ from staticfire.system_under_test.broker.metadata.offsets import (
 )
 from staticfire.system_under_test.protocol.codes import LanguageCode, RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
-from tests.conformance.mutants.mutant import answers, requests, system
+from tests.conformance.mutants.mutant import Answer, answers, requests, system
 
-Answer = RemotingCommand
 _NUMBERS = count()
 
 

@@ -13,9 +13,7 @@ from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCod
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.store.pull_limits import FixedPullLimits
 from staticfire.system_under_test.store.reading.reading import QueueReader
-from tests.conformance.mutants.mutant import answers, requests, system
-
-Answer = RemotingCommand
+from tests.conformance.mutants.mutant import Answer, answers, requests, system
 
 
 @answers("RMQ-PUL-01", RequestCode.PULL_MESSAGE)

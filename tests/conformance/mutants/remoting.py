@@ -12,9 +12,7 @@ from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.frames import FrameDecoder, RemoteProtocolError
 from staticfire.system_under_test.remoting import connection
 from staticfire.system_under_test.remoting.connection import Connection
-from tests.conformance.mutants.mutant import answers, requests, system
-
-Answer = RemotingCommand
+from tests.conformance.mutants.mutant import Answer, answers, requests, system
 
 
 @answers("RMQ-REM-01", RequestCode.PULL_MESSAGE)

@@ -21,10 +21,8 @@ from staticfire.system_under_test.store.assembly.message_store import MessageSto
 from staticfire.system_under_test.store.recovery.recovery import Recovery
 from staticfire.system_under_test.store.replication.replica_receiver import ReplicaReceiver
 from staticfire.system_under_test.store.replication.replication import ReplicaSender
-from tests.conformance.mutants.mutant import answers, requests, system
+from tests.conformance.mutants.mutant import Answer, answers, requests, system
 from tests.conformance.mutants.send import weaker_acknowledgements
-
-Answer = RemotingCommand
 
 
 @system("RMQ-HA-01")

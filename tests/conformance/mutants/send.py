@@ -12,9 +12,7 @@ from staticfire.system_under_test.broker.sending.pending_sends import PendingSen
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.message import decode_records, encode_record
-from tests.conformance.mutants.mutant import answers, requests, system
-
-Answer = RemotingCommand
+from tests.conformance.mutants.mutant import Answer, answers, requests, system
 
 
 @requests("RMQ-SND-01", RequestCode.SEND_MESSAGE_V2)

@@ -14,10 +14,8 @@ from staticfire.system_under_test.broker.metadata.offsets import ConsumerOffsets
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.store.index.index_recovery import IndexRecovery
-from tests.conformance.mutants.mutant import answers, system
+from tests.conformance.mutants.mutant import Answer, answers, system
 from tests.conformance.mutants.store import alter_files
-
-Answer = RemotingCommand
 
 
 @system("RMQ-HA-02")

@@ -14,9 +14,8 @@ from staticfire.system_under_test.broker.metadata.topics import Topics
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.remoting.connection import Connection
-from tests.conformance.mutants.mutant import answers, requests, system
+from tests.conformance.mutants.mutant import Answer, answers, requests, system
 
-Answer = RemotingCommand
 PREPARED = "4"
 
 
