@@ -202,10 +202,8 @@ class FuzzedNodes:
         )
         await self._invoke(env, RequestCode.UPDATE_AND_CREATE_TOPIC, header.to_ext())
 
-    async def _invoke(
-        self, env: Env, code: RequestCode, ext: dict[str, str], body: bytes = b""
-    ) -> RemotingCommand:
-        answer = await self._ask_broker(env, code, ext, body)
+    async def _invoke(self, env: Env, code: RequestCode, ext: dict[str, str]) -> RemotingCommand:
+        answer = await self._ask_broker(env, code, ext)
         assert answer.code == ResponseCode.SUCCESS, (answer.code, answer.remark)
         return answer
 

@@ -55,16 +55,14 @@ def test_each_answer_belongs_to_its_request(story: Story, found: set[str]) -> No
     assert story.counts("requests") == found
 
 
-def requested(
-    *, reply_s: float, gave_up_s: float = 5.0, replied: OpType = "ok", is_placed: bool = False
-) -> Story:
+def requested(*, reply_s: float, replied: OpType = "ok", is_placed: bool = False) -> Story:
     story = Story().op(0, "invoke", "send", {"topic": "t", "key": "a", "size": 9}, process=0)
     story.consume(0.5, "a", 0)
     story.op(reply_s, replied, "reply", {"topic": "t", "group": GROUP, "key": "a"})
     value = {"topic": "t", "key": "a", "size": 9}
     if is_placed:
         value |= {"broker": "a", "queue": 0, "queue_offset": 0, "status": "SEND_OK"}
-    return story.op(gave_up_s, "info", "send", value, process=0)
+    return story.op(5.0, "info", "send", value, process=0)
 
 
 def test_a_reply_in_time_reaches_its_requester() -> None:

@@ -277,10 +277,10 @@ def test_what_failed_and_never_came_again_is_lost_to_the_group() -> None:
     assert story.counts("loss", **LADDER) == {"unseen"}
 
 
-def correction(*, topic: str = "t", tries: int = 0, **reported: Any) -> Story:
+def correction(*, tries: int = 0, **reported: Any) -> Story:
     """What the listener failed for at 1 s is taken back at 1.2 s; a copy of it never comes, the original stays."""
     story = Story().send(0.0, "a").consume(1.0, "a", 0, "info")
-    place = {"group": GROUP, "topic": topic, "broker": "b", "queue": 0}
+    place = {"group": GROUP, "topic": "t", "broker": "b", "queue": 0}
     value = {**place, "messages": [["a", 0, tries]], "copied": False, **reported}
     story.op(1.2, "ok", "send_back", value, process=100)
     rows = [["a", 0, 0, True, True, True]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -144,16 +144,14 @@ class Draft:
             Op(index=0, time_ns=time_ns, process=process, type="ok", f=f, value=value, node=node)
         )
 
-    def move_deliveries(
-        self, deliveries: Sequence[Delivery], time_ns: int, step_ns: int = 1000
-    ) -> None:
+    def move_deliveries(self, deliveries: Sequence[Delivery], time_ns: int) -> None:
         """Let whole deliveries happen at another time, in their order."""
         calls = sorted(
             {(delivery.begin, delivery.at) for delivery in deliveries}, key=lambda call: call[1]
         )
         for n, (begin, at) in enumerate(calls):
             for index in dict.fromkeys((begin, at)):
-                self.move(index, time_ns + n * step_ns)
+                self.move(index, time_ns + n * 1000)
 
     def place_message(self, sent: Sent, offset: int, physical: int) -> None:
         """Let a message lie elsewhere in its queue: acknowledgement, deliveries, look-ups and disks agree."""
@@ -263,7 +261,6 @@ class Draft:
         offset: int,
         begin_ns: int,
         end_ns: int,
-        processes: Collection[int] = (),
     ) -> None:
         """Between two times no commit of this queue goes beyond the offset; what was held back follows at the end."""
         topic, broker, queue = place
@@ -271,9 +268,7 @@ class Draft:
         for at, op in self.ops():
             if op.f != "commit" or not begin_ns <= op.time_ns <= end_ns:
                 continue
-            if (op.value["group"], op.value["topic"]) != (group, topic) or (
-                processes and op.process not in processes
-            ):
+            if (op.value["group"], op.value["topic"]) != (group, topic):
                 continue
             rows = [list(row) for row in op.value["offsets"]]
             for row in rows:

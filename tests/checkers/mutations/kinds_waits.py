@@ -10,10 +10,10 @@ from tests.checkers.mutations.pick import following, is_settled
 from tests.checkers.mutations.planting import Planting
 
 
-def _delayed_queue(draft: Planting, span_ns: int, settled_s: float = 15) -> None:
+def _delayed_queue(draft: Planting, span_ns: int) -> None:
     """Nothing of a queue is delivered for a while; then all of it, in order. No other member has the queue, too."""
     like = draft.pick_single(
-        lambda d: is_settled(draft.run, d, d.time_ns + span_ns, any_fault=True, after_s=settled_s)
+        lambda d: is_settled(draft.run, d, d.time_ns + span_ns, any_fault=True, after_s=15)
     )
     waiting = [d for d in following(draft.run, like, span_ns) if d.process == like.process]
     end_ns = like.begin_ns + span_ns

@@ -49,7 +49,6 @@ class Planting(Draft):
         fits: Callable[[Delivery], bool] = lambda delivery: True,
         *,
         local: bool = False,
-        after_s: float = 10.0,
     ) -> Delivery:
         """A normal delivery at the site; `local`: no fault of its broker or its member can explain it.
 
@@ -63,8 +62,7 @@ class Planting(Draft):
                 and self.is_here(d.time_ns)
                 and fits(d)
                 and not (
-                    local
-                    and run.is_explained(d.time_ns - S, d.time_ns + S, nodes_of(run, d), after_s)
+                    local and run.is_explained(d.time_ns - S, d.time_ns + S, nodes_of(run, d), 10.0)
                 )
             ),
         )

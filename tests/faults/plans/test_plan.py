@@ -17,8 +17,8 @@ SITUATION = ClusterContext(topology=TOPOLOGY, topic="T", sync_flush=True, replic
 ALL = tuple(FAULTS)
 
 
-def plan_of(seed: int, kinds: tuple[str, ...] = ALL, count: int = 30) -> tuple[PlannedFault, ...]:
-    return draw_plan(Random(f"plan/{seed}"), kinds, count, 60.0, SITUATION)
+def plan_of(seed: int) -> tuple[PlannedFault, ...]:
+    return draw_plan(Random(f"plan/{seed}"), ALL, 30, 60.0, SITUATION)
 
 
 def test_a_seed_gives_one_plan() -> None:

@@ -62,13 +62,11 @@ class ScriptedClients:
         return Outcome(type_, {"broker": "b"}, error)  # type: ignore[arg-type]
 
 
-def interpret(
-    clients: ScriptedClients, *nodes: str, until_s: float, idle_s: tuple[float, float] = (0, 0)
-) -> list[str]:
+def interpret(clients: ScriptedClients, *nodes: str, until_s: float) -> list[str]:
     """Run the interpreter and return the history as `process type key` lines."""
     return [
         f"{op.process} {op.type} {op.value['key']}"
-        for op in ops_of(clients, nodes, until_s, idle_s)
+        for op in ops_of(clients, nodes, until_s, (0, 0))
     ]
 
 

@@ -333,10 +333,10 @@ class Bench:
             return failed(RemotingCommand.request(code), error)
 
     def ask_service(
-        self, code: int, ext: dict[str, str], body: bytes = b"", *, peer: Peer | None = None
+        self, code: int, ext: dict[str, str], body: bytes = b""
     ) -> RemotingCommand | None:
         """Ask the handler of a code; publish if it does not answer at once. None: it never answers."""
-        peer = peer or Peer()
+        peer = Peer()
         request = RemotingCommand.request(code, ext, body)
         response = self.services.handlers(self.send_processor)[code](peer.connection, request)
         if response is not None:

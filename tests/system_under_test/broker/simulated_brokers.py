@@ -168,15 +168,13 @@ class Client:
                 return found
             found += [message.properties["KEYS"] for message in decode_records(answer.body)]
 
-    async def keys_from(self, host: str, queue_id: int = 0) -> list[str]:
-        """KEYS of everything that the queue still shows, from its first message on."""
-        ext = {"topic": "TopicTest", "queueId": str(queue_id)}
+    async def keys_from(self, host: str) -> list[str]:
+        """KEYS of everything that queue 0 still shows, from its first message on."""
+        ext = {"topic": "TopicTest", "queueId": "0"}
         offset = int((await self.ask(host, 31, ext)).ext_fields["offset"])
         found: list[str] = []
         while True:
-            answer = await self.ask(
-                host, 11, pull_ext("TopicTest", offset=offset, queue_id=queue_id)
-            )
+            answer = await self.ask(host, 11, pull_ext("TopicTest", offset=offset))
             if answer.code != ResponseCode.SUCCESS:
                 return found
             messages = decode_records(answer.body)

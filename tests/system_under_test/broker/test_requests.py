@@ -31,8 +31,8 @@ from tests.system_under_test.broker.bench import Bench, Peer
 QUEUE = {"topic": "TopicTest", "queueId": "0"}
 
 
-def heartbeat_body(group: str = "g") -> bytes:
-    consumer = ConsumerData(group_name=group, subscriptions=[SubscriptionData(topic="TopicTest")])
+def heartbeat_body() -> bytes:
+    consumer = ConsumerData(group_name="g", subscriptions=[SubscriptionData(topic="TopicTest")])
     heartbeat = HeartbeatData(client_id="c1", producer_groups=["p"], consumers=[consumer])
     return json_dialect.dumps(heartbeat.to_json())
 

@@ -19,9 +19,9 @@ from tests.system_under_test.store.store_on_disk import StoreOnDisk, make_messag
 A, B, C = "/data/a/commitlog", "/data/b/commitlog", "/data/c/commitlog"
 
 
-def in_folders(*folders: str, read_only: tuple[str, ...] = (), seed: object = 0) -> StoreOnDisk:
+def in_folders(*folders: str, seed: object = 0) -> StoreOnDisk:
     on_disk = StoreOnDisk(seed)
-    on_disk.config = replace(on_disk.config, log_folders=folders, read_only_log_folders=read_only)
+    on_disk.config = replace(on_disk.config, log_folders=folders)
     on_disk.open()
     return on_disk
 

@@ -171,10 +171,10 @@ def claim(folder: Path, document: dict[str, Any]) -> None:
     (folder / "manifest.json").write_text(json.dumps(text))
 
 
-def with_rows(folder: Path, change: Callable[[dict[str, Any]], object], queue: int = 1) -> None:
-    """Rewrite the first part of a queue with other columns."""
+def with_rows(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Rewrite the first part of queue 1 with other columns."""
     read = ColumnarHistory(folder)
-    part = read.manifest.parts_of(queue)[0]
+    part = read.manifest.parts_of(1)[0]
     table = read.table(part)
     columns = {name: table[name].to_numpy().copy() for name in table.schema.names}
     change(columns)
