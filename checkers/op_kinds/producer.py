@@ -171,7 +171,7 @@ PRODUCER: Final = (
     ),
     OpKind(
         name="request",
-        about="send one message, and wait for the reply of a consumer; `info` without one in time",
+        about="send one message, and wait for the reply of a consumer; `info` without a reply or an acknowledgement",
         form="send",
         recorded_as="send",
         asked_of=("producer",),

@@ -231,7 +231,10 @@ async def answer_check(port: ClientSide, message: Message, broker: str | None) -
 
 
 async def invoke_request(producer: Producer, request: Request) -> Outcome:
-    """Do one request; `reply` is the key in the reply. Without a reply in time the outcome is `info`."""
+    """Do one request; `reply` is the key in the reply.
+
+    The outcome is `info` without a reply in time, and where no broker acknowledged the request.
+    """
     message = _message(request["topic"], request)
     try:
         reply = await producer.request(message, timeout_s=request.get("timeout_s"))
@@ -239,7 +242,10 @@ async def invoke_request(producer: Producer, request: Request) -> Outcome:
         return _failed(error)
     except RequestTimeout as timeout:
         return Outcome("info", sent_value(timeout.sent), str(timeout))
-    return _sent(reply.sent, {**sent_value(reply.sent), "reply": key_of(reply.message.body)})
+    value = {"reply": key_of(reply.message.body)}
+    if reply.sent is None:
+        return Outcome("info", value, "a consumer replied, and no broker acknowledged the request")
+    return _sent(reply.sent, {**sent_value(reply.sent), **value})
 
 
 INVOKE = {

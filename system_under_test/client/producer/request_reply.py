@@ -33,10 +33,10 @@ REPLY_TOPIC = "REPLY_TOPIC"  # RocketMQ: MixAll.REPLY_TOPIC_POSTFIX
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What a consumer answered, and where the request is."""
+    """What a consumer answered, and where the request is; None if no broker has acknowledged it."""
 
     message: Message
-    sent: SendResult
+    sent: SendResult | None
 
 
 class RequestTimeout(ClientError):
@@ -69,6 +69,10 @@ class Requests:
         try:
             sent = await self._sender.send(message, None, self._sender.begin(timeout_s))
             await wait_until([reply], lambda: False, deadline_s - loop.time())
+        except SendFailed:
+            if reply.done():
+                return Reply(message=reply.result(), sent=None)
+            raise
         finally:
             del self._waiting[correlation_id]
         if not reply.done():
