@@ -112,6 +112,7 @@ def brokers_register_once_in_ten_minutes(patch: pytest.MonkeyPatch) -> None:
         made(self, **{**fields, "register_period_s": 600.0})
 
     patch.setattr(BrokerConfig, "__init__", rarely)
+    patch.setattr(Registration, "connection_ended", lambda self, name_server: None)
 
 
 @answers("RMQ-NS-09", RequestCode.ADD_WRITE_PERM_OF_BROKER)
