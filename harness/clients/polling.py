@@ -107,6 +107,13 @@ def share_of(queues: Iterable[MessageQueue], share: tuple[int, int]) -> list[Mes
     )
 
 
+def raise_errors(tasks: Iterable[asyncio.Task[None]]) -> None:
+    """Raise the error of a task that has failed: the member ends with it."""
+    for task in tasks:
+        if task.done() and not task.cancelled():
+            task.result()
+
+
 async def keep_route(consumer: PullConsumer | LitePullConsumer, topic: str) -> None:
     """Ask for the route periodically. A task of its own does this, so that a silent name server delays no message."""
     while True:
@@ -171,12 +178,13 @@ class LitePullMember:
             refresh = keep_route(self._consumer, self._config.topic)
             tasks = [asyncio.get_running_loop().create_task(refresh)]
         try:
-            await self._poll()
+            await self._poll(tasks)
         finally:
             await end_tasks([*tasks, *self._beginning.values()])
 
-    async def _poll(self) -> None:
+    async def _poll(self, tasks: Sequence[asyncio.Task[None]]) -> None:
         while True:
+            raise_errors([*tasks, *self._beginning.values()])
             if self._chooses:
                 wanted = share_of(self._consumer.known_queues(self._config.topic), self._share)
                 if wanted != self._consumer.assignment:
@@ -277,9 +285,7 @@ class PullMember:
                 queues = self._consumer.known_queues(self._config.topic)
                 await self._read(share_of(queues, self._share))
                 await asyncio.sleep(POLL_S)
-                for _, task in self._readers.values():
-                    if task.done():
-                        task.result()
+                raise_errors([refreshing, *(task for _, task in self._readers.values())])
         finally:
             await end_tasks([refreshing])
 

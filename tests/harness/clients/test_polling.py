@@ -36,7 +36,7 @@ class Members:
         self.kind = kind
         self.answered: list[tuple[str, str, str, dict[str, Any]]] = []  # member, type, f, value
         self.controls: dict[str, ListenerControl] = {}
-        self.breaks = False
+        self.breaks = ""  # the op that cannot be reported
 
     def start(self, name: str, place: int, members: int) -> None:
         config = ConsumerConfig(
@@ -50,7 +50,7 @@ class Members:
         self.controls[name] = control
 
         def emit(type: str, f: str, value: dict[str, Any], _error: str | None) -> None:
-            if self.breaks and f == "consume":
+            if f == self.breaks:
                 raise RuntimeError("the history is full")
             self.answered.append((name, type, f, value))
 
@@ -280,10 +280,13 @@ def test_a_commit_that_a_member_does_not_wait_for_any_more_is_unclear() -> None:
     assert read(consumer, 8.0) == ([], [{QUEUE: 7}])
 
 
-@each_kind
-def test_a_member_that_cannot_report_what_it_was_given_ends(kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "f"),
+    [*((kind, "consume") for kind in POLLED), *((kind, "begin") for kind in CHOOSING)],
+)
+def test_a_member_that_cannot_report_ends(kind: str, f: str) -> None:
     members = Members(kind)
-    members.breaks = True
+    members.breaks = f
 
     async def story() -> None:
         members.start("c1", 0, 1)
