@@ -160,9 +160,9 @@ class Flushing:
             return
         self._dispatcher.durable_offset = task.dispatched_offset
 
-    def flush_queues(self) -> None:
-        """Flush queues and index here and now, as a store does that is being closed. Raises NoSpace, OSError."""
-        task = self._plan_queues(closing=True)
+    def flush_queues(self, *, closing: bool) -> None:
+        """Flush queues and index now, as a store does that opens or is being closed. Raises NoSpace, OSError."""
+        task = self._plan_queues(closing=closing)
         if task is not None:
             task.run()
             self.finish_queues(task)

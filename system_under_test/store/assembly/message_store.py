@@ -79,7 +79,7 @@ class MessageStore:
 
     def open(self) -> RecoveryReport:
         """Lock the folder, load and recover; see `open_store`."""
-        return open_store(self._parts)
+        return open_store(self._parts, self._flushing)
 
     def close(self) -> None:
         """Make everything durable and visible, unlock and close; see `close_store`."""

@@ -11,21 +11,26 @@ from staticfire.system_under_test.store.folders import make_durable_folder, sync
 from staticfire.system_under_test.store.recovery.recovery import Recovery, RecoveryReport
 
 
-def open_store(parts: StoreParts) -> RecoveryReport:
-    """Lock the folder, load and recover.
+def open_store(parts: StoreParts, flushing: Flushing) -> RecoveryReport:
+    """Lock the folder, load and recover; after an unclean end, make durable what recovery has found.
 
     Raises:
         StoreLocked: another process has the store open.
         StoreError: the files cannot be what this store has written, or a file operation failed.
     """
     try:
-        return _open(parts)
+        report = _open(parts)
+        if parts.policy.keeps_damaged and not report.clean:
+            # The proof of what is durable, on which the next recovery depends if the disk damages a record.
+            flushing.flush_queues(closing=False)
+            parts.checkpoint.sync()
     except OSError as error:
         _close_files(parts)
         raise StoreError(f"store {parts.config.root} cannot be opened: {error}") from error
     except StoreError:
         _close_files(parts)
         raise
+    return report
 
 
 def _open(parts: StoreParts) -> RecoveryReport:
@@ -107,7 +112,7 @@ def _flush_everything(
     log_files.sync_new_files()  # also of what was made for a message that was refused
     dispatch()
     parts.index.drop_spares()
-    flushing.flush_queues()
+    flushing.flush_queues(closing=True)
     for queue in parts.queues:
         queue.files.sync_new_files()
         if queue.extension is not None:

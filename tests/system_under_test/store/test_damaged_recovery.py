@@ -18,6 +18,7 @@ from tests.system_under_test.store.store_on_disk import (
 )
 
 COUNT = 12
+LAST = COUNT - 1
 BODY_AT = 88
 SIZE_AT = 0
 PLACE_AT = 28  # the physical offset
@@ -169,13 +170,25 @@ def test_the_copy_of_a_replica_mends_what_recovery_has_kept(world: Damaged, at: 
 
 def test_a_second_recovery_finds_the_same(world: Damaged) -> None:
     world.kill()
-    world.rot(3, BODY_AT)
+    world.rot(LAST, BODY_AT)
     first = world.open()
     world.put_visible(make_message(b"body 12"))
     world.kill()
     second = world.open()
-    assert first.damaged == second.damaged == (world.starts[3],)
-    assert world.readable() == [*all_but(3), b"body 12"]
+    assert first.damaged == second.damaged == (world.starts[LAST],)
+    assert world.readable() == [*all_but(LAST), b"body 12"]
+
+
+def test_damage_between_two_power_cuts_does_not_end_the_log() -> None:
+    """The second one comes before any flush of the queues but that of the recovery."""
+    world = Damaged()
+    world.cut_power()
+    world.open()
+    world.cut_power()
+    world.rot(LAST, BODY_AT)
+    report = world.open()
+    assert (report.cut_bytes, report.damaged) == (0, (world.starts[LAST],))
+    assert world.readable() == all_but(LAST)
 
 
 def test_a_torn_record_that_was_never_durable_is_cut_with_what_follows(world: Damaged) -> None:
