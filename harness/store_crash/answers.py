@@ -80,7 +80,8 @@ class AnswerComparison:
             else:
                 limit = len(puts) + 1 if self._draw(2) else 1 + self._draw(len(puts))
                 expected = [put.raw for put in puts[-limit:]]
-                query = KeyQuery(topic, key, limit, puts[0].stored_ms, puts[-1].stored_ms)
+                times_ms = [put.stored_ms for put in puts]  # the clock may have been set back
+                query = KeyQuery(topic, key, limit, min(times_ms), max(times_ms))
             found = store.find_by_key(query)
             if found.records != expected:
                 raise PromiseBroken(
