@@ -172,19 +172,29 @@ class IndexRecovery:
     def _is_gapless(self, first: int) -> bool:
         """Drop what follows a file that was removed from outside, and return False.
 
-        A record between two files shows that: it has a key, and is not in the index.
+        A record between two files shows that: it has a key, and is not in the index. So does a file that lacks keys of
+        its first record, which are in no file before it.
         """
         index = self._index
         expected = first
         for number, file in enumerate(index.files):
             begin = file.header.begin_offset
-            if expected < begin and self._is_key_between(expected, begin):
+            is_behind = expected < begin and self._is_key_between(expected, begin)
+            if is_behind or (expected <= begin and not self._has_all_first_keys(file)):
                 self._log.warning("index files are missing, rebuilding them", offset=expected)
                 index.drop_from(number)
                 return False
             end = self._record_at(file.header.end_offset)
             expected = max(expected, file.header.end_offset + (end.size if end else 0))
         return True
+
+    def _has_all_first_keys(self, file: IndexFile) -> bool:
+        """Whether the file begins with the first key of a record; True for a record that is damaged."""
+        record = self._record_at(file.header.begin_offset)
+        if record is None:
+            return True
+        hashes = list(record_hashes(self._hasher, record))[: file.header.next_number - 1]
+        return hashes == [file.entry(number).key_hash for number in range(1, len(hashes) + 1)]
 
     def _is_key_between(self, start: int, end: int) -> bool:
         """Whether one of the first records from `start`, up to `end`, has a key."""

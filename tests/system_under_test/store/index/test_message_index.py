@@ -105,6 +105,16 @@ def test_a_removed_file_before_which_no_message_has_a_key(world: StoreOnDisk) ->
     check_found(world, 30)
 
 
+def test_a_removed_file_with_some_of_the_keys_of_the_first_message(world: StoreOnDisk) -> None:
+    """What the next file has of this message looks like the begin of an index."""
+    keys = [f"k-0-{number}" for number in range(12)]
+    world.put_visible(make_message(b"0", UNIQ_KEY="unique-0", KEYS=" ".join(keys)))
+    world.store.close()
+    world.disk.unlink(f"{INDEX_FOLDER}/{min(world.files(INDEX_FOLDER))}")
+    world.open()
+    assert all(world.found(key) == [b"0"] for key in ("unique-0", *keys))
+
+
 @pytest.mark.parametrize("position", [0, 36, 44, 80, 200])
 def test_a_damaged_file_after_a_crash(world: StoreOnDisk, position: int) -> None:
     put_keyed(world, 0, 8)
