@@ -172,10 +172,11 @@ class MessageIndex:
     def cut(self, physical_offset: int, time_of: TimeOf) -> None:
         """Drop the entries of records at or beyond `physical_offset`; what had been reserved must be reserved again.
 
-        Raises OSError.
+        Files that go do not come back after a power cut: the log is about to go on in another way. Raises OSError.
         """
         self.removals += 1
         self.drop_spares()
+        count = len(self.files)
         while self.files:
             file = self.files[-1]
             if file.header.end_offset < physical_offset:
@@ -185,6 +186,8 @@ class MessageIndex:
             if file.header.next_number > 1:
                 break
             self._remove(self.files.pop())
+        if len(self.files) < count:
+            self._storage.fsync_dir(self.folder)
         self.continue_at_last()
 
     def drop_from(self, number: int) -> None:

@@ -115,6 +115,16 @@ def test_a_removed_file_with_some_of_the_keys_of_the_first_message(world: StoreO
     assert all(world.found(key) == [b"0"] for key in ("unique-0", *keys))
 
 
+def test_a_file_that_a_cut_removed_does_not_come_back(world: StoreOnDisk) -> None:
+    put_keyed(world, 0, 3)
+    world.flush_queues()
+    world.store.truncate(0)
+    world.put_visible(make_message(b"no key"))
+    world.store.close()
+    world.cut_power()
+    assert world.files(INDEX_FOLDER) == {}
+
+
 @pytest.mark.parametrize("position", [0, 36, 44, 80, 200])
 def test_a_damaged_file_after_a_crash(world: StoreOnDisk, position: int) -> None:
     put_keyed(world, 0, 8)
