@@ -64,8 +64,10 @@ def crash_store(cycles: int, seed: int, jobs: int, defect: str, policies: str) -
     with working("crashing", total=cycles, unit="cycles", forks=True) as progress:
 
         def report(total: CrashSummary) -> None:
-            failures = f"{total.crashes} crashes; {len(total.failures)} failures"
-            progress.update(total.counts.cycles, details=failures)
+            details = f"{total.crashes} crashes; {len(total.failures)} failures"
+            if total.failures:
+                details += f", the first with seed {total.failures[0].seed}"
+            progress.update(total.counts.cycles, details=details)
 
         total = run_parallel(seed, cycles, jobs, report, policy)
     command = "staticfire crash-store" + (f" --defect {defect}" if defect else "")

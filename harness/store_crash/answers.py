@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -149,27 +149,36 @@ class AnswerComparison:
         time_ms: int,
         files: Callable[[QueueKey], list[QueueFile]],
     ) -> set[int]:
-        """The right answers of a search, of which RocketMQ's may have several."""
+        """The right answers of a search: several after the clock was set back, and of one that searches as RocketMQ."""
         first = self._model.first(queue)
         numbers = range(first, first + len(times_ms))
         if not self._rocketmq_reads:
-            later = sum(each < time_ms for each in times_ms)  # the first that is not earlier
-            if later in (0, len(times_ms)):
-                return {first + max(0, later - 1)}
-            is_later = time_ms - times_ms[later - 1] > times_ms[later] - time_ms
-            return {first + (later if is_later or times_ms[later] == time_ms else later - 1)}
+            return {first + number for number in nearest(times_ms, time_ms)}
         found = files(queue)
         chosen = next((file for file in found if file.modified_ms >= time_ms), found[-1])
         inside = [n for n in numbers if chosen.first <= n < chosen.first + chosen.entries]
         if not inside:
             return {max(0, chosen.first - 1)}
-        stored = {number: times_ms[number - first] for number in inside}
-        exact = {number for number in inside if stored[number] == time_ms}
-        before = [number for number in inside if stored[number] < time_ms]
-        after = [number for number in inside if stored[number] > time_ms]
-        if exact:
-            return exact
-        if not before or not after:
-            return {before[-1] if before else after[0]}
-        is_after = time_ms - stored[before[-1]] > stored[after[0]] - time_ms
-        return {after[0] if is_after else before[-1]}
+        stored_ms = [times_ms[number - first] for number in inside]
+        of_this_time = {
+            number for number, each in zip(inside, stored_ms, strict=True) if each == time_ms
+        }
+        return of_this_time | {inside[number] for number in nearest(stored_ms, time_ms)}
+
+
+def nearest(times_ms: Sequence[int], time_ms: int) -> set[int]:
+    """The places nearest to a time, wherever the times go from earlier than it to not earlier.
+
+    Of equal distances the earlier counts, of equal times the first; after all it is the last.
+    """
+    is_earlier = [True, *(each < time_ms for each in times_ms), False]
+    found: set[int] = set()
+    for later, (before, at) in enumerate(pairwise(is_earlier)):
+        if not before or at:
+            continue
+        if later in (0, len(times_ms)):
+            found.add(max(0, later - 1))
+            continue
+        is_nearer = time_ms - times_ms[later - 1] > times_ms[later] - time_ms
+        found.add(later if is_nearer or times_ms[later] == time_ms else later - 1)
+    return found
