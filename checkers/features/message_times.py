@@ -12,8 +12,9 @@ a client made for the retry topic has its own born time: `contents.py`.)
 * before any delivery of the previous try began, for a dead letter. A client that cannot send back a retry counts its
   tries itself, so its record is older;
 * after the last answer to a send-back, for a dead letter, if each member that received the previous try got the answer
-  that the broker has the message (`send_back`): a broker stores a dead letter at once. If a member had to send a copy
-  of its own, its broker may carry out the send-back later.
+  that a broker has the message (`send_back`): a broker stores a dead letter at once. If a member had to send a copy
+  of its own, the brokers that did not answer may carry out its requests later: the one that holds the message, and the
+  brokers of earlier attempts. So a copy counts only if it was the first attempt and lies on another broker.
 
 The kernel skips a message if the wall clock of its producer or broker was wrong by then, because of a fault that bit. A
 clock may stay wrong until its node starts again. A producer whose node is not known may be any client.
@@ -38,6 +39,7 @@ from staticfire.checkers.features.retries import DEAD
 from staticfire.checkers.guarantees.promises import FOREVER_NS, NS_PER_S, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally
 from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Transaction
+from staticfire.checkers.model.timeline import SentBack
 
 ROUGHNESS_NS = NS_PER_S // 10  # allows for whole milliseconds, and for clocks of cores that differ
 BORN, STORED = "wrong_born_time", "wrong_store_time"
@@ -127,6 +129,7 @@ def _taken_back_ns(columns: Columns, context: Context) -> Ints:
     """
     given, names = columns.deliveries, columns.names
     found: Ints = np.full(len(given), FOREVER_NS, np.int64)
+    home = [log.home for log in names.logs]
     is_dead = np.array([topic.startswith(DEAD) for topic in names.topics], np.bool_)
     copies = np.flatnonzero(is_dead[given.topic] & (given.tries > 0))
     rows = np.flatnonzero(is_among(given.message, np.unique(given.message[copies])))
@@ -144,10 +147,16 @@ def _taken_back_ns(columns: Columns, context: Context) -> Ints:
         if (
             reported
             and len(reported) == steps[message, group, tries]
-            and all(of.is_clear and of.by_broker for of in reported)
+            and all(of.is_clear and _is_at_once(of, home[given.log[row]]) for of in reported)
         ):
             found[row] = max(of.time_ns for of in reported)
     return found
+
+
+def _is_at_once(sent_back: SentBack, home: str) -> bool:
+    """Whether no request for this send-back can reach the broker `home` after its answer."""
+    is_elsewhere = home not in ("", sent_back.broker)
+    return sent_back.by_broker or (is_elsewhere and sent_back.attempts == 1)
 
 
 def _outside(at_ns: Ints, since_ns: Ints, until_ns: Ints) -> Mask:

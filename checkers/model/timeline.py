@@ -277,6 +277,7 @@ class SentBack(NamedTuple):
     op_index: int
     is_declined: bool  # the client reports that this broker made no copy
     is_unanswered: bool  # ... and that it did not answer
+    attempts: int  # of the client's own copy; 0 also if the client does not report it
 
 
 class FaultOp(NamedTuple):

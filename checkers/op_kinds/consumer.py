@@ -181,6 +181,7 @@ CONSUMER: Final = (
                 "gave no answer. Not there: it made one, or was not asked",
                 True,
             ),
+            "attempts": Field(WHOLE, "how many times this client sent its own copy", True, least=0),
         },
     ),
     OpKind(

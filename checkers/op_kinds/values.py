@@ -73,6 +73,7 @@ class SendBackReport(TypedDict):
     messages: list[list[Any]]
     copied: NotRequired[bool]
     code: NotRequired[int | None]
+    attempts: NotRequired[int]
 
 
 class ForwardReport(TypedDict):

@@ -225,6 +225,8 @@ class Reports:
         }
         if outcome.is_copied and outcome.is_asked:
             value["code"] = outcome.refusal
+        if outcome.is_copied:
+            value["attempts"] = outcome.attempts
         status = outcome.status
         error = "no broker took it" if status is None else status.name
         is_safe = status is SendStatus.SEND_OK

@@ -173,16 +173,22 @@ def _taken_back_ms(ops: Sequence[Op], one: Given, epoch_ms: int) -> float:
     """When brokers had said of all that a dead letter can have been made of that they have it; else a time far off."""
     step = one.delivery.key, one.delivery.group, one.delivery.tries - 1
     made_of = sum((of.key, of.group, of.tries) == step for of in deliveries_of(ops))
+    home = one.delivery.queue[1]
     answered = [
-        ((op.type, op.value["copied"]), epoch_ms + op.time_ns / 1e6)
+        (
+            op.type == "ok"
+            and (
+                not op.value["copied"]
+                or (op.value["broker"] != home and op.value.get("attempts") == 1)
+            ),
+            epoch_ms + op.time_ns / 1e6,
+        )
         for op in ops
         if op.f == "send_back" and one.delivery.queue[0].startswith("%DLQ%")
         for key, _, tries in op.value["messages"]
         if (key, op.value["group"], tries) == step
     ]
-    is_known = (
-        answered and len(answered) == made_of and all(end == ("ok", False) for end, _ in answered)
-    )
+    is_known = answered and len(answered) == made_of and all(known for known, _ in answered)
     return max(at_ms for _, at_ms in answered) if is_known else 1e18
 
 

@@ -313,6 +313,7 @@ class TimelineBuilder:
                     op_index=op.index,
                     is_declined=copied is True or "code" in op.value,
                     is_unanswered="code" in op.value and code is None,
+                    attempts=integer(op.value.get("attempts", 0)),
                 )
             )
             if code is not None:

@@ -48,12 +48,14 @@ class SentBack(NamedTuple):
         is_copied: whether this client sent the copy itself, because the broker that holds the message made none.
         is_asked: whether that broker was to make one.
         refusal: the code with which it refused; None: it made the copy, or did not answer.
+        attempts: how many times this client sent its own copy.
     """
 
     status: SendStatus | None
     is_copied: bool
     is_asked: bool
     refusal: int | None
+    attempts: int = 0
 
 
 OnSentBack = Callable[[Message, MessageQueue, SentBack], None]
@@ -88,14 +90,14 @@ class SendBack:
     async def __call__(self, message: Message, queue: MessageQueue, delay_level: int) -> bool:
         """Whether some broker has the message for later; if not, only we have it."""
         is_asked = not self._by_copy_alone
-        status, refusal = None, None
+        status, refusal, attempts = None, None, 0
         if is_asked:
             status, refusal = await self._ask_holder(message, queue.broker_name, delay_level)
         is_copied = status is None
         if is_copied:
-            status = await self._send_copy(message)
+            status, attempts = await self._send_copy(message)
         if self._on_sent is not None:
-            self._on_sent(message, queue, SentBack(status, is_copied, is_asked, refusal))
+            self._on_sent(message, queue, SentBack(status, is_copied, is_asked, refusal, attempts))
         return status in STORED
 
     async def _ask_holder(
@@ -127,14 +129,15 @@ class SendBack:
         is_weak = response.ext_fields.get(STATUS_FIELD) == SendStatus.SLAVE_NOT_AVAILABLE.name
         return SendStatus.SLAVE_NOT_AVAILABLE if is_weak else SendStatus.SEND_OK, None
 
-    async def _send_copy(self, message: Message) -> SendStatus | None:
+    async def _send_copy(self, message: Message) -> tuple[SendStatus | None, int]:
+        """How safe the copy is that some broker has stored, and the number of attempts."""
         copy = retry_copy(message, self._group, self._reconsume_times_max)
         try:
             result = await self._sender.send(copy, None, self._sender.begin())
         except SendFailed as error:
             self._client.env.log.warning("message stays here", error=str(error))
-            return None
-        return result.status
+            return None, error.attempts
+        return result.status, result.attempts
 
 
 def retry_copy(message: Message, group: str, reconsume_times_max: int) -> Message:

@@ -141,6 +141,10 @@ def test_a_dead_letter_is_stored_after_its_group_was_given_the_message(
         (20.2, 1, ["ok"], {"wrong_store_time"}),  # a broker said at 20 s that it has it
         (20.2, 1, ["info"], set()),  # it may have been sent once more
         (20.2, 1, ["copied"], set()),  # the request that had no answer may arrive late
+        (20.05, 1, ["elsewhere"], set()),
+        (20.2, 1, ["elsewhere"], {"wrong_store_time"}),  # not at the broker that was sent the copy
+        (20.2, 1, ["third attempt"], set()),  # an earlier one may arrive late
+        (20.2, 1, ["not counted"], set()),
         (20.2, 1, [], set()),
         (20.2, 2, ["ok"], set()),  # by the other member, which does not tell
         (20.2, 2, ["ok", "ok"], {"wrong_store_time"}),
@@ -154,8 +158,12 @@ def test_nothing_delays_a_dead_letter(
     for number in range(given):
         story.consume(15.0 + number, "a", 0, "info")
     for end in reported:
-        place = {"group": "g", "topic": "t", "broker": "b", "queue": 0}
-        value = {**place, "messages": [["a", 0, 0]], "copied": end == "copied"}
+        attempts = {"elsewhere": 1, "third attempt": 3}
+        holder = "b" if end in ("ok", "info", "copied") else "c"
+        place = {"group": "g", "topic": "t", "broker": holder, "queue": 0}
+        value = {**place, "messages": [["a", 0, 0]], "copied": end not in ("ok", "info")}
+        if end != "not counted":
+            value["attempts"] = attempts.get(end, 1)
         story.op(20.0, "info" if end == "info" else "ok", "send_back", value, process=100)
     contents = [None, None, None, None, EPOCH_MS + round(1000 * stored_s), None, None]
     value = {"group": "g", "topic": "%DLQ%g", "broker": "b", "queue": 0}
@@ -196,9 +204,10 @@ def random_story(random: Random) -> Story:
             story.op(20.0 + number, type_, "consume", value, process=100)
         if random.random() < 0.5:
             end = random.choice(["ok", "ok", "info"])
-            reported = {"group": group, "topic": "t", "broker": "b", "queue": 0}
+            reported = {"group": group, "topic": "t", "broker": random.choice("bbc"), "queue": 0}
             reported["messages"] = [[f"k{sent}", sent, tries]]
-            reported["copied"] = random.random() < 0.2
+            reported["copied"] = random.random() < 0.4
+            reported["attempts"] = random.choice([1, 1, 2])
             story.op(12.0 + number, end, "send_back", reported, process=100)  # type: ignore[arg-type]
     return story
 

@@ -33,14 +33,24 @@ class FakePort:
             {"copied": False},
             "SLAVE_NOT_AVAILABLE",
         ),
-        (SentBack(SendStatus.SEND_OK, True, True, 1), "ok", {"copied": True, "code": 1}, None),
         (
-            SentBack(None, True, True, None),
+            SentBack(SendStatus.SEND_OK, True, True, 1, 1),
+            "ok",
+            {"copied": True, "code": 1, "attempts": 1},
+            None,
+        ),
+        (
+            SentBack(None, True, True, None, 3),
             "info",
-            {"copied": True, "code": None},
+            {"copied": True, "code": None, "attempts": 3},
             "no broker took it",
         ),
-        (SentBack(SendStatus.SEND_OK, True, False, None), "ok", {"copied": True}, None),
+        (
+            SentBack(SendStatus.SEND_OK, True, False, None, 2),
+            "ok",
+            {"copied": True, "attempts": 2},
+            None,
+        ),
     ],
 )
 def test_a_member_reports_what_the_broker_answered(

@@ -252,9 +252,9 @@ def test_a_copy_of_a_retry_waits_for_the_flush_as_it_would_for_that_of_a_new_mes
         (
             answer_code(ResponseCode.SYSTEM_ERROR),
             1,
-            SentBack(SendStatus.SEND_OK, True, True, ResponseCode.SYSTEM_ERROR),
+            SentBack(SendStatus.SEND_OK, True, True, ResponseCode.SYSTEM_ERROR, attempts=1),
         ),
-        (stay_silent, 1, SentBack(SendStatus.SEND_OK, True, True, None)),
+        (stay_silent, 1, SentBack(SendStatus.SEND_OK, True, True, None, attempts=1)),
     ],
 )
 @in_virtual_time
