@@ -204,6 +204,8 @@ class PushConsumer:
         self._replicas_changed()
 
     def broker_back(self, address: str) -> None:
+        if self._assigned.locking is not None:
+            self._assigned.locking.broker_back(address)
         self._replicas_changed()
         self._rebalancing.wake()
 

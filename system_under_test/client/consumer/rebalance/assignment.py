@@ -101,12 +101,16 @@ class Assignment:
         locking.unlock([queue])
 
     def lose(self, queues: Iterable[MessageQueue]) -> None:
-        """Others may have these already: nothing more of them counts."""
+        """Others may have these already: nothing more of them counts.
+
+        They are given back nevertheless, because the broker may not have noticed.
+        """
         lost = [queue for queue in queues if queue in self._consumers]
         for queue in lost:
             consumer = self._consumers.pop(queue)
             consumer.drop()
-            self._leave(queue, consumer.ended(None))
+            assert self.locking is not None  # only locks are lost
+            self._leave(queue, self._unlock(queue, consumer, self.locking))
         if lost:
             self._on_change()
 

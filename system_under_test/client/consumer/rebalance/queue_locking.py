@@ -39,6 +39,7 @@ class QueueLocking:
         self._on_lost = on_lost
         self._table = LockTable()
         self._address_of: dict[str, str] = {}  # of the broker that answered, by its name
+        self._owed: dict[MessageQueue, None] = {}  # given back to a broker that may not know it
         self._loop = asyncio.get_running_loop()
 
     def is_held(self, queue: MessageQueue) -> bool:
@@ -93,7 +94,10 @@ class QueueLocking:
         self._tell_lost(self._table.take_of(names))
 
     def unlock(self, queues: Iterable[MessageQueue]) -> None:
-        """Give queues back, one way. A broker that misses this frees them after a minute."""
+        """Give queues back, one way. A broker that does not answer gets this once more when it is back.
+
+        Until then it keeps the locks, for a minute. RocketMQ gives queues back once.
+        """
         for broker_name, ours in by_broker(queues).items():
             for queue in ours:
                 self._table.forget(queue)
@@ -101,6 +105,19 @@ class QueueLocking:
             connection = None if address is None else self._client.remoting.connection(address)
             if connection is not None:
                 connection.invoke_oneway(self._command(RequestCode.UNLOCK_BATCH_MQ, ours))
+            if (
+                connection is None
+                or address is None
+                or not self._client.health.is_answering(address)
+            ):
+                self._owed.update(dict.fromkeys(ours))
+
+    def broker_back(self, address: str) -> None:
+        """A broker answers again. It may have kept locks for us that we have given up."""
+        owed = [one for one in self._owed if self._client.master(one.broker_name) == address]
+        for queue in owed:
+            del self._owed[queue]
+        self.unlock(queue for queue in owed if self._table.asked_at_s(queue) is None)
 
     def _tell_lost(self, lost: list[MessageQueue]) -> None:
         if lost:

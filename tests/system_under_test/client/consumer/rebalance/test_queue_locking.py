@@ -11,6 +11,7 @@ from staticfire.system_under_test.client.consumer.rebalance.queue_locking import
     RENEW_RETRY_S,
     QueueLocking,
 )
+from staticfire.system_under_test.client.routing.broker_health import PROBE_PAUSE_S
 from staticfire.system_under_test.client.routing.routes import broker_routes
 from staticfire.system_under_test.protocol.bodies import MessageQueue
 from staticfire.system_under_test.protocol.bodies_queues import LockedQueues, QueueLockRequest
@@ -89,6 +90,35 @@ async def test_what_a_silent_broker_may_have_locked_is_given_back(locks: Locks) 
     [unlock] = locks.remoting.calls_to("b:0", RequestCode.UNLOCK_BATCH_MQ)
     assert QueueLockRequest.from_bytes(unlock.command.body).queues == [B0]
     assert locks.remoting.calls_to("a:0", RequestCode.UNLOCK_BATCH_MQ) == []
+
+
+@with_locks
+async def test_a_broker_that_is_back_gets_what_was_given_back_meanwhile(locks: Locks) -> None:
+    await locks.locking.lock([A0, A1, B0])
+    locks.client.health.lost("a:0")
+    locks.locking.broker_lost("a:0")
+    locks.locking.unlock([A0, A1])
+    before = len(locks.remoting.calls_to("a:0", RequestCode.UNLOCK_BATCH_MQ))
+    await asyncio.sleep(2 * PROBE_PAUSE_S)
+    assert locks.client.health.is_answering("a:0")
+    locks.locking.broker_back("b:0")
+    locks.locking.broker_back("a:0")
+    locks.locking.broker_back("a:0")
+    [unlock] = locks.remoting.calls_to("a:0", RequestCode.UNLOCK_BATCH_MQ)[before:]
+    assert QueueLockRequest.from_bytes(unlock.command.body).queues == [A0, A1]
+
+
+@with_locks
+async def test_what_is_ours_again_is_not_given_back_when_its_broker_is_back(locks: Locks) -> None:
+    await locks.locking.lock([A0])
+    locks.client.health.lost("a:0")
+    locks.locking.broker_lost("a:0")
+    locks.locking.unlock([A0])
+    await asyncio.sleep(2 * PROBE_PAUSE_S)
+    assert await locks.locking.lock([A0]) == [A0]
+    before = len(locks.remoting.calls_to("a:0", RequestCode.UNLOCK_BATCH_MQ))
+    locks.locking.broker_back("a:0")
+    assert len(locks.remoting.calls_to("a:0", RequestCode.UNLOCK_BATCH_MQ)) == before
 
 
 @with_locks
