@@ -30,7 +30,7 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 @click.group(short_help="Run a RocketMQ cluster on this machine.")
 def cluster() -> None:
-    """Run a RocketMQ cluster on this machine, without Java and Docker.
+    """Run a RocketMQ cluster on this machine, without Java or Docker.
 
     \b
     Example:
@@ -45,10 +45,10 @@ def cluster() -> None:
     "--slaves",
     default="0",
     metavar="N[,N...]",
-    help="Slaves of each master, such as 2,1; default 0.",
+    help="Number of slaves of each master, such as 2,1. Default: 0.",
 )
-@click.option("--flush", default="async", help="When a send is on disk: sync or async (default).")
-@click.option("--replication", default="async", help="Master to slave: sync or async (default).")
+@click.option("--flush", default="async", help="Flush mode: sync or async (default).")
+@click.option("--replication", default="async", help="Replication mode: sync or async (default).")
 @click.option(
     "--tls",
     default="permissive",
@@ -58,27 +58,31 @@ def cluster() -> None:
 @click.option(
     "--store",
     metavar="DIR",
-    help="Folder that keeps the data; without it the data are removed at the end.",
+    help="Folder that keeps the data. Without it, the data is removed at the end.",
 )
 @click.option(
     "--port",
     type=int,
     default=DEFAULT_PORT,
     show_default=True,
-    help="Port of the first name server; brokers listen from 1035 above it; 0 for free ports.",
+    help="Port of the first name server. Broker ports start 1035 above it. 0: any free ports.",
 )
-@click.option("--faithful", is_flag=True, help="Behave as 4.9.8 does, known safety bugs included.")
+@click.option(
+    "--faithful",
+    is_flag=True,
+    help="Behave as RocketMQ 4.9.8 does, including its known safety bugs.",
+)
 @click.option(
     "--processes",
     is_flag=True,
-    help="Run each node in a process of its own, so that it can be killed.",
+    help="Run each node in its own process, so that it can be killed.",
 )
 @click.option(
     "--broker-property",
     "properties",
     metavar="NAME=VALUE",
     multiple=True,
-    help="Option of every broker under its name in a .properties file; may be repeated.",
+    help="Broker property, named as in a .properties file, for every broker. May be repeated.",
 )
 def up(slaves: str, store: str | None, properties: tuple[str, ...], **options: Any) -> None:
     """Start name servers and brokers on 127.0.0.1, and serve until Ctrl-C.

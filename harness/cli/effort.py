@@ -39,7 +39,7 @@ def effort_options(budget_s: float, budget_help: str) -> Callable[[Command], Com
             "--jobs",
             type=int,
             default=os.cpu_count() or 1,
-            show_default="one a processor",
+            show_default="one per processor",
             callback=lambda _context, _option, jobs: check_jobs(jobs),
             help="Number of processes.",
         )(command)

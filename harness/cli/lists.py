@@ -16,7 +16,7 @@ def _print(rows: list[tuple[str, str]]) -> None:
 
 @click.command(short_help="List the kinds of fault.")
 def faults() -> None:
-    """List every kind of fault, a line each.
+    """List every kind of fault, one per line.
 
     \b
     Example:
@@ -27,7 +27,7 @@ def faults() -> None:
 
 @click.command(short_help="List the workloads.")
 def workloads() -> None:
-    """List every workload, a line each.
+    """List every workload, one per line.
 
     \b
     Example:
@@ -38,7 +38,7 @@ def workloads() -> None:
 
 @click.command(short_help="List the named campaigns.")
 def campaigns() -> None:
-    """List every named campaign, a line each.
+    """List every named campaign, one per line.
 
     \b
     Example:

@@ -24,29 +24,36 @@ Command = Callable[..., object]
 
 _OPTIONS = (
     click.option(
-        "--image", default=IMAGE, show_default=True, help="With --environment docker: nodes' image."
+        "--image",
+        default=IMAGE,
+        show_default=True,
+        help="With --environment docker: image of the nodes.",
     ),
     click.option(
         "--ssh-hosts",
         metavar="HOST[,HOST...]",
-        help="With --environment ssh: user@host:port; one for each server, and one or more for clients.",
-    ),
-    click.option("--ssh-key", metavar="FILE", help="Private key; default: agent and usual files."),
-    click.option(
-        "--ssh-known-hosts", metavar="FILE", help="File of known hosts, besides the user's own."
+        help="With --environment ssh: user@host:port, one for each server and at least one for clients.",
     ),
     click.option(
-        "--ssh-python", default=PYTHON, show_default=True, help="Interpreter on the hosts."
+        "--ssh-key", metavar="FILE", help="Private key. Default: the agent and the usual files."
+    ),
+    click.option(
+        "--ssh-known-hosts",
+        metavar="FILE",
+        help="Known-hosts file to use in addition to the user's own.",
+    ),
+    click.option(
+        "--ssh-python", default=PYTHON, show_default=True, help="Python interpreter on the hosts."
     ),
     click.option(
         "--name-server",
         metavar="HOST:PORT[,HOST:PORT...]",
-        help="With --environment address: the name servers of the cluster that runs already.",
+        help="With --environment address: the name servers of the running cluster.",
     ),
     click.option(
         "--home",
         metavar="DIR",
-        help="With --target apache: folder of the distribution, on the servers' machines.",
+        help="With --target apache: folder of the distribution on the servers' machines.",
     ),
     click.option(
         "--file-system",

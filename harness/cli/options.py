@@ -87,23 +87,23 @@ _OPTIONS = (
     click.option(
         "--workload",
         shell_complete=some_of(all_or_workloads),
-        help="Load and question of the run; see `staticfire workloads`.",
+        help="Load of the run and the property that it tests; see `staticfire workloads`.",
     ),
     click.option(
         "--flush",
         shell_complete=one_of(FLUSH_MODES),
-        help=f"When a send is on disk: {' or '.join(FLUSH_MODES)}.",
+        help=f"Flush mode: {' or '.join(FLUSH_MODES)}.",
     ),
     click.option(
         "--replication",
         shell_complete=one_of(REPLICATION_MODES),
-        help=f"Master to slave: {', '.join(REPLICATION_MODES)}.",
+        help=f"Replication mode: {', '.join(REPLICATION_MODES)}.",
     ),
     click.option(
         "--mode",
         shell_complete=one_of(MODES),
-        help=f"{' or '.join(MODES)}: keep every promise, or behave as RocketMQ 4.9.8 does. For another target it only "
-        "chooses the promises.",
+        help=f"{' or '.join(MODES)}: keep every promise, or behave as RocketMQ 4.9.8 does. For another target, the "
+        "mode only chooses the promises.",
     ),
     click.option(
         "--environment",
@@ -113,20 +113,20 @@ _OPTIONS = (
     click.option(
         "--target",
         shell_complete=one_of(TARGETS),
-        help=f"Target: {' or '.join(TARGETS)}. apache is Apache RocketMQ in --home. Default: own.",
+        help=f"Target: {', '.join(TARGETS)}. apache is Apache RocketMQ in --home. Default: own.",
     ),
     click.option(
         "--client",
         metavar="own|cpp|COMMAND",
         shell_complete=one_of(CLIENTS),
-        help="Producers and consumers: own (default), cpp (RocketMQ's C++ library), or a COMMAND that becomes one when "
-        "producer or consumer is added to it (docs/client-protocol.md).",
+        help="Producers and consumers: own (default), cpp (RocketMQ's C++ library), or a COMMAND that starts one when "
+        "followed by producer or consumer (docs/client-protocol.md).",
     ),
     click.option(
         "--policies",
         shell_complete=some_of(policies),
         metavar="NAME[,NAME...]",
-        help="In faithful mode only these lines of docs/faithful.md, or all.",
+        help="In faithful mode: only these behaviours of docs/faithful.md, or all.",
     ),
     click.option(
         "--name-servers", "--coordinators", "coordinators", type=int, help="Number of name servers."
@@ -137,7 +137,7 @@ _OPTIONS = (
         "--followers",
         "followers",
         metavar="N[,N...]",
-        help="Slaves of each master, such as 2,1.",
+        help="Number of slaves of each master, such as 2,1.",
     ),
     click.option("--producers", type=int, help="Number of producers."),
     click.option("--consumers", type=int, help="Number of members of the consumer group."),
@@ -149,13 +149,13 @@ _OPTIONS = (
     click.option(
         "--batch-messages",
         metavar="N[,N]",
-        help="Messages of a batch, fewest and most; with --campaign backlog, how much gathers.",
+        help="Minimum and maximum messages in a batch. With --campaign backlog, this sets the size of the backlog.",
     ),
     click.option(
         "--faults",
         shell_complete=some_of(faults),
         metavar="KIND[,KIND...]",
-        help="Kinds to inject, none, or all that are available; see `staticfire faults`.",
+        help="Kinds of fault to inject, none, or all that are available; see `staticfire faults`.",
     ),
     click.option("--time", "time_s", type=float, metavar="SECONDS", help="Duration of the load."),
     click.option(
@@ -163,18 +163,18 @@ _OPTIONS = (
         "broker_properties",
         metavar="NAME=VALUE",
         multiple=True,
-        help="Option of every broker under its name in a .properties file; may be repeated.",
+        help="Broker property, named as in a .properties file, for every broker. May be repeated.",
     ),
     click.option(
         "--acl/--no-acl",
         default=None,
-        help="Brokers check signatures and rights, and clients sign all requests. Default: in one seed of ten.",
+        help="Brokers check signatures and rights, and clients sign all requests. Default: on for one seed in ten.",
     ),
     click.option(
         "--tls",
         shell_complete=one_of(TLS_MODES),
-        help=f"{', '.join(TLS_MODES)}: no node, half of them or all speak TLS. Default: in the simulation one seed in "
-        "ten has it.",
+        help=f"{', '.join(TLS_MODES)}: no nodes, half of the nodes or all nodes use TLS. Default: in the simulation, "
+        "on for one seed in ten.",
     ),
     click.option(
         "--defect",
@@ -189,7 +189,7 @@ runs_option = click.option(
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("runs"),
     show_default=True,
-    help="Folder that keeps the runs.",
+    help="Folder for the runs.",
 )
 
 

@@ -113,10 +113,13 @@ def output_options(command: Command) -> Command:
             "--junit",
             metavar="FILE",
             type=click.Path(dir_okay=False, path_type=Path),
-            help="Write the verdict as JUnit XML, too.",
+            help="Also write the verdict as JUnit XML.",
         ),
         click.option(
-            "--markdown", "is_markdown", is_flag=True, help="Print Markdown, as for a CI summary."
+            "--markdown",
+            "is_markdown",
+            is_flag=True,
+            help="Print Markdown, for example for a CI summary.",
         ),
         click.option("--json", "is_json", is_flag=True, help="Print JSON."),
     )
@@ -131,5 +134,5 @@ def verbose_option(command: Command) -> Command:
         "--verbose",
         "is_verbose",
         is_flag=True,
-        help="Print the plan, and the findings of each checker.",
+        help="Also print the plan and the findings of each checker.",
     )(command)

@@ -30,7 +30,7 @@ from staticfire.harness.truncated_repr import truncated_repr
 DEFAULT_PROFILES = ("sync/sync/hardened", "sync/sync/faithful")
 
 
-@click.command(short_help="Show which anomalies are violations under which profile.")
+@click.command(short_help="Show which anomalies are violations in which profile.")
 @click.option(
     "--profile",
     "profiles",
@@ -51,8 +51,8 @@ DEFAULT_PROFILES = ("sync/sync/hardened", "sync/sync/faithful")
 def promises(profiles: tuple[str, ...], anomalies: tuple[str, ...], as_json: bool) -> int:
     """Show what an anomaly means: a violation, allowed, or informational (a documented hazard).
 
-    What may be lost depends on flush and replication, and on the damage by faults, so such anomalies have a line for
-    each damage. Without options the command shows the strictest profile in both modes.
+    Flush, replication and the damage by faults decide which messages may be lost, so such anomalies have one line per
+    kind of damage. Without options, the command shows the strictest profile in both modes.
 
     \b
     Example:

@@ -16,12 +16,12 @@ from staticfire.harness.run_folder.run_folder import CAMPAIGN_FILE, RunFolder, R
 from staticfire.harness.version import version_line
 
 
-@click.command(short_help="Repeat a run and compare it bit by bit.")
+@click.command(short_help="Repeat a run and compare it bit for bit.")
 @click.argument("run", type=click.Path(path_type=Path), shell_complete=complete_run)
 @verbose_option
 @system_option(expose=False)
 def replay(run: Path, is_verbose: bool) -> int:
-    """Repeat the run kept in folder RUN and compare the digests of everything that happened.
+    """Repeat the run in folder RUN and compare the digests of everything that happened.
 
     \b
     Example:

@@ -54,13 +54,13 @@ if TYPE_CHECKING:
     "--seed",
     type=int,
     shell_complete=complete_seed,
-    help="Decides every option that is not given. Default: a new one.",
+    help="Seed that decides every option not given. Default: a new seed.",
 )
 @campaign_options
 @machine_options
 @runs_option
 @click.option(
-    "--dry-run", "is_dry_run", is_flag=True, help="Print the campaign with its plan, and stop."
+    "--dry-run", "is_dry_run", is_flag=True, help="Print the campaign with its plan, and exit."
 )
 @verbose_option
 @output_options

@@ -21,16 +21,16 @@ HELP = {
     "brokers": "Number of brokers.",
     "groups": "Number of consumer groups.",
     "producers": "Number of producers.",
-    "queues": "Number of queues of all topics and brokers.",
-    "skew": "The queue of rank r gets 1 / r^SKEW of the messages; 0: all alike.",
+    "queues": "Number of queues over all topics and brokers.",
+    "skew": "The queue of rank r gets a share of the messages proportional to 1 / r^SKEW. 0: equal shares.",
     "fan_out": "Number of groups that read each topic.",
-    "batch": "Messages of each listener call.",
+    "batch": "Number of messages in each listener call.",
     "consumers": "Number of members of each group.",
     "first_offset": "First offset of every queue, as after long use.",
-    "outages": "Number of kills of a broker, with sends that fail.",
+    "outages": "Number of broker kills, each with failed sends.",
     "plant": "Number of planted anomalies of each kind.",
-    "semantics": "1: also plant anomalies of tags, delays, retries, transactions, groups; 0: the core set only.",
-    "rows_a_chunk": "Number of ops generated at a time; a larger number needs more memory.",
+    "semantics": "1: also plant anomalies of tags, delays, retries, transactions and groups. 0: only the core set.",
+    "rows_a_chunk": "Number of ops generated at a time. A larger number needs more memory.",
 }
 
 
@@ -55,7 +55,7 @@ def _shape_options(command: Any) -> Any:
     type=click.Choice(MODES),
     default="per-queue",
     show_default=True,
-    help="Columns sorted into a folder for each queue, raw (not sorted by queue), or both.",
+    help="Columns sorted into one folder per queue, raw (not sorted by queue), or both.",
 )
 def synthesize_command(folder: Path, layout: str, **options: Any) -> int:
     """Write a history into FOLDER, with facts.json, and truth.json: the findings that `staticfire analyze` must make.

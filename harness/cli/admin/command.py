@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
@@ -91,7 +92,7 @@ def admin_command(
             answer = _run(connect, lambda admin: work(admin, **values)) if is_ready else NOTHING
             print_answer(answer, as_json=as_json)
 
-        details = f"\n\n{work.__doc__}" if work.__doc__ else ""
+        details = f"\n\n{inspect.cleandoc(work.__doc__)}" if work.__doc__ else ""
         callback.__doc__ = (
             f"{summary}{details}\n\n\b\nExample:\n  staticfire admin {name} {example}\n\n"
             "Exit status: 0 done, 254 bad arguments, 255 the cluster refused or did not answer."
@@ -247,7 +248,7 @@ def _check_address(parameter: click.Parameter, value: str) -> None:
 
 
 CONSENT = (
-    click.option("--yes", "is_sure", is_flag=True, help="Do not ask."),
+    click.option("--yes", "is_sure", is_flag=True, help="Do not ask for confirmation."),
     click.option(
         "--dry-run",
         "is_dry_run",
@@ -266,9 +267,9 @@ COMMON = (
         show_default=True,
         callback=_addresses,
         metavar="A;B",
-        help="Name servers; also in NAMESRV_ADDR.",
+        help="Name servers. NAMESRV_ADDR also sets them.",
     ),
-    click.option("--json", "as_json", is_flag=True, help="JSON in place of a table."),
+    click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table."),
     click.option(
         "--timeout",
         "timeout_s",
@@ -276,7 +277,7 @@ COMMON = (
         default=5.0,
         show_default=True,
         metavar="SECONDS",
-        help="How long to wait for an answer.",
+        help="Time to wait for an answer.",
     ),
     *IDENTITY,
 )
@@ -323,7 +324,11 @@ def flag_option(
 def ignored_option(short: str, long: str, *, is_flag: bool = False) -> Callable[[Any], Any]:
     """Make an option that scripts for mqadmin may give and that has no effect here."""
     return click.option(
-        short, long, is_flag=is_flag, expose_value=False, help="Not needed; mqadmin has it."
+        short,
+        long,
+        is_flag=is_flag,
+        expose_value=False,
+        help="Ignored; for compatibility with mqadmin.",
     )
 
 

@@ -15,18 +15,23 @@ from staticfire.system_under_test.runtime.env import TlsError, TlsMode
 
 IDENTITY = (
     click.option(
-        "--access-key", "own_access_key", metavar="KEY", help="For brokers with access control."
+        "--access-key",
+        "own_access_key",
+        metavar="KEY",
+        help="Access key, for brokers with access control.",
     ),
-    click.option("--secret-key", "own_secret_key", metavar="SECRET", help="Belongs to it."),
+    click.option(
+        "--secret-key", "own_secret_key", metavar="SECRET", help="Secret key for --access-key."
+    ),
     click.option(
         "--credentials",
         "own_credentials",
         metavar="FILE",
-        help="Both keys, in a file like mqadmin's conf/tools.yml.",
+        help="File with both keys, in the format of mqadmin's conf/tools.yml.",
     ),
-    click.option("--use-tls", is_flag=True, help="Speak TLS to all nodes."),
+    click.option("--use-tls", is_flag=True, help="Use TLS with all nodes."),
     click.option(
-        "--tls-config", metavar="FILE", help="tls.client.* properties; implies --use-tls."
+        "--tls-config", metavar="FILE", help="File of tls.client.* properties. Implies --use-tls."
     ),
 )
 

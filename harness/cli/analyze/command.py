@@ -36,7 +36,7 @@ from staticfire.spark_analysis.runs.partitioning import memory_bound_bytes, part
 MB = 1 << 20
 
 
-@click.command(short_help="Judge histories of any size, here or on Spark.")
+@click.command(short_help="Judge histories of any size, locally or on Spark.")
 @click.argument(
     "paths",
     metavar="PATH...",
@@ -65,7 +65,7 @@ MB = 1 << 20
     "--rows",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="For thousands of runs: judge each run as a whole, and write only a Parquet file with a row a run.",
+    help="For thousands of runs: judge each run as a whole, and write only a Parquet file with one row per run.",
 )
 @click.option(
     "--memory",
@@ -78,10 +78,12 @@ MB = 1 << 20
     "--spill",
     metavar="DIR",
     type=click.Path(path_type=Path),
-    help="Folder for the temporary files of Spark.",
+    help="Folder for Spark's temporary files.",
 )
 @click.option("--packed", metavar="FILE", help="A packed Python environment for the executors.")
-@click.option("--follow", is_flag=True, help="Count what a running campaign writes, until Ctrl-C.")
+@click.option(
+    "--follow", is_flag=True, help="Count the ops that a running campaign writes, until Ctrl-C."
+)
 @output_options
 def analyze(
     paths: tuple[Path, ...],
@@ -97,15 +99,15 @@ def analyze(
     is_markdown: bool,
     is_json: bool,
 ) -> int:
-    """Judge every history in columns at or below the PATHs: runs, folders of runs, or synthetic ones.
+    """Judge every columnar history at or below the PATHs: runs, folders of runs, or synthetic histories.
 
-    Raw histories are first sorted by queue. Several PATHs are versions: an anomaly of a version that the
-    previous one did not have is a regression, and versions.svg compares them. The command writes verdict.json,
+    Raw histories are first sorted by queue. With several PATHs, each is one version: an anomaly that the previous
+    version did not have is a regression, and versions.svg compares the versions. The command writes verdict.json,
     witnesses.jsonl, latency.json and latency plots.
 
-    With --rows each run is judged as a whole, as by `staticfire check`, and becomes a row: seed, commit, verdict,
-    anomalies, faults, acknowledged messages, CPU time. Runs of one PATH are compared by commit. A folder that cannot be
-    judged has a row with the reason, and counts as unknown.
+    With --rows, the command judges each run as a whole, as `staticfire check` does, and writes one row for it: seed,
+    commit, verdict, anomalies, faults, acknowledged messages, CPU time. It compares the runs of one PATH by commit. A
+    folder that cannot be judged gets a row with the reason, and counts as unknown.
 
     \b
     Example:

@@ -17,13 +17,13 @@ from staticfire.harness.truncated_repr import truncated_repr
     "--checker",
     metavar="NAME",
     shell_complete=one_of(checkers),
-    help="Only those that this checker can find.",
+    help="List only bugs that this checker can find.",
 )
 @click.option(
-    "--grep", metavar="TEXT", help="Only those whose name, title or source has this text."
+    "--grep", metavar="TEXT", help="List only bugs with this text in their name, title or source."
 )
 def bugs(name: str | None, checker: str | None, grep: str | None) -> int:
-    """List the planted bugs, a line each, or print the description of the bug NAME.
+    """List the planted bugs, one per line, or print the description of the bug NAME.
 
     Each is a real bug of a message queue, or one reversed decision, as a diff of a few lines with a campaign that shows
     it. docs/museum.md says which of them campaigns find, and how to write one.

@@ -51,7 +51,7 @@ class Search:
     wall_s: float = 0.0
 
 
-@click.command(short_help="Show a planted bug and why it fails.")
+@click.command(short_help="Reproduce a planted bug and explain the failure.")
 @click.argument("name", shell_complete=one_of(defects))
 @click.option(
     "--blind",
@@ -59,7 +59,9 @@ class Search:
     help="Draw workload, options and faults from the seed instead of using the recipe.",
 )
 @effort_options(BUDGET_S, "Time for the search.")
-@click.option("--json", "is_json", is_flag=True, help="Print the result of the search, and stop.")
+@click.option(
+    "--json", "is_json", is_flag=True, help="Print the result of the search as JSON, and exit."
+)
 @runs_option
 def reproduce(name: str, blind: bool, budget: float, jobs: int, is_json: bool, runs: Path) -> int:
     """Plant the bug NAME, run its recipe until a seed shows it, keep that run and explain it.
@@ -69,8 +71,8 @@ def reproduce(name: str, blind: bool, budget: float, jobs: int, is_json: bool, r
       staticfire reproduce ack-before-fsync
       staticfire reproduce ack-before-fsync --blind --budget 600 --json
 
-    The recipe is the campaign in the bug's file. --blind measures whether the bug is found without it: the workloads
-    take turns, and the seed draws everything else.
+    The recipe is the campaign in the bug's file. --blind tests whether the bug is found without it: the workloads take
+    turns, and the seed draws everything else.
 
     Exit status: 0 found, 2 not found in time, 254 bad arguments, 255 harness error.
     """

@@ -45,19 +45,21 @@ from staticfire.harness.systems.registry import system_of
 @click.argument("run", type=click.Path(path_type=Path), shell_complete=complete_run)
 @system_option(expose=False)
 @click.option(
-    "--client-only", is_flag=True, help="Use only what clients recorded, no observations of nodes."
+    "--client-only",
+    is_flag=True,
+    help="Use only what clients recorded, and no observations of nodes.",
 )
 @click.option(
     "--jobs",
     type=click.IntRange(min=1),
     default=1,
     show_default=True,
-    help="Number of processes that judge columns.",
+    help="Number of processes that judge a columnar history.",
 )
 @click.option(
     "--mode",
     type=click.Choice(MODES),
-    help="Judge by the promises of this mode. Default: that of the run.",
+    help="Judge by the promises of this mode. Default: the mode of the run.",
 )
 @verbose_option
 @output_options
@@ -75,11 +77,12 @@ def check(
 ) -> int:
     """Judge the history kept in folder RUN again; the verdict depends on its files alone.
 
-    Every file is compared with the checksum that the run wrote. A torn history is judged up to the tear, and so is the
-    history of a run that did not finish; neither is ever valid. The verdict is the same from JSON lines (history.jsonl)
-    and from columns (history.parquet/). Columns may be larger than memory, since they are judged queue by queue.
+    The command compares every file with the checksum that the run wrote. It judges a torn history, or that of a run
+    that did not finish, up to the end of what it can read; neither is ever valid. The verdict is the same from JSON
+    lines (history.jsonl) and from columns (history.parquet/). Columns may be larger than memory, because the command
+    judges them queue by queue.
 
-    RUN may be a history of Jepsen's workload for Kafka, too (.edn): docs/jepsen.md.
+    RUN may also be a history of Jepsen's Kafka workload (.edn); see docs/jepsen.md.
 
     \b
     Example:

@@ -27,18 +27,18 @@ def edn_options(command: Command) -> Command:
         click.option(
             "--flush",
             type=click.Choice(get_args(Flush)),
-            help="For an .edn history: how brokers flush.  [default: sync]",
+            help="For an .edn history: the brokers' flush mode.  [default: sync]",
         ),
         click.option(
             "--replication",
             type=click.Choice(get_args(Replication)),
-            help="For an .edn history: how brokers replicate.  [default: none]",
+            help="For an .edn history: the brokers' replication mode.  [default: none]",
         ),
         click.option(
             "--groups",
             multiple=True,
             type=click.Choice((GROUP, ASSIGNED)),
-            help="For an .edn history: a group that must get every message, as a group of RocketMQ must.",
+            help="For an .edn history: a group that must get every message, as RocketMQ requires of a group.",
         ),
     )
     for option in reversed(options):

@@ -22,11 +22,11 @@ from staticfire.harness.cli.machine_options import machine_options
 from staticfire.harness.defect_loader import use_defect
 
 
-@click.command(short_help="Judge a RocketMQ clause by clause.")
+@click.command(short_help="Test a RocketMQ against the contract, clause by clause.")
 @click.option(
     "--environment",
     shell_complete=one_of(CONFORMANCE_PLACES),
-    help="Where our cluster is started, as by `staticfire run`. Default: simulation, or address.",
+    help="Where to test. Default: address with --name-server, loopback with another client, else simulation.",
 )
 @click.option(
     "--mode",
@@ -57,7 +57,7 @@ from staticfire.harness.defect_loader import use_defect
 @click.option(
     "--profile",
     shell_complete=one_of(conformance_profiles),
-    help="Clauses to try: broker-core, broker-ha, nameserver, durable, ... Default: all, or client.",
+    help="Clauses to try: broker-core, broker-ha, nameserver, durable, ... Default: all, or client with --client.",
 )
 @click.option(
     "--select",
@@ -71,7 +71,9 @@ from staticfire.harness.defect_loader import use_defect
 @click.option("--contract", "only_contract", is_flag=True, help="Print the contract as Markdown.")
 @click.option("--slow", is_flag=True, help="Also run cases that take minutes on a real clock.")
 @click.option(
-    "--no-admin", is_flag=True, help="Only send and receive messages; use no administration."
+    "--no-admin",
+    is_flag=True,
+    help="Only send and receive messages; make no administrative requests.",
 )
 @click.option(
     "--beside",
@@ -87,7 +89,7 @@ from staticfire.harness.defect_loader import use_defect
 )
 @machine_options
 def conform(defect: str, **options: Any) -> int:
-    """Try the numbered clauses of the contract on a target, and print which of them it keeps.
+    """Test a target against the numbered clauses of the contract, and print which of them it meets.
 
     \b
     Example:
@@ -98,10 +100,10 @@ def conform(defect: str, **options: Any) -> int:
       staticfire conform --client ./my_client
       staticfire conform --name-server 10.0.0.2:9876 --out mine --beside theirs
 
-    The command removes its topics and groups, whose names have a prefix of this run. It touches no others.
+    The topics and groups of the command have this run's prefix. The command removes them, and touches no others.
 
     Exit status: 0 every MUST and SHOULD that ran passed, 1 some failed, 2 too few ran to prove anything,
-    254 bad arguments, 255 harness error or interrupted; the report of what was finished is written.
+    254 bad arguments, 255 harness error or interrupted; the finished cases are still reported.
     """
     use_defect(defect)
     from staticfire.harness.cli.conform import session

@@ -56,7 +56,7 @@ class Asked:
 @click.option(
     "--key",
     metavar="KEY",
-    help="Key of the message whose life is shown. Default: that of the first violation.",
+    help="Key of the message to trace. Default: the message of the first violation.",
 )
 @click.option("--json", "is_json", is_flag=True, help="Print the whole explanation as JSON.")
 @click.option(
@@ -68,12 +68,12 @@ class Asked:
 @click.option(
     "--counterfactuals",
     is_flag=True,
-    help="Repeat the run without each fault, and with each fault earlier and later.",
+    help="Repeat the run without each fault in turn, and with each fault earlier and later.",
 )
 @click.option(
     "--code",
     is_flag=True,
-    help="Rank functions of the system by how well they tell failing runs from passing ones.",
+    help="Rank functions of the system by how well they separate failing runs from passing ones.",
 )
 @click.option(
     "--draw-faults",
@@ -81,7 +81,7 @@ class Asked:
     is_flag=True,
     help="With --point-of-no-return: draw the later faults again. Default: leave them out.",
 )
-@effort_options(BUDGET_S, "Time for repetitions of the run.")
+@effort_options(BUDGET_S, "Time for repeating the run.")
 @system_option(expose=False)
 def explain(
     run: Path,
@@ -97,14 +97,14 @@ def explain(
     """Explain an invalid run in folder RUN: its cause, the life of the message that shows it, and the promise
     that broke.
 
-    The explanation uses what the run recorded: ops of clients, the disks of nodes at each acknowledgement, recoveries,
-    and faults. Anomalies that follow from a loss are counted under it.
+    The explanation uses what the run recorded: client ops, the disks of nodes at each acknowledgement, recoveries, and
+    faults. It counts anomalies that follow from a loss under that loss.
 
     --point-of-no-return rewinds a simulated run to many moments and continues it with other random numbers. The
     failure became inevitable where the share of continuations with the same anomaly jumps to 1; with --key they
     must hit that message. --counterfactuals changes one fault of the plan at a time and names the first difference
     of the most similar run that passes. --code repeats the run with other seeds and fewer faults, and ranks functions
-    of the system under test, first those that only runs with this failure reach. Each option has the whole of --budget.
+    of the system under test, first those that only failing runs reach. Each option may use the whole --budget.
 
     \b
     Example:

@@ -37,9 +37,11 @@ def _nanoseconds(_context: click.Context, _option: click.Parameter, given: float
 
 @click.command(short_help="Write a run as a trace for Perfetto, OpenTelemetry or ShiViz.")
 @click.argument("run", type=FILE, shell_complete=complete_run)
-@click.option("--perfetto", metavar="FILE", type=FILE, help="A trace for ui.perfetto.dev.")
-@click.option("--otlp", metavar="FILE", type=FILE, help="Spans of OpenTelemetry as OTLP JSON.")
-@click.option("--shiviz", metavar="FILE", type=FILE, help="A log with vector clocks for ShiViz.")
+@click.option("--perfetto", metavar="FILE", type=FILE, help="Write a trace for ui.perfetto.dev.")
+@click.option("--otlp", metavar="FILE", type=FILE, help="Write OpenTelemetry spans as OTLP JSON.")
+@click.option(
+    "--shiviz", metavar="FILE", type=FILE, help="Write a log with vector clocks for ShiViz."
+)
 @click.option("--key", "keys", metavar="KEY", multiple=True, help="Only the message with this key.")
 @click.option(
     "--from",
@@ -47,7 +49,7 @@ def _nanoseconds(_context: click.Context, _option: click.Parameter, given: float
     metavar="SECONDS",
     type=float,
     callback=_nanoseconds,
-    help="Only from this time on.",
+    help="Only from this time onwards.",
 )
 @click.option(
     "--to",
@@ -67,10 +69,10 @@ def export(
     since_ns: int | None,
     until_ns: int | None,
 ) -> int:
-    """Write the recorded run in folder RUN as traces that other tools open.
+    """Write the recorded run in folder RUN as traces for other tools.
 
-    --key selects one message, or several if repeated. --from and --to select what begins in a window of the run, in
-    seconds. docs/exports.md describes each file and how to open it.
+    --key selects one message, or several if repeated. --from and --to select events that begin in a window of the run,
+    in seconds. docs/exports.md describes each file and how to open it.
 
     \b
     Example:

@@ -48,7 +48,7 @@ PAGE, LEDGER, LOCK = "index.html", "ledger.jsonl", "lock"
     multiple=True,
     metavar="NAME[=WEIGHT]",
     shell_complete=one_of(workloads),
-    help="Share of the CPU time for a workload; may be repeated. Default: each the same.",
+    help="Share of the CPU time for a workload. May be repeated. Default: equal shares.",
 )
 @click.option(
     "--canary",
@@ -56,7 +56,7 @@ PAGE, LEDGER, LOCK = "index.html", "ledger.jsonl", "lock"
     multiple=True,
     metavar="DEFECT",
     shell_complete=one_of(defects),
-    help=f"A planted bug that must be found each day and at each commit. Default: {', '.join(CANARIES)}.",
+    help=f"A planted bug that the farm must find each day and at each commit. Default: {', '.join(CANARIES)}.",
 )
 @click.option(
     "--cpu-hours",
@@ -64,9 +64,9 @@ PAGE, LEDGER, LOCK = "index.html", "ledger.jsonl", "lock"
     default=24.0,
     show_default=True,
     metavar="HOURS",
-    help="CPU time a day (UTC), after which it waits for the next day.",
+    help="CPU time per day (UTC), after which the farm waits for the next day.",
 )
-@click.option("--until-spent", is_flag=True, help="Stop when the budget of the day is spent.")
+@click.option("--until-spent", is_flag=True, help="Stop when the day's budget is spent.")
 @click.option(
     "--round",
     "seeds",
@@ -74,7 +74,7 @@ PAGE, LEDGER, LOCK = "index.html", "ledger.jsonl", "lock"
     default=32,
     show_default=True,
     metavar="SEEDS",
-    help="Seeds of a round. Each round has one workload.",
+    help="Seeds per round. Each round has one workload.",
 )
 @click.option(
     "--canary-seeds",
@@ -105,7 +105,7 @@ def farm(
     shrink_s: float,
     placement: Placement,
 ) -> int:
-    """Run new seeds of all workloads endlessly, in rounds, and keep a page of the results.
+    """Run new seeds of all workloads in endless rounds, and keep a page of the results.
 
     \b
     Example:

@@ -35,15 +35,15 @@ SOURCE = click.argument("source", type=click.Path(path_type=Path), shell_complet
 TARGET = click.argument("target", type=click.Path(path_type=Path))
 
 
-@click.command(short_help="Write a history in another form.")
+@click.command(short_help="Convert a history to another format.")
 @SOURCE
 @TARGET
-@click.option("--run-id", help="Name of the run in columns.  [default: from SOURCE]")
+@click.option("--run-id", help="Name of the run in a columnar TARGET.  [default: from SOURCE]")
 def convert(source: Path, target: Path, run_id: str | None) -> None:
-    """Write the history SOURCE as TARGET, in the form that TARGET's name decides.
+    """Convert the history SOURCE to TARGET. TARGET's name decides the format.
 
-    .jsonl is JSON lines, .edn is Jepsen's queue workload, any other name a folder of columns. stderr gets a count of
-    what the other form cannot express.
+    .jsonl is JSON lines, .edn is Jepsen's queue workload, any other name is a folder of columns. The command prints on
+    stderr how many items the new format cannot express.
 
     \b
     Example:
@@ -97,26 +97,36 @@ def _seconds(_context: click.Context, _option: click.Parameter, given: float | N
     return round(given * 1e9)
 
 
-@click.command("filter", short_help="Write only the ops that fit the options.")
+@click.command("filter", short_help="Write only the ops that match the options.")
 @SOURCE
 @TARGET
-@click.option("--from", "since_ns", type=float, callback=_seconds, help="Only from this second on.")
-@click.option("--to", "until_ns", type=float, callback=_seconds, help="Only before this second.")
-@click.option("--process", "processes", type=int, multiple=True, help="Only of this process.")
-@click.option("--queue", "queues", multiple=True, callback=_queue, help="topic@broker/number.")
-@click.option("--key", "keys", multiple=True, help="Only about the message with this key.")
+@click.option(
+    "--from", "since_ns", type=float, callback=_seconds, help="Only ops from this second onwards."
+)
+@click.option(
+    "--to", "until_ns", type=float, callback=_seconds, help="Only ops before this second."
+)
+@click.option("--process", "processes", type=int, multiple=True, help="Only ops of this process.")
+@click.option(
+    "--queue",
+    "queues",
+    multiple=True,
+    callback=_queue,
+    help="Only ops of this queue: topic@broker/number.",
+)
+@click.option("--key", "keys", multiple=True, help="Only ops for the message with this key.")
 @click.option(
     "--f",
     "functions",
     multiple=True,
     shell_complete=one_of(op_kinds),
-    help="Only this kind: send, consume, ...",
+    help="Only ops of this kind: send, consume, ...",
 )
-@click.option("--group", "groups", multiple=True, help="Only of this consumer group.")
+@click.option("--group", "groups", multiple=True, help="Only ops of this consumer group.")
 def filter_history(source: Path, target: Path, **options: Any) -> None:
-    """Write the ops of the history SOURCE that fit all options as TARGET; of a repeated option either value fits.
+    """Write the ops of the history SOURCE that match all options to TARGET.
 
-    An invocation and its completion stay together. The ops get new indices.
+    A repeated option matches any of its values. An invocation and its completion stay together. Ops get new indices.
 
     \b
     Example:
@@ -136,7 +146,7 @@ def filter_history(source: Path, target: Path, **options: Any) -> None:
         )
 
 
-@click.command(short_help="Put several runs into one folder.")
+@click.command(short_help="Combine several runs in one folder.")
 @click.argument(
     "sources",
     metavar="RUN...",
@@ -145,13 +155,11 @@ def filter_history(source: Path, target: Path, **options: Any) -> None:
     type=click.Path(path_type=Path),
     shell_complete=complete_run,
 )
-@click.option(
-    "--out", required=True, type=click.Path(path_type=Path), help="The new folder for all of them."
-)
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="The new folder.")
 def merge(sources: tuple[Path, ...], out: Path) -> None:
-    """Put the histories RUN... into one folder, as columns: OUT/run_id=<name>/history.parquet.
+    """Combine the histories RUN... in one folder, as columns: OUT/run_id=<name>/history.parquet.
 
-    The name of a run is that of its folder. OUT also gets facts, faults and observations. Spark and other readers of
+    A run has the name of its folder. OUT also gets facts, faults and observations. Spark and other readers of
     partitioned folders see a column run_id.
 
     \b

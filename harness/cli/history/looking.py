@@ -73,9 +73,9 @@ def _shown(op: Op) -> str:
 @click.command(short_help="Show the counts of a history.")
 @HISTORY
 def stats(source: Path) -> None:
-    """Show the counts of HISTORY: ops by kind and end, rates, queues, groups, time span, size.
+    """Show the counts of HISTORY: ops by kind and outcome, rates, queues, groups, time span, size.
 
-    Columns are counted without turning them into ops. For a run, its columns are used if they are complete.
+    The command counts columns without turning them into ops. For a run, it uses the columns if they are complete.
 
     \b
     Example:

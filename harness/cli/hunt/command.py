@@ -69,7 +69,7 @@ class _Hunt(click.Group):
     default="0-99",
     show_default=True,
     metavar="FIRST-LAST",
-    help="Range of seeds, both ends included; a single number is that seed alone.",
+    help="Range of seeds, inclusive, or a single seed.",
 )
 @campaign_options
 @machine_options
@@ -86,12 +86,12 @@ class _Hunt(click.Group):
     "--budget",
     type=float,
     metavar="SECONDS",
-    help="Time for the hunt, after which it gives up the seeds under way.",
+    help="Time for the hunt, after which it abandons the seeds still running.",
 )
 @click.option(
     "--guided",
     is_flag=True,
-    help="Breed campaigns from those that reached something new, every other seed.",
+    help="For every other seed, breed a campaign from those that showed a new behaviour.",
 )
 @click.option(
     "--bred",
@@ -101,15 +101,15 @@ class _Hunt(click.Group):
     show_default=True,
     help="Folder for bred campaigns whose runs are not valid.",
 )
-@click.option("--resume", is_flag=True, help="Continue the rows that --out has so far, if any.")
+@click.option("--resume", is_flag=True, help="Continue from the rows in --out, if any.")
 @click.option("--client-only", is_flag=True, help="Judge only by what clients recorded.")
 @click.option(
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write a JSON line a seed, or Parquet where the name ends with .parquet.",
+    help="Write one JSON line per seed, or Parquet if the name ends with .parquet.",
 )
 @click.option(
-    "--dry-run", "is_dry_run", is_flag=True, help="Print each campaign with its plan, and stop."
+    "--dry-run", "is_dry_run", is_flag=True, help="Print each campaign with its plan, and exit."
 )
 @output_options
 @click.pass_context
@@ -135,16 +135,17 @@ def hunt(
       staticfire hunt --seeds 0-99 --junit hunt.xml --markdown >> "$GITHUB_STEP_SUMMARY"
       staticfire hunt --environment address --name-server 127.0.0.1:9876 --seeds 0-4 --dry-run
 
-    The first seed with a failure is printed in full. Later seeds with the same cause get a line each, and the summary
-    has a line for each cause, with its smallest seed.
+    The command prints the first seed of each cause of failure in full, and one line for each later seed with the same
+    cause. The summary has one line per cause, with its smallest seed.
 
-    With --defect and without --campaign, the defect's own recipe is used. --workload may name several workloads or all,
-    which run one after the other. During the hunt the lines of --out are in a file beside it that ends with .part;
-    --resume skips the seeds in it. After --guided, repeat a bred seed by its campaign file, any other by its number.
+    With --defect and without --campaign, the hunt uses the defect's own recipe. --workload may name several workloads,
+    or all; they run one after the other. During the hunt, the rows of --out are in a file next to it that ends with
+    .part; --resume skips the seeds in it. After --guided, repeat a bred seed from its campaign file, and any other seed
+    by its number.
 
-    A seed fails if its process ends, or if it takes longer than --seed-limit; the other seeds go on. At the end,
-    `planned` says how many seeds are done, have failed and were not run. --master runs the seeds on Spark, with this
-    checkout and its planted bug; a seed whose executor is lost is run again. `hunt merge` combines rows.
+    A seed fails if its process ends, or if it takes longer than --seed-limit; the other seeds continue. At the end,
+    `planned` counts the seeds that are done, have failed and were not run. --master runs the seeds on Spark, with this
+    checkout and its planted bug; if an executor is lost, its seeds run again. `hunt merge` combines rows.
 
     Exit status: 0 none invalid, 1 some invalid, 2 only unknown, 254 bad arguments, 255 harness error.
     """

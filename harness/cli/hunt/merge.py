@@ -30,18 +30,18 @@ Key = tuple[str, str, str, int]  # commit, options, workload, seed
     "--out",
     required=True,
     type=click.Path(dir_okay=False, path_type=Path),
-    help="File of all rows: JSON lines, or Parquet where the name ends with .parquet.",
+    help="File for all rows: JSON lines, or Parquet if the name ends with .parquet.",
 )
 def merge(rows: tuple[Path, ...], out: Path) -> int:
-    """Write the rows of several hunts into one file, and summarize them by commit.
+    """Write the rows of several hunts to one file, and summarize them by commit.
 
     \b
     Example:
       staticfire hunt merge monday.jsonl tuesday.parquet --out week.parquet
 
-    ROWS are files from --out of `staticfire hunt`, or the .part of an interrupted hunt. A seed is kept once for each
-    commit and choice of options; a row of a seed that was carried out comes before one that failed. If two runs of a
-    simulated seed at one commit have different digests, the command writes everything and ends with an error.
+    ROWS are files from --out of `staticfire hunt`, or the .part file of an interrupted hunt. The command keeps one row
+    for each seed, commit and choice of options, and prefers a row of a completed run to one of a seed that failed. If
+    two runs of a simulated seed at one commit have different digests, it writes everything and ends with an error.
 
     Exit status: 0 merged, 254 bad arguments, 255 harness error.
     """

@@ -82,7 +82,7 @@ _OPTIONS = (
     click.option(
         "--jobs",
         type=int,
-        show_default="one a processor",
+        show_default="one per processor",
         help="Number of processes on this machine.",
     ),
     click.option(
@@ -109,7 +109,7 @@ _OPTIONS = (
         "limit_s",
         type=float,
         metavar="SECONDS",
-        help="Wall time for a simulated seed, which fails if it takes longer. Default: no limit.",
+        help="Wall time limit for a simulated seed; a seed that takes longer fails. Default: no limit.",
     ),
 )
 

@@ -100,14 +100,14 @@ class TableView:
         self._live.stop()
 
 
-@click.command(short_help="Proxy clients of any RocketMQ, and break links.")
+@click.command(short_help="Proxy the clients of any RocketMQ cluster, and break links.")
 @click.option(
     "--name-server",
     "name_servers",
     metavar="HOST:PORT",
     multiple=True,
     required=True,
-    help="A real name server; may be repeated, or several with ; between.",
+    help="A real name server, or several separated by semicolons. May be repeated.",
 )
 @click.option("--listen", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
@@ -115,19 +115,19 @@ class TableView:
     type=click.IntRange(0, 60000),
     default=0,
     show_default=True,
-    help="Port of the first name server, brokers from 1035 above it; 0 for free ports.",
+    help="Port of the first name server. Broker ports start 1035 above it. 0: any free ports.",
 )
 @click.option(
     "--advertise",
     metavar="HOST",
-    help="Host that the proxy names to clients. Default: the one by which each client reached it.",
+    help="Host that the proxy reports to clients. Default: the address by which each client reached it.",
 )
 @click.option(
     "--client",
     "frontends",
     metavar="NAME",
     multiple=True,
-    help="Open name server addresses for one client alone, under this name; may be repeated.",
+    help="Open separate name server addresses for one client, under this name. May be repeated.",
 )
 @click.option(
     "--pass-tls", is_flag=True, help="Pass TLS through to name servers, without rewriting routes."
@@ -142,10 +142,10 @@ def proxy(
     pass_tls: bool,
     seed: int,
 ) -> None:
-    """Proxy the connections between clients and any RocketMQ, rewrite its routes, and break links, without root.
+    """Proxy connections between clients and any RocketMQ cluster, rewrite its routes, and break links, without root.
 
     Clients use the proxy's name server addresses and need no change. Lines of JSON on standard input break links. On a
-    terminal a live table shows the links; otherwise each line gets a line in answer:
+    terminal, a live table shows the links; otherwise the command answers each line with one line:
 
     \b
       {"f": "delay", "link": "*>broker-a-0", "delay_ms": 100, "jitter_ms": 20}

@@ -24,17 +24,17 @@ from staticfire.harness.truncated_repr import printable
     "--out",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="File of the report. Default: report.html in the folder of the run.",
+    help="File for the report. Default: report.html in the folder of the run.",
 )
 @output_options
 @system_option(expose=False)
 def report(
     run: Path, out: Path | None, junit: Path | None, is_markdown: bool, is_json: bool
 ) -> int:
-    """Write the report of the run in folder RUN: one file that needs no network.
+    """Write the report of the run in folder RUN as one file that needs no network.
 
-    The page has the verdict, the broken promises, the lives of the messages that show it, charts over time, the faults,
-    and commands for next steps. RUN may also be a synthetic history, which the command judges first.
+    The page has the verdict, the broken promises, the lives of the messages that show them, charts over time, the
+    faults, and commands for next steps. RUN may also be a synthetic history, which the command judges first.
 
     \b
     Example:

@@ -22,20 +22,20 @@ TOKEN_MIN = 16  # characters
 
 @click.command(short_help="Show runs in a browser.")
 @click.argument("runs", type=click.Path(path_type=Path), default=Path("runs"))
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
     default=PORT,
     show_default=True,
-    help="Port to listen at; 0 for a free one.",
+    help="Port to listen on. 0: any free port.",
 )
 @click.option(
     "--token",
     envvar="STATICFIRE_TOKEN",
     metavar="TEXT",
-    help=f"Secret that clients must send, {TOKEN_MIN} characters or more; needed unless --host is a loopback address. "
-    "Better given as STATICFIRE_TOKEN: other users of the machine see command lines.",
+    help=f"Secret that clients must send, {TOKEN_MIN} characters or more. Required unless --host is a loopback "
+    "address. Prefer STATICFIRE_TOKEN: other users of the machine can see command lines.",
 )
 def serve(runs: Path, host: str, port: int, token: str | None) -> int:
     """Show the runs in folder RUNS (default: runs) in a browser, until Ctrl-C.

@@ -47,12 +47,12 @@ def shrink(run: Path, out: Path | None, budget: float, jobs: int) -> int:
       staticfire shrink runs/20261120-101500-queue-1 --budget 300 --out small
 
     It removes faults, single ops, clients, nodes, queues and options, as long as one of a few seeds still shows the
-    same anomaly. The folder gets shrunk.toml, a campaign file with every op and every fault; test_shrunk.py, a test for
-    pytest; and shrunk.txt. Each step writes them, so that an interrupted search keeps the best so far. At the end
+    same anomaly. It writes shrunk.toml, a campaign file with every op and every fault; test_shrunk.py, a test for
+    pytest; and shrunk.txt. Each step writes them, so an interrupted search keeps its best result. At the end,
     story.txt explains the shrunk run.
 
-    A run on real machines does not repeat, so for such a run the command prints commands that try it again, also in the
-    simulation.
+    A run on real machines does not repeat exactly. For such a run, the command prints commands that try it again, also
+    in the simulation.
 
     Exit status: 0 shrunk, or commands printed, 254 bad arguments, 255 harness error.
     """

@@ -75,7 +75,7 @@ class Tried:
 
 @click.command(short_help="Search the simulation for the failure of a real run.")
 @click.argument("run", type=click.Path(path_type=Path), shell_complete=complete_run)
-@effort_options(BUDGET_S, "Time of the search.")
+@effort_options(BUDGET_S, "Time for the search.")
 @runs_option
 @system_option(expose=False)
 def resimulate(run: Path, budget: float, jobs: int, runs: Path) -> int:
@@ -86,9 +86,9 @@ def resimulate(run: Path, budget: float, jobs: int, runs: Path) -> int:
       staticfire resimulate runs/20261120-101500-queue-1
       staticfire resimulate runs/20261120-101500-queue-1 --budget 120 --runs found
 
-    Each try has the options of the run and its faults at, or near, the times at which they struck, under another seed.
-    The command keeps the first try with the same anomaly as a run, which `shrink` makes small. Without one it prints
-    what it has tried.
+    Each attempt has another seed, the options of the run, and its faults at, or near, the times at which they struck.
+    The command keeps the first attempt with the same anomaly as a run, for `shrink`. If there is none, it prints what
+    it tried.
 
     Exit status: 0 found, 2 not found in time, 254 bad arguments, 255 harness error.
     """

@@ -77,11 +77,13 @@ TARGETS = ("own", "apache")
     default="1",
     show_default=True,
     metavar="FIRST-LAST",
-    help="Range of seeds, both ends included, or one number.",
+    help="Range of seeds, inclusive, or a single seed.",
 )
 @machine_options
 @runs_option
-@click.option("--print", "only_prints", is_flag=True, help="Print the table of --out, run nothing.")
+@click.option(
+    "--print", "only_prints", is_flag=True, help="Print the table of --out, and run nothing."
+)
 def table(
     out: Path,
     target: str,
@@ -100,8 +102,8 @@ def table(
       staticfire table --target apache --home DIR --environments namespaces --out apache.jsonl
       staticfire table --out apache.jsonl --print
 
-    Repeated after an interruption, the same command continues: it skips runs with a row in --out. A campaign that an
-    environment cannot carry out has a row with the reason. Progress goes to standard error.
+    After an interruption, repeat the same command to continue: it skips runs with a row in --out. A campaign that an
+    environment cannot carry out gets a row with the reason. Progress goes to standard error.
 
     Exit status: 0 none invalid, 1 some invalid, 2 only unknown, 254 bad arguments, 255 harness error.
     """

@@ -25,17 +25,19 @@ from staticfire.harness.machines.options import MachineOptionError, MachineOptio
 from staticfire.harness.state import VARIABLE, state_folder
 
 
-@click.command(short_help="Remove what killed runs have left on this machine.")
+@click.command(short_help="Remove what killed runs left on this machine.")
 @click.option(
     "--state",
     metavar="DIR",
-    help=f"State folder of the runs; default: ${VARIABLE}, or one among the temporary files.",
+    help=f"State folder of the runs. Default: ${VARIABLE}, or a folder under the temporary directory.",
 )
-@click.option("--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would be removed, and remove nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--ssh-key", metavar="FILE", help="Private key for hosts of --environment ssh.")
+@click.option("--ssh-key", metavar="FILE", help="Private key for the hosts of --environment ssh.")
 @click.option(
-    "--ssh-known-hosts", metavar="FILE", help="File of known hosts, besides the user's own."
+    "--ssh-known-hosts",
+    metavar="FILE",
+    help="Known-hosts file to use in addition to the user's own.",
 )
 def clean(
     state: str | None,
@@ -47,8 +49,8 @@ def clean(
     """Remove the processes, mounts, loop devices, network namespaces, nftables tables and folders of killed runs,
     and their containers.
 
-    Every run records what it is about to make, and the command removes exactly that. `cluster up`, planted defects and
-    C++ clients record their temporary folders in the same way. The command does not touch runs that still go on.
+    Every run records what it is about to create, and the command removes exactly that. `cluster up`, planted defects
+    and C++ clients record their temporary folders in the same way. The command does not touch runs in progress.
 
     \b
     Example:

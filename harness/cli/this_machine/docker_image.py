@@ -16,7 +16,7 @@ from staticfire.harness.machines.errors import EnvironmentFailed
 @click.option(
     "--base",
     metavar="IMAGE",
-    help="Image with python3 and venv, of this Python's version. Default: python:<version>-slim.",
+    help="Base image with python3 (the version that runs this command) and venv. Default: python:<version>-slim.",
 )
 @click.option(
     "--tag",
@@ -29,7 +29,7 @@ from staticfire.harness.machines.errors import EnvironmentFailed
     help="Build the image for `staticfire analyze` and for a Spark cluster.",
 )
 def docker_image(base: str | None, tag: str | None, spark: bool) -> int:
-    """Build the image of a node from this checkout, with wheels made on this machine.
+    """Build a node image from this checkout, with wheels built on this machine.
 
     \b
     Example:

@@ -30,9 +30,9 @@ WIDTH_MAX = 1000  # of the table, which is never cut to the terminal
 @click.command(short_help="Show which faults work on this machine.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def doctor(as_json: bool) -> int:
-    """Try which faults work on this machine in which environment, and show what to install for the others.
+    """Test which faults work on this machine in each environment, and show what to install for the others.
 
-    Run it as root to try everything. It makes small disks and namespaces, and removes them again.
+    Run it as root to test everything. It creates small disks and namespaces, and removes them again.
 
     \b
     Example:

@@ -34,7 +34,7 @@ async def _brokers(admin: AdminClient, broker: str | None, cluster: str | None) 
 
 @admin_command(
     "updateAclConfig",
-    "Make an account, or change it.",
+    "Create or change an account.",
     "-c DefaultCluster -a billing-app -s 12345678 -t Orders=SUB",
     BROKER,
     CLUSTER,
@@ -44,13 +44,28 @@ async def _brokers(admin: AdminClient, broker: str | None, cluster: str | None) 
         "-w",
         "--whiteRemoteAddress",
         "whiteRemoteAddress",
-        "Address from which the account needs no key.",
+        "Address that may use the account without a key.",
     ),
-    text_option("-i", "--defaultTopicPerm", "defaultTopicPerm", "DENY, PUB, SUB or PUB|SUB."),
-    text_option("-u", "--defaultGroupPerm", "defaultGroupPerm", "DENY or SUB."),
-    text_option("-t", "--topicPerms", "topicPerms", "Such as A=DENY,B=PUB|SUB."),
-    text_option("-g", "--groupPerms", "groupPerms", "Such as a=DENY,b=SUB."),
-    click.option("-m", "--admin", "is_admin", type=click.BOOL, help="May it administer?"),
+    text_option(
+        "-i",
+        "--defaultTopicPerm",
+        "defaultTopicPerm",
+        "Permission for other topics: DENY, PUB, SUB or PUB|SUB.",
+    ),
+    text_option(
+        "-u", "--defaultGroupPerm", "defaultGroupPerm", "Permission for other groups: DENY or SUB."
+    ),
+    text_option(
+        "-t", "--topicPerms", "topicPerms", "Permissions by topic, such as A=DENY,B=PUB|SUB."
+    ),
+    text_option("-g", "--groupPerms", "groupPerms", "Permissions by group, such as a=DENY,b=SUB."),
+    click.option(
+        "-m",
+        "--admin",
+        "is_admin",
+        type=click.BOOL,
+        help="Whether the account may send administrative requests.",
+    ),
     effect=Effect.DESTROYS,
     check=check_target,
 )
@@ -62,9 +77,9 @@ async def update_acl_config(
     is_admin: bool | None,
     **fields: str | None,
 ) -> Answer:
-    """Options that are not given keep their value if the account exists.
+    """An existing account keeps the values of options that are not given.
 
-    Brokers do not list their accounts, so the command asks for consent even if the account is new.
+    Brokers do not list their accounts, so the command asks for confirmation even if the account is new.
     """
     change = {name: value for name, value in fields.items() if value is not None}
     change["accessKey"] = account
@@ -101,7 +116,13 @@ async def delete_access_config(
     "-c DefaultCluster -g '10.10.103.*,192.168.0.*'",
     BROKER,
     CLUSTER,
-    text_option("-g", "--globalWhiteRemoteAddresses", "white", "Addresses.", required=True),
+    text_option(
+        "-g",
+        "--globalWhiteRemoteAddresses",
+        "white",
+        "Addresses, separated by commas.",
+        required=True,
+    ),
     text_option("-p", "--aclFileFullPath", "path", "File of accounts, if there are several."),
     effect=Effect.DESTROYS,
     check=check_target,
@@ -117,7 +138,7 @@ async def update_global_white_addr(
 
 @admin_command(
     "clusterAclConfigVersion",
-    "Show which version of its accounts each broker has.",
+    "Show the version of each broker's accounts.",
     "-c DefaultCluster",
     BROKER,
     CLUSTER,

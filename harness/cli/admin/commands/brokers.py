@@ -93,11 +93,11 @@ async def broker_status(admin: AdminClient, broker: str | None, cluster: str | N
 
 @admin_command(
     "brokerConsumeStats",
-    "Show how far all groups are on one broker.",
+    "Show the progress of all groups on one broker.",
     "-b 127.0.0.1:10911",
     address_option("Address of the broker.", required=True),
-    flag_option("-o", "--order", "order", "Ordered consumption.", default=False),
-    int_option("-l", "--level", "level", "Only queues that are so far behind.", default=0),
+    flag_option("-o", "--order", "order", "Only ordered topics.", default=False),
+    int_option("-l", "--level", "level", "Only queues with at least this lag.", default=0),
 )
 async def broker_consume_stats(admin: AdminClient, broker: str, order: bool, level: int) -> Answer:
     found = await brokers.consume_stats(admin, broker, is_order=order)
@@ -193,7 +193,7 @@ def _cleaning(name: str, summary: str, job: Job) -> click.Command:
         check=_check_cleaning,
     )
     async def clean(admin: AdminClient, broker: str | None, cluster: str | None) -> Answer:
-        """Clean one broker with -b, the masters of a cluster with -c, otherwise all masters."""
+        """Clean one broker with -b, the masters of one cluster with -c, or otherwise all masters."""
         addresses = await targets(admin, broker, cluster)
         for address in addresses:
             await job(admin, address)
@@ -204,13 +204,13 @@ def _cleaning(name: str, summary: str, job: Job) -> click.Command:
 
 @admin_command(
     "liftCatchUp",
-    "Let a master take sends although it could not ask all its slaves.",
+    "Let a master accept sends before it has heard from all its slaves.",
     "-b 127.0.0.1:10911",
     address_option("Address of the master.", required=True),
     effect=Effect.DESTROYS,
 )
 async def lift_catch_up(admin: AdminClient, broker: str) -> Answer:
-    """Messages that only the unanswering slaves have are lost. RocketMQ has no such command."""
+    """Messages that only the missing slaves have are lost. RocketMQ has no such command."""
     await brokers.lift_catch_up(admin, broker)
     return done("catch-up is lifted", broker=broker)
 

@@ -29,7 +29,7 @@ from staticfire.system_under_test.protocol.versions import version_name
 
 FOLDER = "/tmp/rocketmq/export"
 ONE_CLUSTER = text_option("-c", "--clusterName", "cluster", "Cluster.", required=True)
-FILE_PATH = text_option("-f", "--filePath", "folder", "Folder of the file.", default=FOLDER)
+FILE_PATH = text_option("-f", "--filePath", "folder", "Folder for the file.", default=FOLDER)
 MASTER_ID = 0
 
 # The options of a master that exportConfigs writes.
@@ -108,17 +108,19 @@ def _check_metadata(values: Values) -> None:
     "exportMetadata",
     "Write topics and consumer groups to metadata.json, topic.json or subscriptionGroup.json.",
     "-c DefaultCluster -f /tmp/export",
-    text_option("-c", "--clusterName", "cluster", "All masters of this cluster, added up."),
+    text_option("-c", "--clusterName", "cluster", "The sum over all masters of this cluster."),
     address_option("One broker, with -t or -g."),
     FILE_PATH,
-    click.option("-t", "--topic", "only_topics", is_flag=True, help="Only topics."),
-    click.option("-g", "--subscriptionGroup", "only_groups", is_flag=True, help="Only groups."),
+    click.option("-t", "--topic", "only_topics", is_flag=True, help="Export only topics."),
+    click.option(
+        "-g", "--subscriptionGroup", "only_groups", is_flag=True, help="Export only groups."
+    ),
     click.option(
         "-s",
         "--specialTopic",
         "special",
         is_flag=True,
-        help="With topics of retries and dead letters.",
+        help="Include retry and dead letter topics.",
     ),
     check=_check_metadata,
 )
@@ -186,7 +188,7 @@ async def _groups(admin: AdminClient, masters: Any) -> dict[str, Any]:
 
 @admin_command(
     "exportMetrics",
-    "Write rates, amounts and disks of a cluster's masters to metrics.json.",
+    "Write the rates, message counts and disk usage of a cluster's masters to metrics.json.",
     "-c DefaultCluster -f /tmp/export",
     ONE_CLUSTER,
     FILE_PATH,

@@ -51,35 +51,53 @@ async def _overwritten(admin: AdminClient, values: Values) -> list[str]:
 
 @admin_command(
     "updateSubGroup",
-    "Make a consumer group, or change it.",
+    "Create or change a consumer group.",
     "-c DefaultCluster -g billing -r 3",
     BROKER,
     CLUSTER,
     GROUP,
-    flag_option("-s", "--consumeEnable", "consume_enable", "May consume.", default=True),
     flag_option(
-        "-m", "--consumeFromMinEnable", "from_min", "May start at the beginning.", default=False
+        "-s", "--consumeEnable", "consume_enable", "Whether the group may consume.", default=True
     ),
-    flag_option("-d", "--consumeBroadcastEnable", "broadcast", "May broadcast.", default=False),
-    int_option("-q", "--retryQueueNums", "retry_queues", "Retry queues.", high=1 << 15, default=1),
+    flag_option(
+        "-m",
+        "--consumeFromMinEnable",
+        "from_min",
+        "Whether the group may start at the minimum offset.",
+        default=False,
+    ),
+    flag_option(
+        "-d",
+        "--consumeBroadcastEnable",
+        "broadcast",
+        "Whether the group may consume in broadcasting mode.",
+        default=False,
+    ),
+    int_option(
+        "-q", "--retryQueueNums", "retry_queues", "Number of retry queues.", high=1 << 15, default=1
+    ),
     int_option(
         "-r",
         "--retryMaxTimes",
         "retries",
-        "Attempts before the dead letters.",
+        "Maximum number of retries before a message becomes a dead letter.",
         high=1 << 30,
         default=16,
     ),
-    int_option("-i", "--brokerId", "broker_id", "Broker to read from.", default=0),
+    int_option("-i", "--brokerId", "broker_id", "Id of the broker to read from.", default=0),
     int_option(
         "-w",
         "--whichBrokerWhenConsumeSlowly",
         "slow_broker_id",
-        "Broker for those behind.",
+        "Id of the broker for slow consumers.",
         default=1,
     ),
     flag_option(
-        "-a", "--notifyConsumerIdsChanged", "notify", "Notify members of new members.", default=True
+        "-a",
+        "--notifyConsumerIdsChanged",
+        "notify",
+        "Notify members when membership changes.",
+        default=True,
     ),
     effect=Effect.CHANGES,
     check=check_target,
@@ -88,7 +106,7 @@ async def _overwritten(admin: AdminClient, values: Values) -> list[str]:
 async def update_sub_group(
     admin: AdminClient, broker: str | None, cluster: str | None, **settings: object
 ) -> Answer:
-    """Act on one broker with -b, on all masters of a cluster with -c. An existing group gets all of these settings."""
+    """Act on one broker with -b, or all masters of a cluster with -c. An existing group gets all of these settings."""
     config = _wanted(settings)
     addresses = await targets(admin, broker, cluster)
     for address in addresses:
@@ -103,14 +121,14 @@ async def update_sub_group(
     BROKER,
     CLUSTER,
     GROUP,
-    flag_option("-r", "--removeOffset", "remove_offset", "Delete its offsets, too.", default=False),
+    flag_option("-r", "--removeOffset", "remove_offset", "Also delete its offsets.", default=False),
     effect=Effect.DESTROYS,
     check=check_target,
 )
 async def delete_sub_group(
     admin: AdminClient, broker: str | None, cluster: str | None, group: str, remove_offset: bool
 ) -> Answer:
-    """Also deletes its retry topic and its dead letters with -c."""
+    """With -c, also delete its retry topic and its dead letter topic."""
     addresses = await targets(admin, broker, cluster)
     for address in addresses:
         await groups.delete_group(admin, address, group, remove_offset=remove_offset)
@@ -147,9 +165,9 @@ async def get_consumer_config(admin: AdminClient, group: str) -> Answer:
 
 @admin_command(
     "consumerProgress",
-    "Show how far a group is in each queue, or all groups.",
+    "Show the progress of one group in each queue, or of all groups.",
     "-g billing",
-    text_option("-g", "--groupName", "group", "Group; without, all of them."),
+    text_option("-g", "--groupName", "group", "Group. Default: all groups."),
     text_option("-t", "--topicName", "topic", "Only this topic."),
     flag_option(
         "-s", "--showClientIP", "show_clients", "Show the owner of each queue.", default=False

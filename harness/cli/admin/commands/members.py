@@ -77,7 +77,7 @@ async def producer(admin: AdminClient, broker: str) -> Answer:
 
 @admin_command(
     "consumerStatus",
-    "Show what the members of a consumer group report of their state.",
+    "Show the state that the members of a consumer group report.",
     "-g billing",
     text_option("-g", "--consumerGroup", "group", "Group.", required=True),
     text_option("-i", "--clientId", "client_id", "Only this member, with its queues."),

@@ -19,8 +19,10 @@ from staticfire.system_under_test.protocol.message import (
 )
 
 QUEUE_ID = int_option("-i", "--queueId", "queue_id", "Queue id.", required=True, high=(1 << 31) - 1)
-BEGIN = text_option("-b", "--beginTimestamp", "begin", "Stored then or later.")
-END = text_option("-e", "--endTimestamp", "end", "Stored before.")
+BEGIN = text_option(
+    "-b", "--beginTimestamp", "begin", "Only messages stored at or after this time."
+)
+END = text_option("-e", "--endTimestamp", "end", "Only messages stored before this time.")
 
 
 async def _with_track(admin: AdminClient, message: Message) -> Answer:
@@ -86,7 +88,7 @@ def _check_offset_id(message_id: str) -> None:
     BEGIN,
     END,
     int_option(
-        "-m", "--maxNum", "count", "Greatest number of messages.", low=1, high=64, default=64
+        "-m", "--maxNum", "count", "Maximum number of messages.", low=1, high=64, default=64
     ),
 )
 async def query_msg_by_key(
@@ -107,7 +109,13 @@ async def query_msg_by_key(
     text_option("-i", "--msgId", "message_id", "Unique message id.", required=True),
     DIRECT_GROUP,
     DIRECT_CLIENT,
-    click.option("-a", "--showAll", "show_all", is_flag=True, help="All, if it was sent twice."),
+    click.option(
+        "-a",
+        "--showAll",
+        "show_all",
+        is_flag=True,
+        help="Show all copies if it was sent more than once.",
+    ),
 )
 async def query_msg_by_unique_key(
     admin: AdminClient,
@@ -145,12 +153,12 @@ async def query_msg_by_offset(
 
 @admin_command(
     "messageTrack",
-    "Show what each group has done with a message.",
+    "Show what each group did with a message.",
     "-i 7F00000100002A9F0000000000000000",
     text_option("-i", "--msgId", "message_id", "Offset message id.", required=True),
 )
 async def message_track(admin: AdminClient, message_id: str) -> Answer:
-    """CONSUMED, CONSUMED_BUT_FILTERED, NOT_CONSUME_YET, NOT_ONLINE, PULL, CONSUME_BROADCASTING or UNKNOWN."""
+    """One of CONSUMED, CONSUMED_BUT_FILTERED, NOT_CONSUME_YET, NOT_ONLINE, PULL, CONSUME_BROADCASTING or UNKNOWN."""
     _check_offset_id(message_id)
     message = await messages.by_offset_id(admin, message_id)
     tracks = await tracking.message_track(admin, message)

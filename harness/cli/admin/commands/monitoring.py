@@ -29,11 +29,11 @@ Members = dict[str, ConsumerRunningInfo]  # by client id
 
 @admin_command(
     "startMonitoring",
-    "Show the lag of all groups with members, and what stalls them.",
+    "Show the lag of all groups with members, and why they stall.",
     "",
 )
 async def start_monitoring(admin: AdminClient) -> Answer:
-    """Do one round; mqadmin does one each minute."""
+    """The command does one round; mqadmin does one round each minute."""
     rows: list[Row] = []
     notices: list[str] = []
     for topic in await topics.topic_list(admin):

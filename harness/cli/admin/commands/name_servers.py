@@ -83,7 +83,7 @@ async def update_kv_config(admin: AdminClient, namespace: str, key: str, value: 
 
 @admin_command(
     "getKvConfig",
-    "Show a key-value pair of the name servers.",
+    "Show a key-value pair from the name servers.",
     "-s ORDER_TOPIC_CONFIG -k Orders",
     NAMESPACE,
     KEY,
@@ -108,13 +108,13 @@ async def delete_kv_config(admin: AdminClient, namespace: str, key: str) -> Answ
 
 @admin_command(
     "wipeWritePerm",
-    "Take the write permission of a broker from all topics.",
+    "Remove a broker's write permission for all topics.",
     "-b broker-a",
     BROKER_NAME,
     effect=Effect.DESTROYS,
 )
 async def wipe_write_perm(admin: AdminClient, broker_name: str) -> Answer:
-    """Producers do not send to the broker until it registers again."""
+    """Producers stop sending to the broker until it registers again."""
     return _counts(await key_values.wipe_write_permission(admin, broker_name))
 
 
@@ -126,7 +126,7 @@ async def wipe_write_perm(admin: AdminClient, broker_name: str) -> Answer:
     effect=Effect.DESTROYS,
 )
 async def add_write_perm(admin: AdminClient, broker_name: str) -> Answer:
-    """Makes all its topics readable and writable, also those with fewer rights, until the broker registers again."""
+    """Make all its topics readable and writable, whatever their permissions, until the broker registers again."""
     return _counts(await key_values.add_write_permission(admin, broker_name))
 
 

@@ -23,9 +23,13 @@ from staticfire.system_under_test.admin import AdminClient, offsets
     text_option("-g", "--group", "group", "Group.", required=True),
     TOPIC,
     text_option(
-        "-s", "--timestamp", "time", "Milliseconds, now, or yyyy-MM-dd#HH:mm:ss:SSS.", required=True
+        "-s",
+        "--timestamp",
+        "time",
+        "Time in milliseconds, now, or yyyy-MM-dd#HH:mm:ss:SSS.",
+        required=True,
     ),
-    flag_option("-f", "--force", "force", "Also forward.", default=True),
+    flag_option("-f", "--force", "force", "Also move offsets forward.", default=True),
     ignored_option("-c", "--cplus", is_flag=True),
     effect=Effect.DESTROYS,
     check=lambda values: parse_time_ms(values["time"]),
@@ -33,7 +37,7 @@ from staticfire.system_under_test.admin import AdminClient, offsets
 async def reset_offset_by_time(
     admin: AdminClient, group: str, topic: str, time: str, force: bool
 ) -> Answer:
-    """The broker asks online members to reset their offsets, and sets the offsets of an offline group itself."""
+    """The broker asks online members to reset their offsets. It resets the offsets of an offline group itself."""
     return await _reset(admin, topic, group, parse_time_ms(time), is_force=force)
 
 
@@ -43,7 +47,7 @@ async def reset_offset_by_time(
     "-g billing -t Orders",
     text_option("-g", "--group", "group", "Group.", required=True),
     TOPIC,
-    flag_option("-f", "--force", "force", "Also forward.", default=True),
+    flag_option("-f", "--force", "force", "Also move offsets forward.", default=True),
     effect=Effect.DESTROYS,
 )
 async def skip_accumulated_message(
@@ -66,10 +70,12 @@ async def _reset(
     "cloneGroupOffset",
     "Copy the offsets of a group to another group.",
     "-s billing -d billing-2 -t Orders",
-    text_option("-s", "--srcGroup", "source", "Whose offsets.", required=True),
-    text_option("-d", "--destGroup", "target", "Group that gets them.", required=True),
+    text_option("-s", "--srcGroup", "source", "Group to copy offsets from.", required=True),
+    text_option("-d", "--destGroup", "target", "Group to copy offsets to.", required=True),
     TOPIC,
-    flag_option("-o", "--offline", "offline", "The source has no members.", default=False),
+    flag_option(
+        "-o", "--offline", "offline", "Whether the source group has no members.", default=False
+    ),
     effect=Effect.DESTROYS,
 )
 async def clone_group_offset(

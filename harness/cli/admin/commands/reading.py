@@ -13,11 +13,15 @@ from staticfire.system_under_test.protocol.message import Message
 
 NO_LIMIT = 1 << 62
 QUEUE_ID = int_option("-i", "--queueId", "queue_id", "Queue id.", required=True, high=(1 << 31) - 1)
-BEGIN = text_option("-b", "--beginTimestamp", "begin", "Stored then or later.")
-END = text_option("-e", "--endTimestamp", "end", "Stored before.")
-TAGS = text_option("-s", "--subExpression", "tags", "Tags, such as 'A || B'.", default="*")
+BEGIN = text_option(
+    "-b", "--beginTimestamp", "begin", "Only messages stored at or after this time."
+)
+END = text_option("-e", "--endTimestamp", "end", "Only messages stored before this time.")
+TAGS = text_option(
+    "-s", "--subExpression", "tags", "Tag expression, such as 'A || B'.", default="*"
+)
 LIMIT = int_option(
-    "-m", "--maxMessages", "limit", "Greatest number of messages; 0 for all.", default=1000
+    "-m", "--maxMessages", "limit", "Maximum number of messages. 0: all.", default=1000
 )
 
 
@@ -78,16 +82,16 @@ async def print_msg_by_queue(
         "-g",
         "--consumerGroup",
         "group",
-        "Read as this group; no offset moves.",
+        "Group to read as. Its offsets do not move.",
         default=messages.GROUP,
     ),
-    text_option("-s", "--beginTimestamp", "begin", "Stored then or later."),
-    text_option("-e", "--endTimestamp", "end", "Stored before."),
+    text_option("-s", "--beginTimestamp", "begin", "Only messages stored at or after this time."),
+    text_option("-e", "--endTimestamp", "end", "Only messages stored before this time."),
     int_option(
         "-c",
         "--messageNumber",
         "limit",
-        "Greatest number of messages.",
+        "Maximum number of messages.",
         low=1,
         high=100_000,
         default=128,

@@ -47,7 +47,7 @@ def _check_message(values: Values) -> None:
     "-t Orders -p hello -k order-17 -c paid",
     TOPIC,
     click.option("-p", "--body", "body", required=True, help="Body."),
-    text_option("-k", "--key", "key", "Keys, with spaces."),
+    text_option("-k", "--key", "key", "Keys, separated by spaces."),
     text_option("-c", "--tags", "tags", "Tag."),
     text_option("-b", "--broker", "broker_name", "Name of the broker."),
     int_option("-i", "--qid", "queue_id", "Queue id.", high=(1 << 31) - 1),
@@ -126,8 +126,10 @@ async def _send_with(
     "Measure how long sends take.",
     "-t Orders -a 100 -s 128",
     TOPIC,
-    int_option("-a", "--amount", "amount", "Messages.", low=1, high=100_000, default=100),
-    int_option("-s", "--size", "size", "Bytes of each.", low=0, high=4 << 20, default=128),
+    int_option("-a", "--amount", "amount", "Number of messages.", low=1, high=100_000, default=100),
+    int_option(
+        "-s", "--size", "size", "Size of each message in bytes.", low=0, high=4 << 20, default=128
+    ),
     effect=Effect.CHANGES,
 )
 async def check_msg_send_rt(admin: AdminClient, topic: str, amount: int, size: int) -> Answer:
@@ -154,12 +156,20 @@ async def check_msg_send_rt(admin: AdminClient, topic: str, amount: int, size: i
     "Send messages to a broker and show the outcome of each.",
     "-b broker-a -s 128 -c 50",
     BROKER_NAME,
-    int_option("-s", "--messageSize", "size", "Bytes of each.", low=1, high=4 << 20, default=128),
-    int_option("-c", "--count", "count", "Messages.", low=1, high=100_000, default=50),
+    int_option(
+        "-s",
+        "--messageSize",
+        "size",
+        "Size of each message in bytes.",
+        low=1,
+        high=4 << 20,
+        default=128,
+    ),
+    int_option("-c", "--count", "count", "Number of messages.", low=1, high=100_000, default=50),
     effect=Effect.CHANGES,
 )
 async def send_msg_status(admin: AdminClient, broker_name: str, size: int, count: int) -> Answer:
-    """Send to the topic of the broker's name (`brokerTopicEnable`), after one message that finds the route."""
+    """Send to the topic named after the broker (`brokerTopicEnable`), after one message that finds the route."""
     rows: list[tuple[object, ...]] = []
     async with _producer(admin) as producer:
         await _send_with(admin, producer, _greeting(broker_name, 16), None)
@@ -194,17 +204,19 @@ def _greeting(topic: str, size: int) -> Message:
     "Measure how long sends to each broker take.",
     "-c DefaultCluster -a 100 -s 128",
     text_option("-c", "--cluster", "cluster", "Only this cluster."),
-    int_option("-a", "--amount", "amount", "Messages.", low=1, high=100_000, default=100),
-    int_option("-s", "--size", "size", "Bytes of each.", low=0, high=4 << 20, default=128),
+    int_option("-a", "--amount", "amount", "Number of messages.", low=1, high=100_000, default=100),
+    int_option(
+        "-s", "--size", "size", "Size of each message in bytes.", low=0, high=4 << 20, default=128
+    ),
     ignored_option("-i", "--interval"),
     ignored_option("-m", "--machineRoom"),
     ignored_option("-p", "--printLog"),
     effect=Effect.CHANGES,
 )
 async def cluster_rt(admin: AdminClient, cluster: str | None, amount: int, size: int) -> Answer:
-    """Send to the topic of each broker's name; RT is the mean in milliseconds without the first send.
+    """Send to the topic named after each broker. RT is the mean in milliseconds, without the first send.
 
-    Does one round; mqadmin repeats them until it is ended.
+    The command does one round; mqadmin repeats rounds until it is stopped.
     """
     rows: list[tuple[str, str, float, int, int]] = []
     async with _producer(admin) as producer:

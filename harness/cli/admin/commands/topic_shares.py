@@ -46,7 +46,7 @@ def _check_order(values: Values) -> None:
     "-t Orders -m put -v 'broker-a:4;broker-b:4'",
     TOPIC,
     click.option("-m", "--method", type=click.Choice(["get", "put", "delete"]), required=True),
-    text_option("-v", "--orderConf", "value", "Queues by broker, for put."),
+    text_option("-v", "--orderConf", "value", "Number of queues by broker, for put."),
     effect=_order_effect,
     check=_check_order,
     overwrites=_overwritten,
@@ -69,10 +69,10 @@ async def update_order_conf(
     "Show which queues each member of a group would get.",
     "-t Orders -i 10.0.0.1,10.0.0.2",
     TOPIC,
-    text_option("-i", "--ipList", "members", "Members, with commas.", required=True),
+    text_option("-i", "--ipList", "members", "Members, separated by commas.", required=True),
 )
 async def allocate_mq(admin: AdminClient, topic: str, members: str) -> Answer:
-    """Uses the default strategy: runs of consecutive queues, as equal as possible."""
+    """Use the default strategy: each member gets a run of consecutive queues, as equal in size as possible."""
     names = [name.strip() for name in members.split(",") if name.strip()]
     if not names:
         raise BadInput(f"members is {members!r}; allowed: names with commas")
@@ -106,7 +106,7 @@ def shares(queues: Sequence[MessageQueue], count: int) -> list[Sequence[MessageQ
     "statsAll",
     "Show the rates of writes and reads of each topic.",
     "-a",
-    click.option("-a", "--activeTopic", "only_active", is_flag=True, help="Without idle topics."),
+    click.option("-a", "--activeTopic", "only_active", is_flag=True, help="Leave out idle topics."),
     text_option("-t", "--topic", "topic", "Only this topic."),
 )
 async def stats_all(admin: AdminClient, only_active: bool, topic: str | None) -> Answer:

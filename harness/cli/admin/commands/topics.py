@@ -34,7 +34,7 @@ PERMISSION = click.option(
     type=click.Choice(list(PERMISSIONS)),
     default="6",
     show_default=True,
-    help="2 write, 4 read, 6 both.",
+    help="2: write. 4: read. 6: both.",
 )
 
 
@@ -87,19 +87,25 @@ def order_change(topic: str, there: Mapping[str, str], wanted: str) -> list[str]
 
 @admin_command(
     "updateTopic",
-    "Make a topic, or change it.",
+    "Create or change a topic.",
     "-c DefaultCluster -t Orders -r 8 -w 8",
     BROKER,
     CLUSTER,
     TOPIC,
     int_option(
-        "-r", "--readQueueNums", "read_queues", "Queues to read.", low=1, high=QUEUES_MAX, default=8
+        "-r",
+        "--readQueueNums",
+        "read_queues",
+        "Number of read queues.",
+        low=1,
+        high=QUEUES_MAX,
+        default=8,
     ),
     int_option(
         "-w",
         "--writeQueueNums",
         "write_queues",
-        "Queues to write.",
+        "Number of write queues.",
         low=1,
         high=QUEUES_MAX,
         default=8,
@@ -108,8 +114,10 @@ def order_change(topic: str, there: Mapping[str, str], wanted: str) -> list[str]
     flag_option(
         "-o", "--order", "order", "Record the queues in the order configuration.", default=False
     ),
-    flag_option("-u", "--unit", "unit", "Unit topic.", default=False),
-    flag_option("-s", "--hasUnitSub", "unit_sub", "Has unit subscriptions.", default=False),
+    flag_option("-u", "--unit", "unit", "Whether this is a unit topic.", default=False),
+    flag_option(
+        "-s", "--hasUnitSub", "unit_sub", "Whether the topic has unit subscriptions.", default=False
+    ),
     effect=Effect.CHANGES,
     check=check_target,
     overwrites=_overwritten,
@@ -117,7 +125,7 @@ def order_change(topic: str, there: Mapping[str, str], wanted: str) -> list[str]
 async def update_topic(
     admin: AdminClient, broker: str | None, cluster: str | None, **settings: object
 ) -> Answer:
-    """Act on one broker with -b, on all masters of a cluster with -c. An existing topic gets all of these settings."""
+    """Act on one broker with -b, or all masters of a cluster with -c. An existing topic gets all of these settings."""
     config = _wanted(settings)
     topic, queues = config.topic_name, config.write_queue_nums
     addresses = await targets(admin, broker, cluster)
@@ -172,7 +180,7 @@ async def delete_topic(admin: AdminClient, cluster: str, topic: str) -> Answer:
     "List the topics.",
     "",
     click.option(
-        "-c", "--clusterModel", "detailed", is_flag=True, help="With clusters and groups."
+        "-c", "--clusterModel", "detailed", is_flag=True, help="Also show clusters and groups."
     ),
 )
 async def topic_list(admin: AdminClient, detailed: bool) -> Answer:

@@ -19,9 +19,7 @@ COLUMNS = ("kind", "time", "group", "status", "costMs", "tries", "topic", "broke
     "Show the trace of a message: sent, consumed, transaction ended.",
     "-i 7F00000100002A9F0000000000000000",
     text_option("-i", "--msgId", "message_id", "Unique message id.", required=True),
-    text_option(
-        "-t", "--traceTopic", "trace_topic", "Topic that keeps the traces.", default=TRACE_TOPIC
-    ),
+    text_option("-t", "--traceTopic", "trace_topic", "Topic with the traces.", default=TRACE_TOPIC),
     int_option(
         "-c", "--maxNum", "count", "Number of trace messages to read.", low=1, high=64, default=64
     ),
