@@ -57,13 +57,13 @@ class NetworkLatency(BadNetwork):
     counter = "delayed"
     param = "delay_ms"
     roles = ("server",)
-    params = ({"delay_ms": Number("how much later", 0.1, 60_000)},)
-    simulated = "every segment that the host sends takes longer"
+    params = ({"delay_ms": Number("added delay", 0.1, 60_000)},)
+    simulated = "every segment that the host sends arrives later"
     on_machines = (
-        "netem; in `processes`, and where the kernel has no netem, the proxy (which then makes "
-        "the partitions, too)"
+        "netem; in `processes`, or if the kernel has no netem, the proxy (which then also makes "
+        "the partitions)"
     )
-    proof = "packets that were late"
+    proof = "number of packets delayed"
 
     def draw_param(self, random: Random) -> float:
         return round(between(random, *DELAY_MS), 1)
@@ -79,10 +79,10 @@ class PacketLoss(BadNetwork):
     counter = "lost"
     param = "percent"
     roles = ("server",)
-    params = ({"percent": Number("how many of a hundred segments", 0.01, 100)},)
-    simulated = "segments that the host sends vanish; TCP repeats them"
+    params = ({"percent": Number("percentage of segments lost", 0.01, 100)},)
+    simulated = "some segments that the host sends are lost; TCP retransmits them"
     on_machines = "netem"
-    proof = "packets lost"
+    proof = "number of packets lost"
 
     def draw_param(self, random: Random) -> float:
         return round(between(random, *LOSS_PERCENT), 1)
@@ -93,18 +93,20 @@ class PacketLoss(BadNetwork):
 
 class Bandwidth(BadNetwork):
     name = "bandwidth"
-    summary = "a master's outgoing bandwidth is limited, to clients and slaves together"
+    summary = "a master's outgoing bandwidth is limited, for clients and slaves together"
     needs = ("network.limit",)
     counter = "limited"
     param = "bits_per_s"
     roles = ("server",)
-    params = ({"bits_per_s": Whole("what the host can send", 8000, 10**12)},)
-    simulated = "one deep queue in front of the host's wire, which empties when the limit ends"
-    on_machines = (
-        "tbf, which drops what would wait more than 0.4 s; `processes`: the proxy, each link "
-        "for itself"
+    params = ({"bits_per_s": Whole("bandwidth of the host", 8000, 10**12)},)
+    simulated = (
+        "all packets that the host sends share one long queue, which empties when the limit ends"
     )
-    proof = "packets that had to wait"
+    on_machines = (
+        "tbf, which drops packets that would wait more than 0.4 s; in `processes`, the proxy limits "
+        "each link separately"
+    )
+    proof = "number of packets queued"
 
     def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
         """Draw a master: other nodes send too little to be affected."""

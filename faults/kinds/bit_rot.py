@@ -32,13 +32,13 @@ class BitRot(Fault):
     params = ({"share": Number("how far into the log", 0, 1)},)
     destroys = "record"
     simulated = (
-        "one bit in the body of a stored, durable record of a master with a slave changes, "
-        "beneath the page cache; drawn beside three of ten swarms, up to three times a run"
+        "one bit changes in the body of a durable record, beneath the page cache of a master with a slave; "
+        "three in ten seeds add it to the kinds they draw, up to three times per run"
     )
     on_machines = (
-        "the same, in the file that the node has open, by a process of its own; in `processes`, too"
+        "the same: another process changes the file that the node has open; also in `processes`"
     )
-    proof = "a reader finds a wrong checksum"
+    proof = "a reader found a wrong checksum"
 
     def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
         topology = context.topology

@@ -20,9 +20,9 @@ class BlackHole(Fault):
 
     needs = ("network.black_hole", "cluster")
     affects = ("stalls", "swallows")
-    simulated = "all links of the host swallow everything"
-    on_machines = "nftables drops all in and out"
-    proof = "no answer for 3 s, packets swallowed"
+    simulated = "all links of the host drop everything"
+    on_machines = "nftables drops all traffic in and out"
+    proof = "no answer for 3 s, and packets dropped"
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         [node] = planned.targets

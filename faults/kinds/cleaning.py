@@ -23,12 +23,11 @@ class Cleaning(Fault):
     beside_share: ClassVar[float] = 0.15
     roles = ()
     simulated = (
-        "an administrator has all brokers clean unused topics and expired queue files "
-        "(`cleanUnusedTopic`, `cleanExpiredCQ`), twice; a share of seeds has it beside its "
-        "swarm"
+        "an administrator makes all brokers clean unused topics and expired queue files "
+        "(`cleanUnusedTopic`, `cleanExpiredCQ`), twice; some seeds add it to the kinds they draw"
     )
-    on_machines = "the same; not in a cluster at an address"
-    proof = "brokers that accepted"
+    on_machines = "the same; not available for a cluster at an address"
+    proof = "number of brokers that accepted"
 
     def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
         return FaultParams(targets=())

@@ -22,7 +22,7 @@ from staticfire.faults.model.params import TIME_S_MAX, Number
 
 class ClientCrash(Kill):
     name = "client-crash"
-    summary = "SIGKILL a producer or consumer, start a new one later"
+    summary = "SIGKILL a producer or consumer, and start a new one later"
     needs = ("process.client",)
     roles = ("client",)
     simulated = "`kill` of a client"
@@ -37,9 +37,9 @@ class MemberLeaves(GracefulStop):
     summary = "a consumer leaves its group gracefully, and comes back later"
     needs = ("process.client",)
     roles = ("consumer",)
-    simulated = "a consumer ends as it likes: it commits and leaves its group"
+    simulated = "a consumer stops gracefully: it commits its offsets and leaves its group"
     on_machines = "SIGTERM"
-    proof = "it ended by itself"
+    proof = "the process exited by itself"
 
     def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
         return FaultParams(targets=(pick(random, context.topology.consumers),))
@@ -49,17 +49,17 @@ class GroupAndBrokerCrash(Kill):
     """A power cut of a rack with a broker and a whole group: no node remembers the group's position."""
 
     name = "group-and-broker-crash"
-    summary = "SIGKILL a broker and all consumers in one instant, start all of them again later"
+    summary = "SIGKILL a broker and all consumers in one instant, and start all of them again later"
     needs = ("process.server", "process.client")
     in_swarms = False
     roles = ("replica", "consumer")
     many = True
     simulated = (
-        "`kill` of a broker and of all consumers at once; a seed in ten draws it in place of "
+        "`kill` of a broker and all consumers at once; one seed in ten draws it instead of "
         "another kind"
     )
     on_machines = "SIGKILL"
-    proof = "there was a process of each"
+    proof = "each had a running process"
 
     def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
         return FaultParams(targets=(*a_replica(random, context), *context.topology.consumers))
@@ -78,7 +78,7 @@ class FilterChange(Fault):
 
     name = "filter-change"
     affects = ("stops",)
-    summary = "the members of groups that filter are restarted with another expression"
+    summary = "the members of filtered groups restart with another expression"
     needs = ("cluster",)
     in_swarms = False
     share = 0.5
@@ -87,8 +87,8 @@ class FilterChange(Fault):
     many = True
     strikes = "in_turn"
     simulated = (
-        "the members of groups that filter are restarted, one after the other, with another "
-        "expression; only `filtered` has it by itself, in half of the runs"
+        "the members of filtered groups restart, one after the other, with another "
+        "expression; only the workload `filtered` draws it, in half of the runs"
     )
     proof = "a member was running"
 
@@ -110,7 +110,7 @@ class ListenerFault(Fault):
     counter: ClassVar[str]  # of ClientControl.listener_counters
     strength: ClassVar[str]  # the parameter that says how badly; 0 is not at all
     simulated = "the listener waits or fails"
-    proof = "deliveries concerned"
+    proof = "number of deliveries affected"
 
     @abstractmethod
     async def set_strength(self, client: ClientControl, node: str, strength: float) -> None:
@@ -136,7 +136,7 @@ class SlowConsumer(ListenerFault):
     counter = "delayed"
     strength = "delay_s"
     roles = ("consumer",)
-    params = ({"delay_s": Number("how long for each batch", 0, TIME_S_MAX)},)
+    params = ({"delay_s": Number("delay of each batch", 0, TIME_S_MAX)},)
 
     def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
         delay_s = round(between(random, 0.2, 2.0), 3)
@@ -155,7 +155,7 @@ class FailingListener(ListenerFault):
     counter = "failed"
     strength = "share"
     roles = ("consumer",)
-    params = ({"share": Number("how many of the batches", 0, 1)},)
+    params = ({"share": Number("share of batches that fail", 0, 1)},)
 
     def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
         share = round(between(random, 0.1, 0.6), 2)

@@ -13,13 +13,13 @@ from staticfire.faults.model.params import Whole
 class ClockSkew(Fault):
     name = "clock-skew"
     affects = ("clock",)
-    summary = "the wall clock of a node steps by up to an hour, and back when healed"
+    summary = "the wall clock of a node steps by up to an hour, and steps back at the heal"
     needs = ("process", "clock.step")
     roles = ("node",)
-    params = ({"step_ms": Whole("how far the clock steps", -(10**10), 10**10)},)
+    params = ({"step_ms": Whole("size of the step", -(10**10), 10**10)},)
     simulated = "the wall clock of the host steps"
     on_machines = "libfaketime"
-    proof = "how far it moved"
+    proof = "how far the clock moved"
 
     def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
         step_s = between(random, 1.0, 3600.0) * (1 if random.random() < 0.5 else -1)

@@ -18,7 +18,7 @@ from staticfire.faults.model.fault import (
 )
 from staticfire.faults.model.params import TIME_S_MAX, Nodes, Number, Whole
 
-_FREE = Whole("how many bytes are left", 0, 2**40)
+_FREE = Whole("free space that is left", 0, 2**40)
 FILL_S_MAX = 2.5  # of a disk that fills up slowly
 STALLS_FROM = 340.0  # a disk that is to be slower than this stands still instead
 STALLED = 1e6  # an fsync takes longer than the fault lasts
@@ -63,12 +63,15 @@ class DiskFull(DiskFault):
     )  # offsets are written every 5 s: when it is full, something will want space
     roles = ("server",)
     params = (
-        {"free_bytes": _FREE, "over_s": Number("how long it takes, 0 at once", 0, TIME_S_MAX)},
+        {
+            "free_bytes": _FREE,
+            "over_s": Number("how long the disk takes to fill; 0: at once", 0, TIME_S_MAX),
+        },
         {"free_bytes": _FREE},
     )
-    simulated = "other people's data take the space: ENOSPC, short writes"
-    on_machines = "ballast on a file system of the node's own"
-    proof = "ENOSPC seen"
+    simulated = "other programs' data takes the space: ENOSPC, short writes"
+    on_machines = "ballast on the node's own file system"
+    proof = "number of ENOSPC errors"
 
     def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
         free_bytes = 0 if random.random() < 0.7 else int(between(random, 0, 30_000))
@@ -92,18 +95,18 @@ class FailingDisk(DiskFault):
     roles = ("server",)
     params = (
         {
-            "writes": Whole("how many of the next writes fail", 0, 10**6),
-            "fsyncs": Whole("how many of the next fsyncs fail", 0, 10**6),
+            "writes": Whole("number of writes that fail next", 0, 10**6),
+            "fsyncs": Whole("number of fsyncs that fail next", 0, 10**6),
         },
     )
     destroys = "write_error"
     strikes = "later"
     simulated = (
-        "the next writes or fsyncs fail with EIO, an fsync in flight at its end; dirty pages "
-        "are dropped"
+        "the next writes or fsyncs fail with EIO (an fsync in flight fails at its end), and dirty "
+        "pages are dropped"
     )
-    on_machines = "the loop device ends behind the metadata"
-    proof = "EIO seen"
+    on_machines = "the loop device ends after the metadata"
+    proof = "number of EIO errors"
 
     def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
         on_fsync = random.random() < 0.7
@@ -123,14 +126,14 @@ class SlowDisk(DiskFault):
     needs = ("disk.slow",)
     counter = "slow_ns"
     roles = ("server",)
-    params = ({"factor": Number("how many times as long; 1e6 stalls", 1, 10**6)},)
+    params = ({"factor": Number("factor by which calls take longer; 1e6 stalls them", 1, 10**6)},)
     simulated = (
-        "what must reach the disk takes many times as long, and what is left of an fsync in "
-        "flight, too; one in six stalls until it heals; the fault ends when the last call has ended "
-        "that it held up"
+        "calls that must reach the disk take many times as long, and so does the rest of an fsync in "
+        "flight; one in six faults stalls them until the heal; the fault ends when the last delayed call "
+        "has ended"
     )
-    on_machines = "cgroup throttle; one write a second in place of a stall"
-    proof = "time added"
+    on_machines = "cgroup throttle; one write per second instead of a stall"
+    proof = "the added time"
 
     def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
         factor = round(between(random, 20.0, 400.0), 1)
@@ -154,14 +157,14 @@ class DiskLost(Fault):
     roles = ("leader",)
     params = (
         {
-            "alone_s": Number("how long it is cut off from its slaves before", 0, TIME_S_MAX),
-            "slaves": Nodes("its slaves"),
+            "alone_s": Number("how long the node is cut off from its slaves first", 0, TIME_S_MAX),
+            "slaves": Nodes("the slaves of the node"),
         },
     )
     destroys = "disk"
-    simulated = "every call fails with EIO, for good; often the link to the slaves breaks first"
-    on_machines = "file system shut down, kill"
-    proof = "it was powered"
+    simulated = "every call fails with EIO permanently; often the links to the slaves break first"
+    on_machines = "shut down the file system, kill"
+    proof = "the node had power"
 
     def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
         if context.replication != "sync":

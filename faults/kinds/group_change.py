@@ -19,19 +19,19 @@ class GroupChange(Fault):
     name = "group-change"
     affects = ("admin",)
     summary = (
-        "the groups of the load get another number of retry queues, and later their former one"
+        "the groups of the load get another number of retry queues, and later the former number"
     )
     needs = (SERVERS_NEED,)
     in_swarms: ClassVar[bool] = False
     beside_share: ClassVar[float] = 0.15
     roles = ()
-    params = ({"retry_queues": Whole("how many a group has from then on", 1, 16)},)
+    params = ({"retry_queues": Whole("new number of retry queues of each group", 1, 16)},)
     simulated = (
-        "an administrator gives the groups of the load another number of retry queues "
-        "(`updateSubGroup`), and the former one at the end; a share of seeds has it beside its swarm"
+        "an administrator changes the number of retry queues of the load's groups "
+        "(`updateSubGroup`), and restores it at the end; some seeds add it to the kinds they draw"
     )
-    on_machines = "the same; not in a cluster at an address"
-    proof = "masters that accepted"
+    on_machines = "the same; not available for a cluster at an address"
+    proof = "number of masters that accepted"
 
     def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
         return FaultParams(targets=(), params={"retry_queues": int(between(random, 2, 9))})

@@ -18,7 +18,7 @@ from staticfire.faults.model.params import NodeOf
 
 class NameServerFreeze(Pause):
     name = "name-server-freeze"
-    summary = "a name server accepts connections and requests, and never answers"
+    summary = "a name server accepts connections and requests, but never answers"
     duration_s = (5.0, 20.0)
     roles = ("coordinator",)
 
@@ -32,13 +32,13 @@ class NameServerAmnesia(ProcessFault):
         "stops",
         "forgets",
     )
-    summary = "a name server restarts without any route"
+    summary = "a name server restarts without any routes"
     needs = ("process.server", "cluster")
     duration_s = (0.5, 3.0)
     roles = ("coordinator",)
     destroys = "process"
     simulated = "kill and start"
-    proof = "it had known routes"
+    proof = "the name server had routes"
 
     def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
         return FaultParams(targets=(pick(random, context.topology.coordinators),))
@@ -59,14 +59,14 @@ class SplitNameServers(Fault):
     roles = ("replica", "client")
     params = (
         {
-            "broker_sees": NodeOf("what the broker restarts with", "coordinator"),
-            "client_sees": NodeOf("what the client restarts with", "coordinator"),
+            "broker_sees": NodeOf("name server of the restarted broker", "coordinator"),
+            "client_sees": NodeOf("name server of the restarted client", "coordinator"),
         },
     )
     strikes = "again"
     simulated = (
-        "a broker and a client restart with one name server each, not the same, and with all "
-        "of them at the heal"
+        "a broker and a client restart with one name server each, not the same one; at the heal they "
+        "restart with all name servers"
     )
     proof = "both restarted"
 

@@ -14,17 +14,19 @@ class OffsetsCloned(Fault):
 
     name = "offsets-cloned"
     affects = ("admin",)
-    summary = "the offsets of a group beside the load are cloned to another one, and both continue"
+    summary = (
+        "the offsets of a group outside the load are cloned to another group, and both continue"
+    )
     needs = ("cluster",)
     max_per_run = 2
     in_swarms: ClassVar[bool] = False
     beside_share: ClassVar[float] = 0.15
     roles = ()
     simulated = (
-        "the offsets of a group beside the load are cloned to another one "
-        "(`cloneGroupOffset`), and both go on; a share of seeds has it beside its swarm"
+        "the offsets of a group outside the load are cloned to another group "
+        "(`cloneGroupOffset`), and both continue; some seeds add it to the kinds they draw"
     )
-    proof = "queues that the source had consumed"
+    proof = "number of queues that the source group had consumed"
 
     def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
         return FaultParams(targets=())

@@ -9,7 +9,7 @@ from staticfire.faults.model.capabilities import Controls, Evidence
 from staticfire.faults.model.fault import ClusterContext, Fault, FaultParams, PlannedFault
 from staticfire.faults.model.params import LoadTopic, Number
 
-_TOPIC = LoadTopic("what is consumed again")
+_TOPIC = LoadTopic("topic to consume again")
 
 
 class OffsetsReset(Fault):
@@ -31,15 +31,15 @@ class OffsetsReset(Fault):
         {
             "topic": _TOPIC,
             "share": Number(
-                "the message to whose time they go back, as a share of the first queue", 0, 1
+                "message whose time the groups go back to, as a share of the first queue", 0, 1
             ),
         },
     )
     simulated = (
-        "an operator lets the groups begin again, or go back to a time (`resetOffsetByTime`), while they consume; "
-        "only `rebalance` has it by itself"
+        "an operator resets the groups to the beginning or to a time (`resetOffsetByTime`) while they consume; "
+        "only the workload `rebalance` draws it"
     )
-    proof = "masters that answered that they notified members"
+    proof = "number of masters that reported notifying members"
 
     def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
         share = random.choice(({}, {"share": round(random.random(), 2)}))

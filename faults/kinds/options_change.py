@@ -38,10 +38,10 @@ class OptionsChange(Fault):
     params = ({"option": OneOf("`name=value`", OPTIONS)},)
     simulated = (
         "an option of all brokers changes while they run (`updateBrokerConfig`), and changes "
-        "back; a share of seeds has it beside its swarm"
+        "back; some seeds add it to the kinds they draw"
     )
-    on_machines = "the same; not in a cluster at an address"
-    proof = "brokers that say that they have the value"
+    on_machines = "the same; not available for a cluster at an address"
+    proof = "number of brokers that report the new value"
 
     def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
         return FaultParams(targets=(), params={"option": pick(random, OPTIONS)})

@@ -21,10 +21,10 @@ class Partition(Fault):
     affects = ("cuts",)
     duration_s = (2.0, 12.0)
     roles = ("replica",)
-    params = ({"drop": NodePairs("between which nothing passes, (from, to)")},)
-    simulated = "links swallow segments, one direction at a time"
-    on_machines = "nftables; `processes`: the proxy"
-    proof = "packets dropped"
+    params = ({"drop": NodePairs("pairs (from, to) between which nothing passes")},)
+    simulated = "links drop segments, each direction separately"
+    on_machines = "nftables; in `processes`, the proxy"
+    proof = "number of packets dropped"
 
     @abstractmethod
     def grudge(self, nodes: Sequence[str]) -> list[grudges.Pair]:
@@ -81,7 +81,7 @@ class PartitionOne(Partition):
 
 class PartitionOneWay(Partition):
     name = "partition-one-way"
-    summary = "one broker reaches all other nodes and receives nothing from them"
+    summary = "one broker reaches all other nodes but receives nothing from them"
 
     def grudge(self, nodes: Sequence[str]) -> list[grudges.Pair]:
         return grudges.one_way(nodes[0], nodes)
@@ -89,7 +89,7 @@ class PartitionOneWay(Partition):
 
 class PartitionBridge(Partition):
     name = "partition-bridge"
-    summary = "two halves that only one node can reach"
+    summary = "split the nodes into two halves that only one node can reach"
 
     def grudge(self, nodes: Sequence[str]) -> list[grudges.Pair]:
         return grudges.bridge(nodes)
@@ -97,7 +97,7 @@ class PartitionBridge(Partition):
 
 class PartitionRing(Partition):
     name = "partition-ring"
-    summary = "every server communicates only with its two neighbours"
+    summary = "every server can communicate only with its two neighbours"
     needs = ("network.drop", "network.between_servers")
 
     def candidates(self, context: ClusterContext) -> tuple[str, ...]:

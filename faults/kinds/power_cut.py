@@ -70,15 +70,17 @@ class PowerCut(Fault):
         {},
         {
             "slow_factor": Number(
-                "how much the disk stalls before, so that the power goes inside an fsync", 1, 10**6
+                "slowdown of the disk before the cut, so that it falls inside an fsync", 1, 10**6
             ),
-            "slow_s": Number("how long it stalls", 0, TIME_S_MAX),
+            "slow_s": Number("how long the disk is slow", 0, TIME_S_MAX),
         },
     )
     destroys = "power"
-    simulated = "the host is silent, unsynced writes are lost, torn or reordered; it boots"
-    on_machines = "black hole, file system shut down, kill; mounted and started again"
-    proof = "bytes lost, counted after the return"
+    simulated = (
+        "the host falls silent; unsynced writes are lost, torn or reordered; the host boots again"
+    )
+    on_machines = "black hole, shut down the file system, kill; then mount and start again"
+    proof = "number of bytes lost, counted after the boot"
 
     def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
         return FaultParams(targets=a_replica(random, context), params=draw_stall(random))
@@ -117,14 +119,14 @@ class PowerCutInOperation(Fault):
     needs = ("disk.power_cut_at",)
     roles = ("server",)
     params = (
-        {"sync": Whole("which fsync from now on", 1, 10**9)},
-        {"operation": Whole("which disk operation from now on", 1, 10**9)},
+        {"sync": Whole("number of the fsync, counted from now", 1, 10**9)},
+        {"operation": Whole("number of the disk operation, counted from now", 1, 10**9)},
     )
     destroys = "power"
     strikes = "later"
     simulated = "`power-cut` inside a chosen disk operation or fsync"
     on_machines = "not available"
-    proof = "it struck"
+    proof = "the cut happened"
 
     def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
         targets = a_replica(random, context)

@@ -34,12 +34,12 @@ class Kill(ProcessFault):
         "stops",
         "forgets",
     )
-    summary = "SIGKILL a broker, start it again later; what was written survives in the page cache"
+    summary = "SIGKILL a broker, and start it again later; written data survives in the page cache"
     roles: ClassVar[tuple[str, ...]] = ("server",)
     destroys = "process"
-    simulated = "the process stops in its tracks, the page cache stays"
+    simulated = "the process stops at once; the page cache survives"
     on_machines = "SIGKILL"
-    proof = "there was a process"
+    proof = "the process was running"
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         return {"bitten": await controls.process.kill(planned.targets[0])}
@@ -48,11 +48,11 @@ class Kill(ProcessFault):
 class GracefulStop(ProcessFault):
     name = "graceful-stop"
     affects = ("stops",)
-    summary = "SIGTERM a broker, wait until it has stopped, start it again later"
+    summary = "SIGTERM a broker, wait until it has stopped, and start it again later"
     roles: ClassVar[tuple[str, ...]] = ("server",)
-    simulated = "the process ends as it likes"
+    simulated = "the process shuts down gracefully"
     on_machines = "SIGTERM"
-    proof = "it ended by itself"
+    proof = "the process exited by itself"
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         return {"bitten": await controls.process.stop(planned.targets[0])}
@@ -63,12 +63,12 @@ class Pause(ProcessFault):
 
     name = "pause"
     affects = ("stalls",)
-    summary = "SIGSTOP a broker: its connections stay open and it answers nothing; then SIGCONT"
+    summary = "SIGSTOP a broker: its connections stay open, but it answers nothing; then SIGCONT"
     needs: ClassVar[tuple[str, ...]] = ("process.server", "cluster")
     roles: ClassVar[tuple[str, ...]] = ("server",)
-    simulated = "the process stands still, its kernel goes on"
+    simulated = "the process stops running; its kernel keeps working"
     on_machines = "SIGSTOP"
-    proof = "no answer for 3 s, TCP open"
+    proof = "no answer for 3 s while TCP stays open"
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         paused = await controls.process.pause(planned.targets[0])

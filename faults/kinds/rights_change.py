@@ -22,12 +22,11 @@ class RightsChange(Fault):
     roles = ()
     needs_accounts = True
     simulated = (
-        "an account, that of a guest, loses its right to send on every master "
-        "(`updateAclConfig`), and gets it back; every campaign with access control, and "
-        "without a quiet end, has it beside its swarm"
+        "a guest account loses its right to send on every master (`updateAclConfig`), and gets it back; "
+        "every campaign with access control and no quiet end adds it to the kinds drawn"
     )
-    on_machines = "the same; not in a cluster at an address"
-    proof = "masters that confirmed it"
+    on_machines = "the same; not available for a cluster at an address"
+    proof = "number of masters that confirmed the change"
 
     def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
         return FaultParams(targets=()) if context.acl else None

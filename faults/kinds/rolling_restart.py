@@ -71,10 +71,7 @@ class RollingRestart(Fault):
 
     name = "rolling-restart"
     affects: ClassVar[tuple[str, ...]] = ("stops",)
-    summary = (
-        "SIGTERM and start every broker, one after the other, each when the one before answers "
-        "again"
-    )
+    summary = "SIGTERM and restart every broker in turn, each when the previous one answers again"
     needs = ("process.server", "cluster")
     strikes_all = True
     max_per_run = 1
@@ -83,10 +80,10 @@ class RollingRestart(Fault):
     many = True
     strikes = "in_turn"
     simulated = (
-        "`graceful-stop` and a start of each broker, the next when the one before answers; as "
-        "many as the duration allows"
+        "`graceful-stop` and restart of each broker in turn, each when the previous one answers, for "
+        "as many brokers as the duration allows"
     )
-    proof = "each stopped by itself and answered again"
+    proof = "each broker exited by itself and answered again"
 
     def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
         return FaultParams(targets=self._order(random, context))
@@ -109,11 +106,11 @@ class NameServerFreezeInRollingRestart(RollingRestart):
         "stalls",
         "stops",
     )
-    summary = "a name server never answers while every broker is restarted, one after the other"
+    summary = "a name server never answers while every broker is restarted in turn"
     duration_s = (12.0, 24.0)
     roles: ClassVar[tuple[str, ...]] = ("coordinator", "replica")
     simulated = "`rolling-restart` while a name server is frozen"
-    proof = "the name server was silent, and each broker stopped by itself and answered again"
+    proof = "the name server was silent, and each broker exited by itself and answered again"
 
     def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
         name_server = pick(random, context.topology.coordinators)

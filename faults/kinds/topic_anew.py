@@ -14,19 +14,19 @@ class TopicAnew(Fault):
 
     name = "topic-anew"
     affects = ("admin",)
-    summary = "a topic beside the load and its group are deleted and created again"
+    summary = "a topic outside the load and its group are deleted and created again"
     needs = ("cluster", OWN_NEED)
     max_per_run = 2
     in_swarms: ClassVar[bool] = False
     beside_share: ClassVar[float] = 0.15
     roles = ()
     simulated = (
-        "an administrator uses a topic and a group beside the load, deletes the topic on all "
-        "masters and then at the name servers, and the group, makes both again and goes on; "
-        "a share of seeds has it beside its swarm"
+        "an administrator uses a topic and a group outside the load, deletes the topic on all "
+        "masters and then at the name servers, deletes the group, creates both again and continues; "
+        "some seeds add it to the kinds they draw"
     )
-    on_machines = "the same, on our own brokers only"
-    proof = "masters that carried it out, with messages of the former topic"
+    on_machines = "the same, only on our own brokers"
+    proof = "number of masters that did so and had messages of the former topic"
 
     def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
         return FaultParams(targets=())

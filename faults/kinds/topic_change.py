@@ -13,15 +13,18 @@ from staticfire.faults.model.params import LoadTopic, Whole
 class TopicChange(Fault):
     name = "topic-change"
     affects = ("queues",)
-    summary = "the topic gets more queues while it is used (queues are never taken away)"
+    summary = "the topic gets more queues while it is in use (queues are never removed)"
     needs = ("cluster",)
     max_per_run = 2
     roles = ()
     params = (
-        {"topic": LoadTopic("what changes"), "queues": Whole("how many on each broker", 1, 64)},
+        {
+            "topic": LoadTopic("topic to change"),
+            "queues": Whole("new number of queues on each broker", 1, 64),
+        },
     )
-    simulated = "more queues"
-    proof = "masters that accepted"
+    simulated = "the topic gets more queues"
+    proof = "number of masters that accepted"
 
     def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
         count = 5 + int(random.random() * 4)

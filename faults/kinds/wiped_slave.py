@@ -16,14 +16,14 @@ class WipedSlave(Fault):
         "forgets",
         "empties",
     )
-    summary = "kill a slave, wipe its disk, start it again: it must catch up from nothing"
+    summary = "kill a slave, wipe its disk, and start it again: it must catch up from nothing"
     needs = ("process", "disk.wipe")
     duration_s = (0.5, 6.0)
     roles = ("follower",)
     destroys = "disk"
-    simulated = "kill, an empty disk, start"
-    on_machines = "kill, all files removed, start"
-    proof = "bytes wiped"
+    simulated = "kill, empty the disk, start"
+    on_machines = "kill, remove all files, start"
+    proof = "number of bytes wiped"
 
     def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
         slaves = tuple(b.node for b in context.topology.replicas if not b.is_leader)

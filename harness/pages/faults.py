@@ -10,17 +10,17 @@ from staticfire.harness.pages.generated import table
 
 DESTROYED = {
     "none": "",
-    "process": "memory of the process",
+    "process": "the process's memory",
     "write_error": "dirty pages of a failed fsync",
-    "power": "what was not fsynced",
+    "power": "data not yet fsynced",
     "disk": "everything",
     "record": "single records",
 }
 STRIKES = {
     "at_once": "",
-    "later": "some time before its heal",
-    "in_turn": "one target after the other",
-    "again": "at its heal, too",
+    "later": "at some time before its heal",
+    "in_turn": "one target after another",
+    "again": "also at its heal",
 }
 
 

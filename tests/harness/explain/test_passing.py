@@ -318,7 +318,7 @@ def test_faults_of_the_whole_cluster_concern_their_topic() -> None:
         events = of_faults([fault], "t", {}, 1 * S, 6 * S, None)
         return [(event.time_ns // S, event.text) for event in events]
 
-    summary = "a topic beside the load and its group are deleted and created again"
+    summary = "a topic outside the load and its group are deleted and created again"
     assert struck({"topic": "t"}) == [(2, f"topic-anew strikes (queues 8): {summary}")]
     assert struck({}) == [(6, f"topic-anew strikes (queues 8): {summary}")]
     assert struck({"topic": "u"}) == []

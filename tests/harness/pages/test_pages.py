@@ -49,7 +49,7 @@ def test_a_row_says_targets_parameters_and_damage() -> None:
     assert "| a coordinator, replicas, one or more |" in row
     row = plans_table([FAULTS["power-cut-in-operation"]]).splitlines()[-1]
     assert "a whole number from 1 to 1000000000 -- or `operation`: " in row
-    assert "| what was not fsynced | some time before its heal |" in row
+    assert "| data not yet fsynced | at some time before its heal |" in row
 
 
 def test_every_command_has_a_section() -> None:
@@ -57,7 +57,7 @@ def test_every_command_has_a_section() -> None:
     for name in COMMANDS:
         assert f"\n## staticfire {name}\n" in page or name == "admin"
     assert "| `--seeds FIRST-LAST` | Range of seeds" in page
-    assert "one a processor" in page  # not the number of those that this machine has
+    assert "one per processor" in page  # not the number of those that this machine has
 
 
 def test_options_of_all_admin_commands_are_said_once() -> None:
