@@ -9,11 +9,11 @@ from staticfire.harness.conformance.clause import Clause, Level, contract
 
 _HEAD = """# The contract
 
-What an implementation of RocketMQ's protocol must do, clause by clause, as `staticfire conform` tries it. There is no
-standard; the sources are classes of Apache RocketMQ at tag `rocketmq-all-4.9.8` (below `org.apache.rocketmq`), its
-documentation and its bug reports. **must**: clients break without it. **should**: documented or relied upon. **may**:
-an optional feature. **quirk**: Java does it, arguably a bug; no target is failed for it. This page is made by
-`staticfire conform --contract`.
+This page states what an implementation of RocketMQ's protocol must do, clause by clause, as `staticfire conform` tests
+it. There is no standard. The sources are classes of Apache RocketMQ at tag `rocketmq-all-4.9.8` (below
+`org.apache.rocketmq`), its documentation and its bug reports. **must**: clients break without it. **should**:
+documented or relied upon. **may**: an optional feature. **quirk**: Java does it, arguably a bug; no target fails for
+it. `staticfire conform --contract` prints this page.
 """
 
 
