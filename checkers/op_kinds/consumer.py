@@ -39,23 +39,25 @@ GO_ON: Final = "go_on"
 CONSUMER: Final = (
     OpKind(
         name="slow_listener",
-        about="every call of the listener takes longer from now on",
+        about="from now on, every listener call takes longer",
         form="unrecorded",
         asked_of=("consumer",),
-        request={"delay_s": Field(NUMBER, "how long each call takes; 0 ends it")},
+        request={"delay_s": Field(NUMBER, "duration of each call; 0 ends the delay")},
         result={},
     ),
     OpKind(
         name="failing_listener",
-        about="the listener fails from now on",
+        about="from now on, the listener fails",
         form="unrecorded",
         asked_of=("consumer",),
         request={
-            "share": Field(NUMBER, "the share of its calls that fail; 0 ends it"),
-            "tries": Field(WHOLE, "it fails for each message until it was tried so often", True),
+            "share": Field(NUMBER, "share of calls that fail; 0 ends the failures"),
+            "tries": Field(
+                WHOLE, "the listener fails for each message until this number of attempts", True
+            ),
             "delay_level": Field(
                 WHOLE,
-                "what it asks for then: 0 by the number of tries, below 0 a dead letter at once",
+                "delay level that it then requests; 0: by the number of attempts; below 0: a dead letter at once",
                 True,
             ),
         },
@@ -63,18 +65,18 @@ CONSUMER: Final = (
     ),
     OpKind(
         name="listener_counters",
-        about="how often the listener was slow or failed, so far",
+        about="number of times that the listener was slow or failed so far",
         form="unrecorded",
         asked_of=("consumer",),
         request={},
         result={
-            "delayed": Field(WHOLE, "calls that were delayed", True),
-            "failed": Field(WHOLE, "calls that failed", True),
+            "delayed": Field(WHOLE, "number of delayed calls", True),
+            "failed": Field(WHOLE, "number of failed calls", True),
         },
     ),
     OpKind(
         name=GO_ON,
-        about="the history holds the beginning of this send, see "
+        about="the history has recorded the beginning of this send; see "
         "[What forwarders report](#what-forwarders-report)",
         form="unrecorded",
         asked_of=("consumer",),
@@ -90,16 +92,18 @@ CONSUMER: Final = (
             **SCOPE,
             "queues": Field(
                 LIST,
-                "all that this member has of the topic now",
+                "all queues of the topic that this member now owns",
                 row={"broker": BROKER, "queue": QUEUE},
             ),
-            "from_beginning": Field(FLAG, "whether it reads them from their beginning", True),
+            "from_beginning": Field(
+                FLAG, "whether the member reads them from their beginning", True
+            ),
         },
     ),
     OpKind(
         name="commit",
-        about="the member sent offsets to brokers, or has saved its own (broadcasting); `info`: it waited for a "
-        "confirmation in vain, and a broker may still carry that out",
+        about="the member sent offsets to brokers, or saved its own (broadcasting); `info`: it got no confirmation, "
+        "and a broker may still process the commit",
         form="commit",
         rows="offsets",
         reported_by=("consumer",),
@@ -107,11 +111,11 @@ CONSUMER: Final = (
             **SCOPE,
             "offsets": Field(
                 LIST,
-                "the next offset that the group wants of each queue",
+                "the next offset for the group in each queue",
                 row={
                     "broker": BROKER,
                     "queue": QUEUE,
-                    "offset": Field(WHOLE, "the next offset that the group wants"),
+                    "offset": Field(WHOLE, "the next offset for the group"),
                 },
             ),
         },
@@ -127,7 +131,7 @@ CONSUMER: Final = (
             **PLACE,
             "messages": Field(
                 LIST,
-                "what the listener was given; in contents null is what the client does not know",
+                "the messages passed to the listener; in contents, null stands for what the client does not know",
                 row=DELIVERED,
                 contents=CONTENTS,
             ),
@@ -135,7 +139,7 @@ CONSUMER: Final = (
     ),
     OpKind(
         name=CONSUME_MANY,
-        about="the same with `condensed`: messages that lie one after another are one stretch",
+        about="`consume` with `condensed`: consecutive messages form one stretch",
         form="delivery",
         rows="stretches",
         reported_by=("consumer",),
@@ -144,21 +148,21 @@ CONSUMER: Final = (
             **PLACE,
             "stretches": Field(
                 LIST,
-                "what the listener was given",
+                "the messages passed to the listener",
                 row={**RANGE_START, "intact": INTACT, "tried": TRIED, **RANGE_LENGTH},
             ),
         },
     ),
     OpKind(
         name="reply",
-        about="a message that asked for a reply got one; `info`: it is unknown whether it did",
+        about="the consumer replied to a message that requested a reply; `info`: the outcome is unknown",
         form="event",
         reported_by=("consumer",),
         report={**SCOPE, "key": replace(KEY, about="the key of the request")},
     ),
     OpKind(
         name="send_back",
-        about="messages were sent back; `ok`: a broker has a copy as safe as its options ask",
+        about="messages were sent back; `ok`: a broker has a copy that is as safe as its options require",
         form="event",
         rows="messages",
         reported_by=("consumer",),
@@ -167,7 +171,7 @@ CONSUMER: Final = (
             **PLACE,
             "messages": Field(
                 LIST,
-                "what was sent back",
+                "the messages that were sent back",
                 row={"key": KEY, "queue_offset": QUEUE_OFFSET, "tried": TRIED},
             ),
             "copied": Field(
@@ -177,8 +181,8 @@ CONSUMER: Final = (
             ),
             "code": Field(
                 WHOLE_OR_NULL,
-                "the response code with which the broker that holds the message refused to make a copy; null: it "
-                "gave no answer. Not there: it made one, or was not asked",
+                "the response code with which the broker that holds the message refused to make a copy; null: no "
+                "answer. If missing, the broker made a copy or was not asked",
                 True,
             ),
             "attempts": Field(WHOLE, "how many times this client sent its own copy", True, least=0),
@@ -194,12 +198,12 @@ CONSUMER: Final = (
             **PLACE,
             "originals": Field(
                 LIST,
-                "where the originals lie",
+                "positions of the originals",
                 row={
                     "queue_offset": Field(
                         WHOLE, "the first queue offset", least=0, most=OFFSET_MAX - 1
                     ),
-                    "count": Field(WHOLE, "how many follow each other", least=1, most=MANY_MAX),
+                    "count": Field(WHOLE, "number of consecutive messages", least=1, most=MANY_MAX),
                 },
             ),
             "key": Field(TEXT, "the key of the first copy, `p<process>-<n>`; the others follow"),
@@ -207,24 +211,26 @@ CONSUMER: Final = (
     ),
     OpKind(
         name="begin",
-        about="a broker has said where the group is in a queue that this member has taken",
+        about="a broker reported the group's offset in a queue that this member has taken",
         form="event",
         reported_by=("consumer",),
         report={
             **SCOPE,
             **PLACE,
-            "offset": Field(WHOLE_OR_NULL, "that offset; null: the broker knows none", True),
+            "offset": Field(
+                WHOLE_OR_NULL, "the reported offset; null: the broker knows none", True
+            ),
             "broker_id": Field(
                 WHOLE,
-                "the broker that said it, 0: the master. With it an offset that the master has forgotten is found "
-                "whatever happens to its slaves",
+                "id of the broker that reported the offset; 0: the master. With it, checkers find an offset that the "
+                "master has forgotten whatever happens to its slaves",
                 True,
             ),
         },
     ),
     OpKind(
         name="commit_to",
-        about="to which brokers the commits of this member that follow are sent; right before each `commit`",
+        about="the brokers to which this member sends its next commit; reported right before each `commit`",
         form="event",
         rows="brokers",
         reported_by=("consumer",),
@@ -232,14 +238,14 @@ CONSUMER: Final = (
             "group": GROUP,
             "brokers": Field(
                 LIST,
-                "the broker of each name",
+                "the broker for each name",
                 row={
                     "broker": BROKER,
-                    "id": Field(WHOLE, "its id, 0: the master"),
+                    "id": Field(WHOLE, "id of the broker; 0: the master"),
                     "arrived": Field(
                         FLAG,
-                        "whether the offsets that were sent to this name the time before have arrived, because "
-                        "that broker has answered a later request on the same connection",
+                        "whether the offsets last sent to this name have arrived, because that broker has answered a "
+                        "later request on the same connection",
                     ),
                 },
             ),

@@ -31,12 +31,12 @@ from staticfire.checkers.op_kinds.message_fields import (
 CLOCK: Final = "clock"
 OFFSET = Field(WHOLE, "an offset of the queue")
 FOUND: Fields = {"key": KEY, "queue": QUEUE, "queue_offset": QUEUE_OFFSET}
-REFUSED_READS: Fields = {**FOUND, "error": Field(TEXT, "what the broker said")}
+REFUSED_READS: Fields = {**FOUND, "error": Field(TEXT, "the broker's error")}
 
 OPEN: Final = OpKind(
     name="open",
-    about="begin anew after an `info`: a new producer, if that makes a difference",
-    report_about="the client has started; of a consumer with what it was configured to do",
+    about="start again after an `info`, with a new producer if that makes a difference",
+    report_about="the client has started; a consumer also reports its configuration",
     form="event",
     asked_of=CLIENTS,
     request={},
@@ -44,17 +44,17 @@ OPEN: Final = OpKind(
     reported_by=CLIENTS,
     report={
         "group": Field(TEXT, "the consumer group", True),
-        "topic": Field(TEXT, "what it subscribes to", True),
+        "topic": Field(TEXT, "the topic to which the consumer subscribes", True),
         "expression": Field(TEXT, "the tags or the SQL92 expression", True),
         "model": Field(TEXT, "clustering or broadcasting", True),
-        "orderly": Field(FLAG, "whether it consumes in order", True),
+        "orderly": Field(FLAG, "whether the consumer is orderly", True),
     },
 )
 
 HARNESS: Final = (
     OpKind(
         name=CLOCK,
-        about="the client's monotonic clock, which the answer carries as `at_ns`; answered at once",
+        about="return the client's monotonic clock as `at_ns`, at once",
         form="unrecorded",
         asked_of=CLIENTS,
         request={},
@@ -62,31 +62,31 @@ HARNESS: Final = (
     ),
     OpKind(
         name="probe",
-        about="whether a broker takes sends after the faults; with a key it is a send",
+        about="whether a broker accepts sends after the faults; with a key it is a send",
         form="event",
         reported_by=("harness",),
         report={"broker": BROKER},
     ),
     OpKind(
         name="drain",
-        about="how far a group has come at the end of the run",
+        about="the progress of a group at the end of the run",
         form="event",
         reported_by=("harness",),
         report={
             **SCOPE,
             "queues": Field(
                 LIST,
-                "where the group is in each queue",
+                "the group's position in each queue",
                 row={
                     "broker": BROKER,
                     "queue": QUEUE,
                     "min": replace(OFFSET, about="the queue's first offset"),
                     "max": replace(OFFSET, about="the queue's end"),
-                    "committed": replace(OFFSET, about="the next offset that the group wants"),
+                    "committed": replace(OFFSET, about="the next offset for the group"),
                 },
             ),
-            "lag": Field(WHOLE, "how many messages are left"),
-            "still_s": Field(WHOLE, "the wait ended when nothing had moved for so long", True),
+            "lag": Field(WHOLE, "number of messages left"),
+            "still_s": Field(WHOLE, "the wait ended after this time without progress", True),
         },
     ),
     OpKind(
@@ -110,16 +110,16 @@ HARNESS: Final = (
                 },
             ),
             "node": Field(TEXT, "the node that was asked", True),
-            "asked": Field(WHOLE, "how many messages it was asked for", True),
+            "asked": Field(WHOLE, "number of messages requested", True),
             "first_offsets": Field(
                 LIST,
-                "where queues that lack some begin",
+                "the first offsets of queues that lack some messages",
                 True,
                 row={"queue": QUEUE, "offset": OFFSET},
             ),
-            "torn": Field(LIST, "messages that cannot be read", True, row=REFUSED_READS),
+            "torn": Field(LIST, "unreadable messages", True, row=REFUSED_READS),
             "refused": Field(
-                LIST, "messages at which the broker failed (SYSTEM_ERROR)", True, row=REFUSED_READS
+                LIST, "messages for which the broker failed (SYSTEM_ERROR)", True, row=REFUSED_READS
             ),
             "searched": Field(
                 LIST,
@@ -129,11 +129,15 @@ HARNESS: Final = (
                     **FOUND,
                     "stored_ms": Field(WHOLE, "the message's store time"),
                     "answer": OFFSET,
-                    "answer_stored_ms": Field(WHOLE_OR_NULL, "the store time there"),
-                    "before_stored_ms": Field(WHOLE_OR_NULL, "that of the message before"),
+                    "answer_stored_ms": Field(
+                        WHOLE_OR_NULL, "the store time of the message at that offset"
+                    ),
+                    "before_stored_ms": Field(
+                        WHOLE_OR_NULL, "the store time of the message before it"
+                    ),
                 },
             ),
-            "search_error": Field(TEXT_OR_NULL, "why there was no answer to them", True),
+            "search_error": Field(TEXT_OR_NULL, "why the searches got no answer", True),
         },
     ),
     OpKind(
@@ -151,7 +155,7 @@ HARNESS: Final = (
         report={
             "topic": TOPIC,
             "key": replace(KEY, about="the key of the request"),
-            "reply": Field(TEXT, "the key that the reply begins with"),
+            "reply": Field(TEXT, "the key at the beginning of the reply"),
         },
     ),
     OpKind(

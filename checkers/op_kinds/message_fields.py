@@ -32,10 +32,8 @@ QUEUE = Field(WHOLE, "the number of the queue at that broker", least=0)
 SCOPE: Fields = {"group": GROUP, "topic": TOPIC}
 PLACE: Fields = {"broker": BROKER, "queue": QUEUE}
 
-SIZE = Field(WHOLE, "bytes of the body", least=0, most=SIZE_MAX)
-DELAY_LEVEL = Field(
-    WHOLE, "the level by which the message is delayed", True, DELAY_LEVELS[0], DELAY_LEVELS[-1]
-)
+SIZE = Field(WHOLE, "size of the body in bytes", least=0, most=SIZE_MAX)
+DELAY_LEVEL = Field(WHOLE, "the message's delay level", True, DELAY_LEVELS[0], DELAY_LEVELS[-1])
 MESSAGE: Fields = {"key": KEY, "size": SIZE}
 MESSAGE_OPTIONAL: Fields = {
     "tag": Field(TEXT, "the message's one tag", True),
@@ -46,15 +44,15 @@ MESSAGE_OPTIONAL: Fields = {
 }
 
 QUEUE_OFFSET = Field(
-    WHOLE, "the message's offset in the queue; -1 for one that lies elsewhere at first", least=-1
+    WHOLE, "the message's offset in the queue; -1 if it is stored elsewhere at first", least=-1
 )
 PHYSICAL_OFFSET = Field(
-    WHOLE, "the record's offset in the commit log; -1 if the library does not say it", least=-1
+    WHOLE, "the record's offset in the commit log; -1 if the library does not report it", least=-1
 )
 STORED: Fields = {
     "physical_offset": replace(PHYSICAL_OFFSET, is_optional=True),
     "status": Field(TEXT, "the broker's status, such as SEND_OK", True),
-    "attempts": Field(WHOLE, "how many sends went out", True, least=0),
+    "attempts": Field(WHOLE, "number of sends that went out", True, least=0),
     "id": Field(WHOLE, "the digest of the unique message id (docs/history.md)", True, least=0),
 }
 SENT: Fields = {**PLACE, "queue_offset": QUEUE_OFFSET, **STORED}
@@ -62,15 +60,15 @@ SENT: Fields = {**PLACE, "queue_offset": QUEUE_OFFSET, **STORED}
 _DIGEST_OR_NULL = Field(WHOLE_OR_NULL, "a digest", least=0)
 CONTENTS: Mapping[str, Field] = {
     "message_id": replace(_DIGEST_OR_NULL, about="the digest of the unique message id"),
-    "tag": Field(TEXT_OR_NULL, "the tag, empty for a message without one"),
-    "properties": replace(_DIGEST_OR_NULL, about="the digest of the user's properties, 0 for none"),
+    "tag": Field(TEXT_OR_NULL, "the tag; empty for a message without a tag"),
+    "properties": replace(_DIGEST_OR_NULL, about="the digest of the user's properties; 0: none"),
     "born_ms": replace(_DIGEST_OR_NULL, about="the born timestamp, ms since 1970"),
     "stored_ms": replace(_DIGEST_OR_NULL, about="the store timestamp, ms since 1970"),
-    "size": replace(_DIGEST_OR_NULL, about="bytes of the body"),
+    "size": replace(_DIGEST_OR_NULL, about="size of the body in bytes"),
     "origin": replace(_DIGEST_OR_NULL, about="the physical offset in ORIGIN_MESSAGE_ID"),
 }
-INTACT = Field(FLAG, "whether the body is what it has to be")
-TRIED = Field(WHOLE, "how often the message was tried before", least=0)
+INTACT = Field(FLAG, "whether the body is intact")
+TRIED = Field(WHOLE, "number of earlier attempts", least=0)
 DELIVERED: Mapping[str, Field] = {
     "key": KEY,
     "queue_offset": QUEUE_OFFSET,
@@ -84,6 +82,6 @@ RANGE_START: Mapping[str, Field] = {
     "physical_offset": Field(WHOLE, "the first physical offset"),
 }
 RANGE_LENGTH: Mapping[str, Field] = {
-    "count": Field(WHOLE, "how many messages", least=1, most=MANY_MAX),
+    "count": Field(WHOLE, "number of messages", least=1, most=MANY_MAX),
     "stride": Field(WHOLE, "bytes from one record to the next"),
 }

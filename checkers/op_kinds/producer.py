@@ -36,22 +36,22 @@ from staticfire.checkers.op_kinds.message_fields import (
 )
 
 SEND_MANY: Final = "send_many"
-STATE = Field(TEXT, "how the local transaction ends", allowed=TRANSACTION_STATES)
+STATE = Field(TEXT, "outcome of the local transaction", allowed=TRANSACTION_STATES)
 SENDS_MANY: Fields = {
     "topic": TOPIC,
-    "count": Field(WHOLE, "how many messages", least=1, most=MANY_MAX),
+    "count": Field(WHOLE, "number of messages", least=1, most=MANY_MAX),
     "key": Field(TEXT, "the first key, `p<process>-<n>`; the others follow it: p3-98, p3-99, ..."),
-    "size": replace(SIZE, about="bytes of each body"),
+    "size": replace(SIZE, about="size of each body in bytes"),
 }
 # Facts about a send that the harness knows, and adds in its history.
 NOTED_OF_SENDS: Fields = {
-    "batch": Field(WHOLE, "how many messages its batch has"),
-    "delay_ms": Field(WHOLE, "how long brokers keep it from consumers"),
-    "transaction": Field(TEXT, "how its transaction ends", allowed=TRANSACTION_STATES),
-    "stored_at": Field(WHOLE, "the physical offset at which it is kept until then"),
-    "illegal": Field(TEXT, "why it must be refused"),
-    "code": Field(WHOLE, "the response code with which it was refused"),
-    "refused_by": Field(TEXT_OR_NULL, "the broker that refused it"),
+    "batch": Field(WHOLE, "number of messages in its batch"),
+    "delay_ms": Field(WHOLE, "how long brokers withhold the message from consumers"),
+    "transaction": Field(TEXT, "outcome of its transaction", allowed=TRANSACTION_STATES),
+    "stored_at": Field(WHOLE, "the physical offset at which the message is kept until then"),
+    "illegal": Field(TEXT, "why brokers must refuse the message"),
+    "code": Field(WHOLE, "the response code of the refusal"),
+    "refused_by": Field(TEXT_OR_NULL, "the broker that refused the message"),
 }
 
 PRODUCER: Final = (
@@ -63,30 +63,34 @@ PRODUCER: Final = (
         request={
             "topic": TOPIC,
             **MESSAGE,
-            "one_way": Field(FLAG, "no broker answers", True),
+            "one_way": Field(FLAG, "a one-way send: no broker answers", True),
             "async": Field(
                 FLAG,
-                "by the client's asynchronous interface, if it has one; the answer follows its callback",
+                "use the client's asynchronous interface, if it has one; the answer follows its callback",
                 True,
             ),
-            "broker": replace(BROKER, about="only to this broker, one attempt", is_optional=True),
-            "queue": replace(QUEUE, about="only to this queue of it", is_optional=True),
+            "broker": replace(
+                BROKER, about="send only to this broker, in one attempt", is_optional=True
+            ),
+            "queue": replace(
+                QUEUE, about="send only to this queue of that broker", is_optional=True
+            ),
             "sharding_key": Field(
                 TEXT,
-                "to [the queue that belongs to it](#what-is-there-and-what-a-client-does-itself), one attempt",
+                "send to [the queue for this key](#what-is-there-and-what-a-client-does-itself), in one attempt",
                 True,
             ),
             "padding": Field(
                 WHOLE,
-                "the length of a further property `PADDING`, so many `x`: the section of properties may be too "
-                "long for brokers",
+                "length of an extra property `PADDING`, which consists of `x`: the properties may become too long "
+                "for brokers",
                 True,
                 least=0,
                 most=PADDING_MAX,
             ),
             "account": Field(
                 TEXT,
-                "with the keys of that one of `accounts`, or `plain`: without TLS; one attempt",
+                "use the keys of this one of `accounts`, or, with `plain`, no TLS; one attempt",
                 True,
             ),
             **MESSAGE_OPTIONAL,
@@ -104,8 +108,8 @@ PRODUCER: Final = (
             "topic": TOPIC,
             "messages": Field(
                 LIST,
-                "the messages; `topic` or `delay_level` in one of them makes it no batch, which the library has "
-                "to refuse",
+                "the messages; with `topic` or `delay_level` in one of them, the batch is invalid and the library "
+                "must refuse it",
                 objects={
                     **MESSAGE,
                     **MESSAGE_OPTIONAL,
@@ -113,7 +117,9 @@ PRODUCER: Final = (
                 },
             ),
         },
-        result={"messages": Field(LIST, "where each is, in the same order", objects=SENT)},
+        result={
+            "messages": Field(LIST, "the position of each message, in the same order", objects=SENT)
+        },
     ),
     OpKind(
         name=SEND_MANY,
@@ -131,7 +137,7 @@ PRODUCER: Final = (
         },
         reported_by=("consumer",),
         report=SENDS_MANY,
-        report_about="a consumer that forwards sends a batch; `ok` adds the fields of an answer",
+        report_about="a forwarding consumer sends a batch; `ok` adds the fields of an answer",
     ),
     OpKind(
         name="transact",
@@ -145,33 +151,33 @@ PRODUCER: Final = (
             "state": STATE,
             "answers": Field(
                 LIST,
-                "answers to the broker's questions, one after the other, the last one for ever; without them "
-                "`state`, and `commit` after `unknown`. They are kept in the property `ANSWERS` of the message, so "
-                "any producer of the group can answer",
+                "answers to the broker's questions, in order; the last one repeats. The default is `state`, or "
+                "`commit` after `unknown`. The message keeps them in its property `ANSWERS`, so any producer of the "
+                "group can answer",
                 True,
                 item=STATE,
             ),
             "check_after_s": Field(
                 WHOLE,
-                "seconds in which brokers must not check it, in place of their own time",
+                "seconds during which brokers must not check the transaction, instead of their default",
                 True,
             ),
             **MESSAGE_OPTIONAL,
         },
         result={
             **PLACE,
-            "state": Field(TEXT, "how the transaction was ended"),
+            "state": Field(TEXT, "how the producer ended the transaction"),
             "half_queue_offset": replace(
                 QUEUE_OFFSET, about="the half message's queue offset", is_optional=True
             ),
             "half_physical_offset": Field(WHOLE, "the half message's physical offset", True),
-            "told": Field(FLAG, "whether the end of the transaction went out", True),
+            "told": Field(FLAG, "whether the end of the transaction was sent", True),
             **STORED,
         },
     ),
     OpKind(
         name="request",
-        about="send one message, and wait for the reply of a consumer; `info` without a reply or an acknowledgement",
+        about="send one message and wait for a consumer's reply; `info` if the reply or the acknowledgement is missing",
         form="send",
         recorded_as="send",
         asked_of=("producer",),
@@ -181,18 +187,18 @@ PRODUCER: Final = (
             "timeout_s": Field(NUMBER, "how long to wait for the reply", True),
             **MESSAGE_OPTIONAL,
         },
-        result={**SENT, "reply": Field(TEXT, "the key that the reply begins with")},
+        result={**SENT, "reply": Field(TEXT, "the key at the beginning of the reply")},
     ),
     OpKind(
         name="check_back",
-        about="the producer answered a broker that asked how a transaction ended",
+        about="the producer answered a broker's question about the outcome of a transaction",
         form="event",
         reported_by=("producer",),
         report={
             "topic": TOPIC,
             "key": KEY,
             "state": Field(TEXT, "what the producer answered"),
-            "times": Field(WHOLE, "how often the broker has asked", True),
+            "times": Field(WHOLE, "how many times the broker has asked", True),
             "broker": Field(TEXT, "the name of the broker that asked", True),
         },
     ),

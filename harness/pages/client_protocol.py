@@ -32,7 +32,7 @@ def _by_role(kinds: list[OpKind], roles: Callable[[OpKind], tuple[Role, ...]]) -
 
 def requests_table() -> str:
     """Return the table of requests."""
-    head = ("`f`", "of", "what it asks for", "in the history")
+    head = ("`f`", "of", "meaning", "in the history")
     rows: list[tuple[str, ...]] = [
         (f"`{kind.name}`", ", ".join(kind.asked_of), kind.about, _recorded(kind))
         for kind in asked()
@@ -46,7 +46,7 @@ def _recorded(kind: OpKind) -> str:
 
 def reports_table() -> str:
     """Return the table of reports."""
-    head = ("`emit`", "of", "what it says")
+    head = ("`emit`", "of", "meaning")
     return table(
         head,
         [
