@@ -32,10 +32,10 @@ __all__ = [
 HERE = Path(__file__).parent
 SUFFIX = ".diff"
 TIERS = {
-    "S": "a real bug that loses, repeats or hides what was acknowledged, shown by a fault",
+    "S": "a real bug that loses, repeats or hides acknowledged messages, shown by a fault",
     "A": "a real bug that needs a rarer coincidence",
-    "B": "a real bug of smaller damage, or of one feature",
-    "M": "one decision of the system the other way round",
+    "B": "a real bug with less damage, or in one feature",
+    "M": "one reversed decision of the system",
 }
 
 

@@ -18,7 +18,7 @@ def member(campaign: Campaign, number: int) -> ConsumerSpec:
 
 BATCH = Workload(
     name="batch",
-    summary="most messages are sent in batches and consumed in batches: none is lost or at a wrong offset",
+    summary="most messages are sent and consumed in batches: none is lost or at a wrong offset",
     generator=KeyedSends,
     membership=member,
     options={"batch_share": 0.8, "one_way_share": 0.0},

@@ -39,7 +39,7 @@ def awaits(ops: Sequence[Op], _now_ns: int) -> str | None:
 BROADCAST = Workload(
     name="broadcast",
     needs_listener="a polling consumer shares queues with its group or chooses them; it does not broadcast",
-    summary="every member of a broadcasting group gets every message, also one that was away",
+    summary="every member of a broadcasting group gets every message, even if it was away for a time",
     generator=KeyedSends,
     membership=member,
     awaits=awaits,

@@ -32,7 +32,7 @@ def member(campaign: Campaign, number: int) -> ConsumerSpec:
 BULK = Workload(
     name="bulk",
     needs_listener="a listener reports ranges of messages, and forwards them",
-    summary="large batches in, large batches out, an op each: millions of messages, and none lost or at a wrong offset",
+    summary="large batches in and out, one op per batch: millions of messages, none lost or at a wrong offset",
     generator=ManySends,
     membership=member,
     options={"batch_share": 1.0, "batch_messages": (5, 15), "one_way_share": 0.0},
@@ -52,7 +52,7 @@ BULK = Workload(
 FORWARDED = replace(
     BULK,
     name="forwarded",
-    summary="a group forwards its messages to a topic with more queues: at least once, and nothing is lost",
+    summary="a group forwards its messages to a topic with more queues, at least once: none is lost",
     options={**BULK.options, "consumers": 4, "forwarding": (2, 2)},
     avoids=("disk-lost",),  # without a broker to send to, a forwarder can never drain its input
     settle_s=300.0,  # a forwarder sends one message after the other, so one slow send delays all that follow

@@ -60,7 +60,7 @@ def awaits(ops: Sequence[Op], now_ns: int) -> str | None:
 
 DELAYED = Workload(
     name="delayed",
-    summary="delayed messages come neither early nor late, and all of them come",
+    summary="all delayed messages arrive, neither early nor late",
     generator=DelayedSends,
     awaits=awaits,
     settle_s=120.0,

@@ -69,7 +69,7 @@ def changed(campaign: Campaign, number: int) -> ConsumerSpec:
 FILTERED = Workload(
     name="filtered",
     filters=True,
-    summary="groups that filter by tags and by SQL92 get all messages that match, and no others",
+    summary="groups that filter by tags or SQL92 get all matching messages, and no others",
     generator=TaggedSends,
     membership=member,
     changed=changed,

@@ -41,7 +41,7 @@ def member(campaign: Campaign, number: int) -> ConsumerSpec:
 ORDERED = Workload(
     name="ordered",
     needs_listener="an orderly listener holds the lock of its queue",
-    summary="messages of one sharding key stay in one queue and are consumed in order, whichever member owns it",
+    summary="messages with one sharding key stay in one queue and are consumed in order, whichever member owns it",
     generator=OrderedSends,
     membership=member,
     avoids=("disk-lost",),  # only masters give locks, and no slave becomes a master

@@ -7,7 +7,7 @@ from staticfire.harness.workloads.workload import Workload
 
 REBALANCE = Workload(
     name="rebalance",
-    summary="members join and leave all the time: queues change owners, and no message is left unconsumed",
+    summary="members join and leave constantly: queues change owners, and no message is left unconsumed",
     generator=KeyedSends,
     options={"consumers": 4},
     faults=("member-leaves",) * 6 + ("offsets-reset",),

@@ -54,7 +54,7 @@ def awaits(ops: Sequence[Op], _now_ns: int) -> str | None:
 RETRY = Workload(
     name="retry",
     needs_listener="a polling consumer does not send messages back when its listener fails",
-    summary="a message whose listener fails comes again, later each time, and finally becomes a dead letter",
+    summary="a failed message is retried after growing delays, and finally becomes a dead letter",
     generator=FailingSends,
     membership=member,
     awaits=awaits,
