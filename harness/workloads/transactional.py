@@ -74,7 +74,7 @@ def awaits(ops: Sequence[Op], _now_ns: int) -> str | None:
 
 TRANSACTIONAL = Workload(
     name="transactional",
-    summary="committed transactions are delivered, and rolled-back ones never; brokers ask about open ones, then give up",
+    summary="committed transactions are delivered, rolled-back ones never; brokers ask about open ones, then give up",
     generator=Transactions,
     awaits=awaits,
     settle_s=120.0,
