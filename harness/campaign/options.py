@@ -73,7 +73,7 @@ OPTIONS: Mapping[str, Option] = {
     ),
     "coordinators": Option("number of coordinators (RocketMQ: name servers)", "1 to 9"),
     "followers": Option(
-        "number of followers (RocketMQ: slaves) of each leader (RocketMQ: master), one number per leader",
+        "number of followers of each leader, one number per leader (RocketMQ: slaves and masters)",
         "0 to 5 for each leader",
     ),
     "flush": _choice("flush mode of the brokers", FLUSH_MODES),
