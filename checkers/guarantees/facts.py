@@ -111,6 +111,8 @@ class FaultFacts:
     destroys: Destroys | None = None  # name of a promises.Damage; None: that of the kind
     strikes: Strikes | None = None  # when (fault_effects); None: that of the kind
     links: tuple[tuple[str, str], ...] = ()  # (from, to) between which packets vanish
+    # How much later each packet from a target arrives, if that is all; 0: not known, or packets are also lost.
+    delay_s: float = 0.0
     records: tuple[RottenRecord, ...] = ()  # those that it has changed on the disks of its targets
     resets: tuple[OffsetsReset, ...] = ()  # those that leaders have answered
     confirmed: tuple[QueuesConfirmed, ...] = ()  # one for each leader that has answered

@@ -14,6 +14,7 @@ from staticfire.faults.model.params import Number, Whole
 DELAY_MS = (20.0, 400.0)
 LOSS_PERCENT = (1.0, 20.0)
 BITS_PER_S = (150_000, 1_000_000)
+MS_PER_S = 1000
 
 
 class BadNetwork(Fault):
@@ -70,6 +71,9 @@ class NetworkLatency(BadNetwork):
 
     async def shape(self, network: NetworkControl, node: str, value: float) -> None:
         await network.delay(node, value)
+
+    def delay_s(self, planned: PlannedFault) -> float:
+        return float(planned.params[self.param]) / MS_PER_S
 
 
 class PacketLoss(BadNetwork):

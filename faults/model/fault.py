@@ -104,6 +104,10 @@ class Fault(ABC):
         """The (from, to) pairs of nodes between which packets vanish; none where whole nodes are struck."""
         return ()
 
+    def delay_s(self, _planned: PlannedFault) -> float:
+        """How much later each packet from a target arrives; 0 where it does more than that, or nothing to packets."""
+        return 0.0
+
     @abstractmethod
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
         """Break it. The evidence is handed to heal()."""

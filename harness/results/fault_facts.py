@@ -61,6 +61,7 @@ def fault_facts(record: FaultRecord) -> FaultFacts:
         destroys=fault.destroys,
         strikes=fault.strikes,
         links=fault.links(record.planned),
+        delay_s=fault.delay_s(record.planned),
         records=tuple(RottenRecord(**found) for found in record.evidence.get("records", ())),
         resets=tuple(map(OffsetsReset.from_json, record.evidence.get("resets", ()))),
         confirmed=tuple(QueuesConfirmed(**one) for one in record.evidence.get("confirmed", ())),

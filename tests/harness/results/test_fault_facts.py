@@ -43,6 +43,21 @@ def test_a_client_that_declined_its_configuration_is_quoted() -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "params", "delay_s"),
+    [
+        ("network-latency", {"delay_ms": 250.0}, 0.25),
+        ("packet-loss", {"percent": 5.0}, 0.0),
+        ("kill", {}, 0.0),
+    ],
+)
+def test_facts_say_how_late_packets_are(kind: str, params: dict[str, Any], delay_s: float) -> None:
+    planned = PlannedFault(
+        fault_id=0, kind=kind, at_s=1, duration_s=1, targets=("broker-a-0",), params=params
+    )
+    assert fault_facts(FaultRecord(planned=planned)).delay_s == delay_s
+
+
+@pytest.mark.parametrize(
     ("came_of_it", "bitten_ns"),
     [
         ({}, None),  # not fired
