@@ -20,6 +20,8 @@ class Role(Enum):
         auto()
     )  # the same; no node where only the leader serves, and only safe messages
     REPLICAS = auto()  # of the queue's replica set, including the leader
+    # the leader; its followers while messages or members may wait for them, or while they may stand in for it
+    SERVING_REPLICAS = auto()
     ALL_REPLICAS = auto()  # struck only while faults have struck each of them
     BROKERS = auto()  # all brokers
     LEADERS = auto()  # of all replica sets
@@ -56,7 +58,8 @@ class Excuse:
 
     `across`: the other end of the links that a partition must have cut; if empty, any role of `on`. `unproven`: a fault
     also counts that was not seen to bite, because its request may have been carried out without an answer. `one_way`:
-    the mechanism begins when a message arrives, and a network or node that fails at that time holds it up.
+    the mechanism begins when a message arrives, and a network or node that fails at that time holds it up. `held_up`:
+    how long a request must take to have the effect; a fault that only delays packets counts if a request may then.
     """
 
     anomaly: str
@@ -66,6 +69,7 @@ class Excuse:
     at_least: Seconds = at_once  # how long the fault must last to have the effect
     before: Seconds = at_once  # how long before the fault its effect may begin
     after: Seconds = at_once  # how long after the heal
+    held_up: Seconds = at_once
     since: Since = Since.FAULT
     mechanism: str
     unproven: bool = False

@@ -14,14 +14,18 @@ from typing import NamedTuple
 
 from staticfire.checkers.guarantees.excuses.excuse import VISIBLE_END, Excuse, Role
 from staticfire.checkers.guarantees.excuses.excuse_table import EXCUSES
+from staticfire.checkers.guarantees.excuses.seconds import routes_known
 from staticfire.checkers.guarantees.facts import FaultFacts, OffsetsReset, RunFacts
 from staticfire.checkers.guarantees.fault_effects import (
     CUTS,
+    EMPTIES,
     FORGETS,
     IN_TURN,
     NETWORK,
+    ROUTES,
     STALLS,
     STOPS,
+    UNABLE,
 )
 from staticfire.checkers.guarantees.fault_times import (
     NS_PER_S,
@@ -35,6 +39,10 @@ from staticfire.checkers.model.columns import LogKey
 from staticfire.checkers.model.intervals import Span, joined
 
 _HOLDS_UP = frozenset({CUTS, NETWORK, STALLS})
+# After these at a leader or a coordinator, a follower may serve members, or the leader may ask it for messages.
+_STANDS_IN = frozenset({*UNABLE, EMPTIES, ROUTES})
+# Most delays in one request: it opens a connection with TLS, and both ends may be struck, or a packet is sent again.
+DELAYS_MAX = 8
 # until a node that ended by itself has started again and fetched missing messages
 RESTARTED_NS = 10 * NS_PER_S
 
@@ -149,7 +157,7 @@ class Excuses:
                 everywhere=Role.CLUSTER in row.on or self._strikes_all(row, fault),
             )
             for fault, of_fault in zip(self._faults, self._effects, strict=True)
-            if (effects := wanted & of_fault)
+            if (effects := wanted & self._felt(row, fault, of_fault))
             if (fault.bitten_ns is not None or row.unproven) and _length_s(fault) >= at_least_s
         ]
 
@@ -159,12 +167,55 @@ class Excuses:
         if Role.ALL_REPLICAS in row.on:
             yield from self._of_all(row, possible, self._facts.replica_sets.get(broker or "", ()))
             return
-        nodes_of = partial(self._nodes, broker=broker, nodes=nodes)
-        near = frozenset().union(*(nodes_of(role) for role in row.on))
-        far = frozenset().union(*(nodes_of(role) for role in row.across)) or near
         for window, effects, everywhere in possible:
+            near, far = self._ends(row, window.fault, broker, nodes)
             if everywhere or _strikes(window.fault, effects, near, far):
                 yield self._until_arrival(window, broker, nodes) if row.one_way else window
+
+    def _ends(
+        self, row: Excuse, fault: FaultFacts, broker: str | None, nodes: frozenset[str]
+    ) -> tuple[frozenset[str], frozenset[str]]:
+        """Return the nodes that the fault must strike, and the nodes at the other end of links that it must cut."""
+        nodes_of = partial(self._nodes, broker=broker, nodes=nodes)
+        near, far = (
+            frozenset().union(
+                *(
+                    self._serving(row, fault, broker)
+                    if role is Role.SERVING_REPLICAS
+                    else nodes_of(role)
+                    for role in roles
+                )
+            )
+            for roles in (row.on, row.across)
+        )
+        return near, far or near
+
+    def _serving(self, row: Excuse, fault: FaultFacts, broker: str | None) -> frozenset[str]:
+        """Return the leader, and its followers if a fault of one of them may hinder messages or members."""
+        facts = self._facts
+        replicas = facts.replica_sets.get(broker or "", ())
+        if facts.replication == "sync" or facts.follower_reads:
+            return frozenset(replicas)
+        away = self._leader_away(row, fault, frozenset({*replicas[:1], *facts.coordinators}))
+        return frozenset(replicas if away else replicas[:1])
+
+    def _leader_away(self, row: Excuse, fault: FaultFacts, servers: frozenset[str]) -> bool:
+        """Whether members may read from a follower, or the leader asks it for messages, because of another fault."""
+        routes_ns = int(routes_known(self._facts.timings) * NS_PER_S)
+        return any(
+            other is not fault
+            and other.bitten_ns is not None
+            and began_ns(other) <= healed_ns(fault)
+            and healed_ns(other) + routes_ns >= began_ns(fault)
+            and bool(self._felt(row, other, effects) & _STANDS_IN)
+            and not servers.isdisjoint(chain(other.targets, *other.links))
+            for other, effects in zip(self._faults, self._effects, strict=True)
+        )
+
+    def _felt(self, row: Excuse, fault: FaultFacts, effects: frozenset[str]) -> frozenset[str]:
+        """Return the effects of a fault without a delay of packets that is too short for the row."""
+        in_time = 0 < DELAYS_MAX * fault.delay_s <= row.held_up(self._facts.timings)
+        return effects - {NETWORK} if in_time else effects
 
     def _until_arrival(self, window: Window, broker: str | None, nodes: frozenset[str]) -> Window:
         """Lengthen a window until a message of a leader to one of the nodes, or to any consumer, has arrived.
@@ -231,7 +282,7 @@ class Excuses:
             case Role.LEADER_WITH_FOLLOWERS:
                 shows_more = len(replicas) > 1 or facts.behaves(VISIBLE_END)
                 return frozenset(replicas[:1] if shows_more else ())
-            case Role.REPLICAS | Role.ALL_REPLICAS:
+            case Role.REPLICAS | Role.SERVING_REPLICAS | Role.ALL_REPLICAS:
                 return frozenset(replicas)
             case Role.BROKERS:
                 return frozenset(

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from staticfire.checkers.guarantees.excuses.excuse import Excuse, Role, Since
-from staticfire.checkers.guarantees.excuses.seconds import half_a_rebalance, two_requests
+from staticfire.checkers.guarantees.excuses.seconds import (
+    half_a_rebalance,
+    one_request,
+    two_requests,
+)
 from staticfire.checkers.guarantees.fault_effects import (
     CUTS,
     DISK,
@@ -56,6 +60,7 @@ ROWS: tuple[Excuse, ...] = (
         across=(Role.INVOLVED,),
         at_least=half_a_rebalance,
         after=two_requests,
+        held_up=one_request,
         mechanism="the leader gives no locks, and a follower gives none at all",
     ),
     Excuse(
@@ -72,6 +77,7 @@ ROWS: tuple[Excuse, ...] = (
         across=(Role.BROKERS, Role.COORDINATORS),
         at_least=half_a_rebalance,
         after=two_requests,
+        held_up=one_request,
         since=Since.SHARED_ANEW,
         mechanism="a member that is cut off does not know its share, or brokers still count it as a member",
     ),
@@ -101,6 +107,7 @@ ROWS: tuple[Excuse, ...] = (
         across=(Role.BROKERS,),
         at_least=half_a_rebalance,
         after=two_requests,
+        held_up=one_request,
         since=Since.SHARED_ANEW,
         mechanism="a member that is cut off does not know that others have taken its queues",
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from staticfire.checkers.guarantees.excuses.excuse import Excuse, Role, Since
+from staticfire.checkers.guarantees.excuses.seconds import one_request
 from staticfire.checkers.guarantees.fault_effects import (
     ALL_EFFECTS,
     CUTS,
@@ -47,6 +48,7 @@ ROWS: tuple[Excuse, ...] = (
             on=(Role.INVOLVED, Role.LEADER),
             across=(Role.LEADER,),
             after=lambda t: t.lock_belief_s,
+            held_up=one_request,
             since=Since.LEADER_ENDS,
             mechanism="the leader has forgotten the lock, and its end did not reach the member",
         )
@@ -60,6 +62,7 @@ ROWS: tuple[Excuse, ...] = (
             across=(Role.LEADER,),
             at_least=lambda t: t.lock_life_s - t.lock_renewal_s,
             after=lambda t: t.lock_belief_s,
+            held_up=one_request,
             mechanism="the lock expired while the listener of its member was at work",
         )
         for anomaly in _LOCKED

@@ -9,6 +9,10 @@ def one_request(timings: Timings) -> float:
     return timings.request_s
 
 
+def half_a_second(_: Timings) -> float:
+    return 0.5
+
+
 def two_requests(timings: Timings) -> float:
     return 2 * timings.request_s
 

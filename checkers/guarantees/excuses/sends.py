@@ -83,9 +83,10 @@ ROWS: tuple[Excuse, ...] = (
     Excuse(
         anomaly="producer_stuck",
         effects=(*UNABLE, EMPTIES, FORGETS, ROLLS_BACK),
-        on=(Role.REPLICAS,),
-        across=(Role.REPLICAS,),
+        on=(Role.SERVING_REPLICAS,),
+        across=(Role.SERVING_REPLICAS,),
         after=replicates_again,
+        held_up=one_request,
         mechanism="the broker could not store the message, or not on as many replicas as asked",
     ),
     Excuse(
@@ -106,8 +107,9 @@ ROWS: tuple[Excuse, ...] = (
         anomaly="producer_stuck",
         effects=(NETWORK, CUTS, ROUTES),
         on=(Role.COORDINATORS, Role.INVOLVED),
-        across=(Role.COORDINATORS, Role.REPLICAS, Role.INVOLVED),
+        across=(Role.COORDINATORS, Role.SERVING_REPLICAS, Role.INVOLVED),
         after=routes_known,
+        held_up=one_request,
         mechanism="the producer could not reach the broker, or had no route to it",
     ),
     # refusals.py
@@ -115,9 +117,10 @@ ROWS: tuple[Excuse, ...] = (
         Excuse(
             anomaly=refusal,
             effects=(*UNABLE, EMPTIES, FORGETS, ROLLS_BACK),
-            on=(Role.REPLICAS,),
-            across=(Role.REPLICAS,),
+            on=(Role.SERVING_REPLICAS,),
+            across=(Role.SERVING_REPLICAS,),
             after=lambda t: t.replication_silence_s,
+            held_up=one_request,
             mechanism="the broker could not store anything or had not loaded its topics, and refused before any check",
         )
         for refusal in ("wrong_refusal", "needless_refusal")

@@ -6,6 +6,7 @@ from functools import partial
 
 from staticfire.checkers.guarantees.excuses.excuse import Excuse, Role, Seconds, Since, at_once
 from staticfire.checkers.guarantees.excuses.seconds import (
+    half_a_second,
     one_request,
     replicates_again,
     two_requests,
@@ -30,18 +31,18 @@ def _delivers_late(
     who: str,
     after: Seconds,
     at_least: Seconds = at_once,
-    across: tuple[Role, ...] = (Role.REPLICAS,),
+    across: tuple[Role, ...] = (Role.SERVING_REPLICAS,),
 ) -> tuple[Excuse, ...]:
     """Return the rows of a late message: its broker is unable, its consumer is away, or the two cannot communicate.
 
     `what` the broker did not do. `who` should have received the message, and must reach `across` for it.
     """
-    row = partial(Excuse, anomaly=anomaly, at_least=at_least, after=after)
+    row = partial(Excuse, anomaly=anomaly, at_least=at_least, after=after, held_up=half_a_second)
     return (
         row(
             effects=UNABLE,
-            on=(Role.REPLICAS,),
-            across=(Role.REPLICAS,),
+            on=(Role.SERVING_REPLICAS,),
+            across=(Role.SERVING_REPLICAS,),
             mechanism=f"the broker {what}",
         ),
         row(
@@ -66,7 +67,7 @@ ROWS: tuple[Excuse, ...] = (
         who="a member of the group",
         at_least=one_request,
         after=one_request,
-        across=(Role.REPLICAS, Role.COORDINATORS),  # a queue without an owner also counts
+        across=(Role.SERVING_REPLICAS, Role.COORDINATORS),  # a queue without an owner also counts
     ),
     # delivery_waits.py: the owner of a queue knows the address of its broker
     *_delivers_late(

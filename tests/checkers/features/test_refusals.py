@@ -76,7 +76,8 @@ def test_every_illegal_send_of_a_campaign_has_a_code() -> None:
     ("of", "code", "valid"),
     [
         (fault("kill", "n0", at_s=10, healed_s=14), 14, True),
-        (fault("kill", "n1", at_s=10, healed_s=14), 1, True),
+        (fault("kill", "n0", at_s=10, healed_s=14), 1, True),
+        (fault("kill", "n1", at_s=10, healed_s=14), 14, False),  # sends go to the leader
         (fault("kill", "n0", at_s=10, healed_s=14), 16, False),  # no broker that comes up says so
         (fault("kill", "n2", at_s=10, healed_s=14), 14, False),  # of another broker
         (fault("kill", "n0", at_s=10, healed_s=14, bitten=False), 14, False),
@@ -165,10 +166,11 @@ def turned_away(
         (1, (), 1),
         (16, (), 1),
         (2, (), 0),  # too busy
-        (14, (fault("kill", "n1", at_s=10, healed_s=14),), 0),
-        (16, (fault("kill", "n1", at_s=10, healed_s=14),), 1),  # no broker that comes up says so
+        (14, (fault("kill", "n0", at_s=10, healed_s=14),), 0),
+        (14, (fault("kill", "n1", at_s=10, healed_s=14),), 1),  # sends go to the leader
+        (16, (fault("kill", "n0", at_s=10, healed_s=14),), 1),  # no broker that comes up says so
         (14, (fault("kill", "n2", at_s=10, healed_s=14),), 1),  # of another broker
-        (14, (fault("kill", "n1", at_s=15.5, healed_s=20),), 1),  # later
+        (14, (fault("kill", "n0", at_s=15.5, healed_s=20),), 1),  # later
     ],
 )
 def test_a_legal_send_is_refused_only_where_it_cannot_be_stored(

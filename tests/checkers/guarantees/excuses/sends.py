@@ -79,7 +79,7 @@ def histories() -> Iterator[Legal]:
     for mechanism, of in (
         (
             "the broker could not store the message, or not on as many replicas as asked",
-            fault("kill", "n1", at_s=5, healed_s=30),
+            fault("kill", "n0", at_s=5, healed_s=30),
         ),
         ("the producer was away", fault("pause", "p1", at_s=5, healed_s=45)),
         (

@@ -20,10 +20,16 @@ from staticfire.checkers.guarantees.facts import (
 )
 from staticfire.checkers.guarantees.fault_effects import ALL_EFFECTS
 from staticfire.checkers.model.columns import LogKey
+from tests.checkers.legal_histories import cut
 from tests.support.history_language import facts, fault
 
 S = 10**9
 BROKERS = {"b": ("n0", "n1"), "other": ("n2",)}
+
+
+def delayed(node: str, delay_ms: float, *, at_s: float, healed_s: float) -> FaultFacts:
+    late = fault("network_latency", node, at_s=at_s, healed_s=healed_s)
+    return replace(late, delay_s=delay_ms / 1000)
 
 
 def excuses(*faults: FaultFacts, **changes: object) -> Excuses:
@@ -55,8 +61,54 @@ def test_every_row_can_be_met() -> None:
     ],
 )
 def test_a_fault_counts_by_its_effect_and_its_node(of: FaultFacts, excused: bool) -> None:
-    found = excuses(of).find("late_delivery", 15 * S, 16 * S, "b", ("c1", None))
-    assert (found is not None) is excused
+    known = excuses(of, replication="sync")
+    assert (known.find("late_delivery", 15 * S, 16 * S, "b", ("c1", None)) is not None) is excused
+
+
+@pytest.mark.parametrize(
+    ("others", "known", "excused"),
+    [
+        ((), {"replication": "sync"}, True),  # messages wait for it
+        ((), {"replication": "async", "follower_reads": True}, True),  # members wait for it
+        ((), {"replication": "async"}, False),
+        # members may have gone to the follower when the leader was not in the routes
+        ((fault("kill", "n0", at_s=2, healed_s=4),), {"replication": "async"}, True),
+        ((fault("kill", "ns-1", at_s=2, healed_s=4),), {"replication": "async"}, True),
+        ((cut("n0", "ns-1", at_s=2, healed_s=4),), {"replication": "async"}, True),
+        ((fault("kill", "n0", at_s=2, healed_s=4, bitten=False),), {"replication": "async"}, False),
+        ((fault("kill", "n2", at_s=2, healed_s=4),), {"replication": "async"}, False),
+        ((fault("kill", "n0", at_s=-90, healed_s=-60),), {"replication": "async"}, False),
+        ((fault("kill", "n0", at_s=21, healed_s=22),), {"replication": "async"}, False),
+        ((delayed("n0", 1.0, at_s=2, healed_s=4),), {"replication": "async"}, False),
+    ],
+)
+def test_a_follower_counts_where_something_waits_for_it(
+    others: tuple[FaultFacts, ...], known: dict[str, Any], excused: bool
+) -> None:
+    paused = fault("pause", "n1", at_s=10, healed_s=20)
+    found = excuses(*others, paused, coordinators=("ns-1",), **known)
+    windows = found.windows("slow_delivery", "b", ("c1",))
+    assert any(window.fault == paused for window in windows) is excused
+
+
+@pytest.mark.parametrize(
+    ("anomaly", "delay_ms", "excused"),
+    [
+        ("slow_delivery", 0.0, True),  # packets are also lost, or it is not known
+        ("slow_delivery", 1.0, False),
+        ("slow_delivery", 100.0, True),
+        ("needless_refusal", 100.0, False),  # a request is answered in time
+        ("needless_refusal", 400.0, True),
+        ("spurious_weak_status FLUSH_SLAVE_TIMEOUT", 1.0, True),  # the row names no time
+    ],
+)
+def test_late_packets_count_only_where_a_request_takes_too_long(
+    anomaly: str, delay_ms: float, excused: bool
+) -> None:
+    late = delayed("n0", delay_ms, at_s=10, healed_s=20)
+    assert (excuses(late).find(anomaly, 15 * S, 16 * S, "b") is not None) is excused
+    lost = replace(late, affects=("network", "stalls"))
+    assert excuses(lost).find(anomaly, 15 * S, 16 * S, "b") is not None
 
 
 @pytest.mark.parametrize(
@@ -99,8 +151,8 @@ def test_a_window_ends_when_the_effect_does() -> None:
     ],
 )
 def test_a_partition_counts_by_the_links_that_it_cut(link: tuple[str, str], excused: bool) -> None:
-    cut = replace(fault("partition_one", "n0", at_s=10, healed_s=20), links=(link,))
-    found = excuses(cut).find("late_delivery", 15 * S, 16 * S, "b", ("c1",))
+    known = excuses(cut(*link, at_s=10, healed_s=20), replication="sync")
+    found = known.find("late_delivery", 15 * S, 16 * S, "b", ("c1",))
     assert (found is not None) is excused
 
 
@@ -167,8 +219,8 @@ def test_a_restart_at_both_ends_of_a_fault_excuses_no_more_than_that() -> None:
 
 
 def test_a_partition_of_unknown_links_may_have_cut_any() -> None:
-    cut = fault("partition_one", "n2", at_s=10, healed_s=20)
-    assert excuses(cut).find("late_delivery", 15 * S, 16 * S, "b") is not None
+    unknown = fault("partition_one", "n2", at_s=10, healed_s=20)
+    assert excuses(unknown).find("late_delivery", 15 * S, 16 * S, "b") is not None
 
 
 def test_declared_effects_go_before_those_of_the_kind() -> None:
@@ -185,18 +237,16 @@ def test_a_node_that_ended_by_itself_counts_until_it_is_back() -> None:
 
 
 def test_facts_keep_effects_links_and_timings() -> None:
-    cut = replace(
-        fault("partition_one", "n0", at_s=10, healed_s=20), affects=("cuts",), links=(("n0", "c"),)
-    )
-    known = facts(faults=(cut,), timings=Timings(register_s=60.0), coordinators=("n",))
+    of = replace(cut("n0", "c", at_s=10, healed_s=20), affects=("cuts",), delay_s=0.25)
+    known = facts(faults=(of,), timings=Timings(register_s=60.0), coordinators=("n",))
     assert RunFacts.from_json(known.to_json()) == known
     fields: Any = known.to_json()
     for name in ("timings", "coordinators"):
         del fields[name]
-    for name in ("affects", "links"):
+    for name in ("affects", "links", "delay_s"):
         del fields["faults"][0][name]
     [older] = RunFacts.from_json(fields).faults
-    assert (older.effects, older.links) == (("cuts",), ())
+    assert (older.effects, older.links, older.delay_s) == (("cuts",), (), 0.0)
 
 
 @pytest.mark.parametrize(
