@@ -38,7 +38,7 @@ from staticfire.checkers.model.intervals import Span, shared
 BEHIND = "slave_behind_slave"
 LEADER_UNKNOWN = "leader_unknown"
 LINK_BROKEN = "follower_link_broken"
-UNCOPIED = "progress_held"
+UNCOPIED = "uncopied"
 _FOLLOWERS_MIN = 2
 # An unanswered registration under way ends after at most twice the time of a request, and then the next one follows.
 _ASKED_TIMES = 3
@@ -117,7 +117,8 @@ def unshown_spans(context: Context, broker: str) -> list[Span]:
 def uncopied_spans(context: Context, broker: str) -> list[Span]:
     """Return when a synchronous leader may wait for a follower before it serves a stored message.
 
-    It waits for connected followers, and a silent connection ends later than its fault.
+    It waits for connected followers. A process that ends closes its connection; any other silent connection ends later
+    than its fault.
     """
     facts = context.facts
     waits = FOLLOWER_HOLDS_ACKED[facts.replication] and not facts.behaves(VISIBLE_END)

@@ -180,8 +180,8 @@ class Excuses:
         near, far = (
             frozenset().union(
                 *(
-                    self._serving(row, fault, broker)
-                    if role is Role.SERVING_REPLICAS
+                    self._serving(role, row, fault, broker)
+                    if role in (Role.SERVING_REPLICAS, Role.STARTING_REPLICAS)
                     else nodes_of(role)
                     for role in roles
                 )
@@ -190,11 +190,14 @@ class Excuses:
         )
         return near, far or near
 
-    def _serving(self, row: Excuse, fault: FaultFacts, broker: str | None) -> frozenset[str]:
+    def _serving(
+        self, role: Role, row: Excuse, fault: FaultFacts, broker: str | None
+    ) -> frozenset[str]:
         """Return the leader, and its followers if a fault of one of them may hinder messages or members."""
         facts = self._facts
         replicas = facts.replica_sets.get(broker or "", ())
-        if facts.replication == "sync" or facts.follower_reads:
+        waits = facts.replication == "sync" or facts.follower_reads
+        if role is Role.SERVING_REPLICAS and waits:
             return frozenset(replicas)
         away = self._leader_away(row, fault, frozenset({*replicas[:1], *facts.coordinators}))
         return frozenset(replicas if away else replicas[:1])
@@ -282,7 +285,7 @@ class Excuses:
             case Role.LEADER_WITH_FOLLOWERS:
                 shows_more = len(replicas) > 1 or facts.behaves(VISIBLE_END)
                 return frozenset(replicas[:1] if shows_more else ())
-            case Role.REPLICAS | Role.SERVING_REPLICAS | Role.ALL_REPLICAS:
+            case Role.REPLICAS | Role.ALL_REPLICAS:
                 return frozenset(replicas)
             case Role.BROKERS:
                 return frozenset(
@@ -298,6 +301,8 @@ class Excuses:
                 return nodes
             case Role.CLUSTER:
                 return frozenset()
+            case Role.SERVING_REPLICAS | Role.STARTING_REPLICAS:
+                raise AssertionError(f"{role} depends on the fault")
 
     def _window(self, row: Excuse, fault: FaultFacts, start_ns: int, end_ns: int) -> Window:
         timings = self._facts.timings

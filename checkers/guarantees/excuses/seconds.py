@@ -17,6 +17,10 @@ def two_requests(timings: Timings) -> float:
     return 2 * timings.request_s
 
 
+def disk_checked(timings: Timings) -> float:
+    return max(timings.clean_s, two_requests(timings))
+
+
 def half_a_rebalance(timings: Timings) -> float:
     return timings.rebalance_s / 2
 

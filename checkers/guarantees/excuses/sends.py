@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from staticfire.checkers.guarantees.excuses.excuse import Excuse, Role
 from staticfire.checkers.guarantees.excuses.seconds import (
+    disk_checked,
     one_request,
     replicates_again,
     routes_known,
@@ -116,14 +117,26 @@ ROWS: tuple[Excuse, ...] = (
     *(
         Excuse(
             anomaly=refusal,
-            effects=(*UNABLE, EMPTIES, FORGETS, ROLLS_BACK),
-            on=(Role.SERVING_REPLICAS,),
-            across=(Role.SERVING_REPLICAS,),
-            after=lambda t: t.replication_silence_s,
+            effects=effects,
+            on=(Role.STARTING_REPLICAS,),
+            across=(Role.STARTING_REPLICAS,),
+            after=after,
             held_up=one_request,
-            mechanism="the broker could not store anything or had not loaded its topics, and refused before any check",
+            mechanism=mechanism,
         )
         for refusal in ("wrong_refusal", "needless_refusal")
+        for effects, after, mechanism in (
+            (
+                (STOPS, STALLS, NETWORK, CUTS, EMPTIES, FORGETS, ROLLS_BACK),
+                two_requests,
+                "the broker could not store anything or had not loaded its topics, and refused before any check",
+            ),
+            (
+                (DISK,),
+                disk_checked,
+                "the broker could not write, and looks only now and then whether its disk has space again",
+            ),
+        )
     ),
     Excuse(
         anomaly="account_refused",

@@ -13,14 +13,17 @@ from staticfire.checkers.guarantees.excuses.seconds import (
 )
 from staticfire.checkers.guarantees.fault_effects import (
     CUTS,
+    DISK,
     LISTENER,
     NETWORK,
     OFFSETS,
+    ROLLS_BACK,
     ROUTES,
     STALLS,
     STOPS,
     SWALLOWS,
     UNABLE,
+    WRITES_FAIL,
 )
 
 
@@ -100,12 +103,23 @@ ROWS: tuple[Excuse, ...] = (
         after=lambda t: t.register_s,
         mechanism="a coordinator that starts does not know the leader before it registers again",
     ),
+    # followers_behind.py: messages that a synchronous leader has stored and does not serve yet
+    Excuse(
+        anomaly="uncopied",
+        effects=(STALLS, DISK, NETWORK, CUTS, ROLLS_BACK, WRITES_FAIL),
+        on=(Role.REPLICAS,),
+        across=(Role.REPLICAS,),
+        after=replicates_again,
+        held_up=half_a_second,
+        mechanism="the leader waits for a follower until that has been silent for long enough",
+    ),
     # followers_behind.py: messages that are late from a follower to which leaders send members, or from a sync leader
     Excuse(
         anomaly="follower_link_broken",
         effects=(NETWORK, CUTS, SWALLOWS),
         on=(Role.REPLICAS,),
         across=(Role.REPLICAS,),
+        held_up=half_a_second,
         mechanism="what a leader sends to its follower is under way until TCP repeats it",
     ),
     Excuse(

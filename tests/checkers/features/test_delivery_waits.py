@@ -570,8 +570,10 @@ def test_store_times_count_unless_a_fault_holds_something_up(
     [
         # the leader counts on its follower until it has been silent for long enough
         (cut("n0", "n1", at_s=10, healed_s=15), "sync", []),
-        (fault("kill", "n1", at_s=10, healed_s=15), "sync", []),
-        (fault("kill", "n1", at_s=10, healed_s=15), "async", ["a"]),
+        (fault("power_cut", "n1", at_s=10, healed_s=15), "sync", []),
+        (fault("kill", "n1", at_s=10, healed_s=15), "sync", ["a"]),  # its connection has ended
+        (fault("kill", "n1", at_s=10, healed_s=23), "sync", []),
+        (fault("kill", "n1", at_s=10, healed_s=23), "async", ["a"]),
         (fault("kill", "n2", at_s=10, healed_s=15), "sync", ["a"]),
     ],
 )

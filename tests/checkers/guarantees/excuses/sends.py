@@ -117,12 +117,28 @@ def histories() -> Iterator[Legal]:
         ops=Story().op(9.0, "ok", "refused", refused),
         faults=(fault("kill", "n0", at_s=7.5, healed_s=8.0),),
     )
+    full = fault("disk_full", "n0", at_s=1, healed_s=2)
+    no_space = (
+        "the broker could not write, and looks only now and then whether its disk has space again"
+    )
+    yield Legal(
+        mechanism=no_space,
+        anomaly="wrong_refusal",
+        ops=Story().op(9.0, "ok", "refused", refused),
+        faults=(full,),
+    )
     unable = {"topic": "t", "key": "x", "size": 1, "code": 14, "refused_by": "b"}
     yield Legal(
         mechanism="the broker could not store anything or had not loaded its topics, and refused before any check",
         anomaly="needless_refusal",
         ops=Story().op(8.9, "invoke", "send", unable).op(9.0, "fail", "send", unable),
         faults=(fault("kill", "n0", at_s=7.5, healed_s=8.0),),
+    )
+    yield Legal(
+        mechanism=no_space,
+        anomaly="needless_refusal",
+        ops=Story().op(8.9, "invoke", "send", unable).op(9.0, "fail", "send", unable),
+        faults=(full,),
     )
     of_guest = {**unable, "code": 1, "account": "guest"}
     yield Legal(

@@ -13,7 +13,18 @@ from tests.checkers.legal_histories import (
     late,
     slow,
 )
+from tests.checkers.stories import Story
 from tests.support.history_language import fault
+from tests.support.waiting_histories import EPOCH_MS
+
+
+def stored_early(given_s: float) -> Story:
+    """A message of a send without an answer, stored at 25 s, reaches its member later."""
+    assigned = {"group": "g", "topic": "t", "queues": [["b", 0]]}
+    story = Story().opened("c1", 100).op(0.1, "ok", "assign", assigned, process=100)
+    story.op(20.0, "invoke", "send", {"key": "a", "topic": "t", "size": 1, "attempts": 1})
+    story.op(23.0, "info", "send", {"key": "a", "topic": "t", "size": 1, "attempts": 1}, error="?")
+    return story.consume(given_s, "a", 0, stored_ms=EPOCH_MS + 25_000)
 
 
 def histories() -> Iterator[Legal]:
@@ -67,6 +78,14 @@ def histories() -> Iterator[Legal]:
         ops=(*MEMBERS[:1], "1 ok assign 0 t=0.5", "0 ok send a t=30", "1 ok consume a t=38"),
         faults=(cut("n0", "n1", at_s=5, healed_s=22),),
         known={"replica_sets": {"b": ("n0", "n1")}, "follower_reads": True},
+    )
+    yield Legal(
+        mechanism="the leader waits for a follower until that has been silent for long enough",
+        anomaly="slow_delivery",
+        row_of="uncopied",
+        ops=stored_early(41.0),
+        faults=(fault("pause", "n1", at_s=5, healed_s=16),),
+        known={"replication": "sync", "wall_epoch_ms": EPOCH_MS},
     )
     yield slow(
         "an operator moved the group's offsets", fault("offsets_reset", at_s=19, healed_s=21)
