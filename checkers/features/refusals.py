@@ -3,10 +3,10 @@
 **wrong_refusal**: a broker refused an illegal send with another code than `CODES` has for it. The code decides whether
 a client tries another broker, and whether the message may be stored. A busy broker refuses before it reads the request
 (`BUSY`), and so does one that cannot store or has not loaded its topics yet (`UNABLE`). `UNABLE` is allowed only where
-a fault of a replica explains it.
+a fault of the leader explains it, or a fault of a follower that the leader asks for messages when it starts.
 
 **needless_refusal**: a broker answered a legal send with a code that is no success, although it was not too busy, and
-no fault of a replica explains that it could not store the message. It does not matter whether it stored the message all
+no such fault explains that it could not store the message. It does not matter whether it stored the message all
 the same: after SYSTEM_ERROR that is not known. A broker may also refuse a send of another account while the rights of
 the account are being changed. The rule also applies to a message that a consumer sends back: the broker that holds it
 must make a copy, unless a fault explains that it could not, or had not loaded its groups yet.
