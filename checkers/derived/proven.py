@@ -24,7 +24,8 @@ class ProvenSends:
 
     sends: MessageEvents  # with the position from which the message was first delivered
     seen: MessageEvents  # the same; op_index is that of the proof, time_ns the begin of the send
-    since_ns: Ints  # from then on the broker had it
+    since_ns: Ints  # from then on the broker may have had it
+    proven_ns: Ints  # by then it surely had it
 
     def missed(self, columns: Columns, context: Context, group: str, consumed: Mask) -> Ints:
         """Return the rows that `group` wants and has passed, and that are not `consumed` (shape (rows,))."""
@@ -38,7 +39,12 @@ class ProvenSends:
         visible = context.promises.visible
         broker = columns.names.logs[int(self.sends.log[row])].stream
         key = columns.names.key(int(self.sends.message[row]))
-        rule = visible.rule(broker, int(self.since_ns[row]), key=key)
+        rule = visible.rule(
+            broker,
+            int(self.since_ns[row]),
+            key=key,
+            stored_ns=int(self.proven_ns[row]),
+        )
         return rule, visible.text(rule)
 
 
@@ -73,4 +79,5 @@ def _proven(columns: Columns, source: Ints, given: Ints) -> ProvenSends:
         sends=placed,
         seen=replace(placed, op_index=proof.invoke_index, time_ns=sends.invoke_ns),
         since_ns=np.maximum(sends.invoke_ns, proof.invoke_ns - BUFFERED_NS),
+        proven_ns=proof.invoke_ns,
     )

@@ -10,8 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from staticfire.checkers.engine.kernel import Context, queue_of
-from staticfire.checkers.guarantees.promises import LossRule
-from staticfire.checkers.model.columns import Columns, Ints, MessageEvents
+from staticfire.checkers.guarantees.promises import FOREVER_NS, LossRule
+from staticfire.checkers.model.columns import (
+    UNKNOWN,
+    Columns,
+    Ints,
+    MessageEvents,
+    Transaction,
+)
 
 _Position = tuple[str, str, int, int, str | None]  # topic, broker, queue, queue offset, key
 
@@ -92,8 +98,22 @@ def judge_lost(
     assert queue is not None  # build_columns refuses an acknowledged send without one
     sent_ns = int(sends.invoke_ns[row])
     promises = context.promises
-    rule = promises.rule(queue.stream, sent_ns, key=columns.names.key(int(sends.message[row])))
+    rule = promises.rule(
+        queue.stream,
+        sent_ns,
+        key=columns.names.key(int(sends.message[row])),
+        stored_ns=stored_by_ns(sends, row),
+    )
     return promises.explained(rule, queue.stream, sent_ns, copies.held_by, copies.absent_from)
+
+
+def stored_by_ns(sends: MessageEvents, row: int) -> int:
+    """Return when the broker had surely stored an acknowledged send; FOREVER_NS if it stores another copy later.
+
+    That is what it does with delayed messages and with halves of transactions.
+    """
+    kept_back = sends.due_ns[row] != UNKNOWN or sends.transaction[row] != Transaction.NONE
+    return FOREVER_NS if kept_back else int(sends.time_ns[row])
 
 
 def loss_text(context: Context, rule: LossRule, copies: Copies) -> str:

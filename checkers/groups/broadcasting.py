@@ -17,6 +17,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from staticfire.checkers.derived.proven import ProvenSends, proven_sends
+from staticfire.checkers.derived.replica_copies import stored_by_ns
 from staticfire.checkers.engine.kernel import Context, Kernel, finding_at, nothing_missing, queue_of
 from staticfire.checkers.engine.screening import is_among
 from staticfire.checkers.guarantees.verdict import Finding, Tally
@@ -65,7 +66,12 @@ def _missed(
         queue = queue_of(columns, missed, row)
         assert queue is not None  # the message was acknowledged
         key = columns.names.key(int(missed.message[row]))
-        rule = context.promises.rule(queue.stream, int(missed.invoke_ns[row]), key=key)
+        rule = context.promises.rule(
+            queue.stream,
+            int(missed.invoke_ns[row]),
+            key=key,
+            stored_ns=stored_by_ns(missed, row),
+        )
         yield finding_at(
             columns,
             missed,

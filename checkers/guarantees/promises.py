@@ -2,7 +2,8 @@
 
 SEND_OK is a promise. How much it promises depends on the profile (flush, replication) and on the damage to the nodes
 that hold the message. The tables below say what each node keeps and which nodes must hold a message when it is
-acknowledged; everything else follows. A fault that did not bite excuses nothing.
+acknowledged; everything else follows. A fault that did not bite excuses nothing. Damage that costs a node a tail of its
+log affects only messages that the node may not have flushed by then (checkers/guarantees/unflushed.py).
 """
 
 from __future__ import annotations
@@ -27,7 +28,11 @@ from staticfire.checkers.guarantees.facts import (
 from staticfire.checkers.guarantees.fault_effects import CUTS, LATER, STALLS, STOPS
 from staticfire.checkers.guarantees.fault_times import began_ns, by_target, cuts_between, healed_ns
 from staticfire.checkers.guarantees.judgement import Judgement as Judgement
-from staticfire.checkers.guarantees.unflushed import flushed_by_ns, moved_by_ns
+from staticfire.checkers.guarantees.unflushed import (
+    flushed_by_ns,
+    moved_by_ns,
+    unflushed_since_ns,
+)
 from staticfire.checkers.model.intervals import Span
 
 NS_PER_S = 1_000_000_000
@@ -147,6 +152,7 @@ class DamageEvent:
     start_ns: int
     until_ns: int  # it does not affect messages sent later
     healed_ns: int
+    since_ns: int = -FOREVER_NS  # it does not affect messages stored earlier
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,11 +179,12 @@ class LossPromises:
 
     def __init__(self, facts: RunFacts) -> None:
         self._facts = facts
-        self._hits = {
-            name: _hits_on(nodes, facts.faults) for name, nodes in facts.replica_sets.items()
-        }
         self._barred = {
             name: _ways_barred(nodes, facts.faults) for name, nodes in facts.replica_sets.items()
+        }
+        self._hits = {
+            name: self._since(name, _hits_on(nodes, facts.faults))
+            for name, nodes in facts.replica_sets.items()
         }
         self._rotten = {
             name: _rotten_records(nodes, facts.faults) for name, nodes in facts.replica_sets.items()
@@ -186,17 +193,25 @@ class LossPromises:
         self._visible: LossPromises | None = None
 
     def rule(
-        self, broker: str, sent_ns: int, until_ns: int = FOREVER_NS, *, key: str | None = None
+        self,
+        broker: str,
+        sent_ns: int,
+        until_ns: int = FOREVER_NS,
+        *,
+        key: str | None = None,
+        stored_ns: int = FOREVER_NS,
     ) -> LossRule:
         """Return what a message acknowledged by `broker` may suffer; `sent_ns` is its invocation.
 
-        With `until_ns`: what it may have suffered by then. With `key`: a change of its own record also counts.
+        With `until_ns`: what it may have suffered by then. With `key`: a change of its own record also counts. With
+        `stored_ns`: the broker had stored the message by then, and damage that costs a node only data that it had not
+        flushed leaves what its disk had before.
         """
         rotten = self._rotten.get(broker, {}).get(key, ()) if key is not None else ()
         hits = tuple(
             hit
             for hit in sorted((*self._hits.get(broker, ()), *rotten), key=_by_start)
-            if hit.until_ns >= sent_ns and hit.start_ns <= until_ns
+            if hit.until_ns >= sent_ns and hit.start_ns <= until_ns and hit.since_ns <= stored_ns
         )
         return self._rule_of(broker, hits)
 
@@ -374,6 +389,29 @@ class LossPromises:
             hit.damage >= at_least and hit.until_ns >= since_ns and hit.start_ns <= until_ns
             for hit in self._hits.get(broker, ())
         )
+
+    def _since(self, broker: str, hits: Sequence[DamageEvent]) -> tuple[DamageEvent, ...]:
+        """Return hits on the nodes of a broker, sorted by start, with the earliest messages that each affects.
+
+        A node that lost messages fetches them from its peers and writes them anew, so a hit that comes before these are
+        on its disk again affects them like the hit before.
+        """
+        facts = self._facts
+        found: list[DamageEvent] = []
+        for hit in hits:
+            if self._kept(broker, hit.node, hit.damage) is Kept.PREFIX:
+                since_ns = unflushed_since_ns(facts, hit.node, hit.start_ns)
+                for other in found:
+                    anew_ns = _whole_ns(other, self._barred[broker][hit.node])
+                    if (
+                        other.node == hit.node
+                        and self._kept(broker, hit.node, other.damage) is not Kept.ALL
+                        and flushed_by_ns(facts, hit.node, anew_ns) >= hit.start_ns
+                    ):
+                        since_ns = min(since_ns, other.since_ns)
+                hit = replace(hit, since_ns=since_ns)
+            found.append(hit)
+        return tuple(found)
 
     def _kept(self, broker: str, node: str, damage: Damage) -> Kept:
         """Return what `node` still has after `damage`."""

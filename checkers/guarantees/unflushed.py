@@ -6,6 +6,7 @@ no flush is certain, and that time begins anew afterwards.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Collection, Iterator
 
 from staticfire.checkers.guarantees.facts import RunFacts
@@ -30,6 +31,12 @@ def flushed_by_ns(facts: RunFacts, node: str, written_ns: int) -> int:
                 return FOREVER_NS
             by_ns = max(by_ns, span.end_ns + flush_ns)
     return by_ns
+
+
+def unflushed_since_ns(facts: RunFacts, node: str, at_ns: int) -> int:
+    """Return the time of the earliest write that the disk of `node` may lack at `at_ns`."""
+    times = range(max(at_ns, 0))
+    return bisect_left(times, True, key=lambda at: flushed_by_ns(facts, node, at) >= at_ns)
 
 
 def moved_by_ns(facts: RunFacts, node: str, kept_ns: int, delay_ns: int) -> int:

@@ -15,7 +15,8 @@
     1 ok open node=c1       the client process of node c1 is ready; with group=g it is a member
 
 Options come last: `node=c1 group=h topic=u broker=c queue=1 attempts=2 error=X status=X key=k physical=900
-min=3` (start of a drained queue), and `t=2.5` sets the clock to 2.5 s (else each op takes a millisecond).
+min=3` (start of a drained queue), `delay_ms=5000` (of a send), and `t=2.5` sets the clock to 2.5 s (else each op
+takes a millisecond).
 """
 
 from __future__ import annotations
@@ -119,6 +120,8 @@ class _Writer:
             value["attempts"] = int(options.get("attempts", 1))
         elif "attempts" in options:
             value["attempts"] = int(options["attempts"])
+        if "delay_ms" in options:
+            value["delay_ms"] = int(options["delay_ms"])
         return value
 
     def _consume(self, _kind: str, words: list[str], options: Mapping[str, str]) -> dict[str, Any]:

@@ -356,6 +356,52 @@ def test_a_retry_is_lost_with_a_tail_only_before_it_is_flushed(
     assert rule.loss is expected
 
 
+@pytest.mark.parametrize(
+    ("stored_s", "faults", "expected"),
+    [
+        (4.5, [], Loss.SUFFIX),  # the power is cut at 5 s, and a flush takes 1 s
+        (4.0, [], Loss.SUFFIX),
+        (3.9, [], Loss.NEVER),
+        (1.5, [SLOW], Loss.SUFFIX),  # the disk is slow until 4 s
+        (0.9, [SLOW], Loss.NEVER),
+        (1.5, [replace(SLOW, targets=("n1",))], Loss.NEVER),
+        (1.5, [replace(SLOW, bitten_ns=None)], Loss.NEVER),
+        (2.5, [fault("pause", "n0", at_s=3, healed_s=4.5)], Loss.SUFFIX),
+        (3.5, [fault("kill", "n0", at_s=1, healed_s=2)], Loss.NEVER),
+        # the first cut may take what was stored since 0 s, and the node fetches it until 12 s
+        (0.5, [fault("power_cut", "n0", at_s=1, healed_s=2)], Loss.SUFFIX),
+        (-0.5, [fault("power_cut", "n0", at_s=1, healed_s=2)], Loss.NEVER),
+    ],
+)
+def test_a_message_is_lost_with_a_tail_only_before_it_is_flushed(
+    stored_s: float, faults: list[FaultFacts], expected: Loss
+) -> None:
+    struck = (*faults, hit("power_cut"))
+    known = facts(flush="async", faults=struck, timings=Timings(flush_s=1.0))
+    stored_ns = round(stored_s * 1e9)
+    assert LossPromises(known).rule("b", stored_ns, stored_ns=stored_ns).loss is expected
+    assert LossPromises(known).rule("b", stored_ns).loss is Loss.SUFFIX
+
+
+def test_a_message_is_lost_with_its_disk_at_any_later_time() -> None:
+    known = facts(flush="async", faults=(hit("disk_lost"),), timings=Timings(flush_s=1.0))
+    assert LossPromises(known).rule("b", 0, stored_ns=0).loss is Loss.ANY
+
+
+def test_a_follower_of_a_sync_leader_loses_only_what_it_had_not_flushed() -> None:
+    struck = (hit("disk_lost"), hit("power_cut", "n1"))
+    known = facts(
+        flush="async",
+        replication="sync",
+        replica_sets=PAIR,
+        faults=struck,
+        timings=Timings(flush_s=1.0),
+    )
+    promises = LossPromises(known)
+    losses = [promises.rule("b", at, stored_ns=at).loss for at in (3_900_000_000, 4_000_000_000)]
+    assert losses == [Loss.NEVER, Loss.SUFFIX]
+
+
 def test_a_retry_whose_delay_is_not_known_may_be_lost_with_any_later_tail() -> None:
     known = facts(flush="async", faults=(hit("power_cut"),), timings=Timings(flush_s=1.0))
     assert LossPromises(known).rule_of_retry("b", 0, 0, None).loss is Loss.SUFFIX

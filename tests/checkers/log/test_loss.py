@@ -119,12 +119,12 @@ def test_a_message_that_one_group_was_given_is_due_to_every_group(
 
 @pytest.mark.parametrize(
     ("cut_s", "flush", "valid"),
-    [(3.0, "async", True), (3.0, "sync", False), (60.0, "async", False)],
+    [(3.0, "async", True), (3.0, "sync", False), (60.0, "async", False), (120.0, "async", False)],
 )
 def test_only_damage_after_the_proof_excuses_a_message_without_acknowledgement(
     cut_s: float, flush: str, valid: Validity
 ) -> None:
-    """A cut at 3 s may have taken it; one before it was delivered, at 100 s, has not."""
+    """A cut at 3 s may have taken it; one before it was delivered, at 100 s, or long after, has not."""
     cut = fault("power_cut", "n0", at_s=cut_s, healed_s=cut_s + 1)
     ops = ["0 ok send z@0:0 t=0.1", "1 ok consume z", "2 ok consume z group=h", "0 info send a t=1"]
     ops.append(f"1 ok consume a@0:1 t={2.0 if cut_s < 10 else 100.0}")
@@ -180,6 +180,25 @@ def test_a_loss_that_the_profile_allows_is_counted_and_not_a_violation() -> None
 
     assert (verdict.valid, verdict.counts["lost_allowed"]) == (True, 1)
     assert keys(verdict, "lost") == ("a",)
+
+
+@pytest.mark.parametrize(
+    ("sent", "cut_s", "valid"),
+    [
+        ("0 ok send a t=1", 14, True),  # a flush takes up to 13.5 s
+        ("0 ok send a t=1", 15, False),
+        # the broker stores the message itself later
+        ("0 ok send a t=1 delay_ms=19000", 40, True),
+    ],
+)
+def test_a_power_cut_takes_no_message_that_was_flushed_long_before(
+    sent: str, cut_s: int, valid: Validity
+) -> None:
+    cut = fault("power_cut", "n0", at_s=cut_s, healed_s=cut_s + 1)
+
+    verdict = check_loss(sent, "9 ok drain 0:0:0 t=60", flush="async", faults=(cut,))
+
+    assert verdict.valid is valid
 
 
 @pytest.mark.parametrize(
