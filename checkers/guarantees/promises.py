@@ -3,7 +3,9 @@
 SEND_OK is a promise. How much it promises depends on the profile (flush, replication) and on the damage to the nodes
 that hold the message. The tables below say what each node keeps and which nodes must hold a message when it is
 acknowledged; everything else follows. A fault that did not bite excuses nothing. Damage that costs a node a tail of its
-log affects only messages that the node may not have flushed by then (checkers/guarantees/unflushed.py).
+log affects only messages that the node may not have flushed by then (checkers/guarantees/unflushed.py). Without
+synchronous replication, damage to a leader affects only messages that its followers may have lacked by then
+(checkers/guarantees/uncopied.py).
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from staticfire.checkers.guarantees.facts import (
 from staticfire.checkers.guarantees.fault_effects import CUTS, LATER, STALLS, STOPS
 from staticfire.checkers.guarantees.fault_times import began_ns, by_target, cuts_between, healed_ns
 from staticfire.checkers.guarantees.judgement import Judgement as Judgement
+from staticfire.checkers.guarantees.uncopied import uncopied_since_ns
 from staticfire.checkers.guarantees.unflushed import (
     flushed_by_ns,
     moved_by_ns,
@@ -153,6 +156,7 @@ class DamageEvent:
     until_ns: int  # it does not affect messages sent later
     healed_ns: int
     since_ns: int = -FOREVER_NS  # it does not affect messages stored earlier
+    uncopied_since_ns: int = -FOREVER_NS  # followers have all messages stored earlier
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,7 +193,7 @@ class LossPromises:
         self._rotten = {
             name: _rotten_records(nodes, facts.faults) for name, nodes in facts.replica_sets.items()
         }
-        self._rules: dict[tuple[str, tuple[DamageEvent, ...]], LossRule] = {}
+        self._rules: dict[tuple[str, tuple[DamageEvent, ...], bool], LossRule] = {}
         self._visible: LossPromises | None = None
 
     def rule(
@@ -204,8 +208,8 @@ class LossPromises:
         """Return what a message acknowledged by `broker` may suffer; `sent_ns` is its invocation.
 
         With `until_ns`: what it may have suffered by then. With `key`: a change of its own record also counts. With
-        `stored_ns`: the broker had stored the message by then, and damage that costs a node only data that it had not
-        flushed leaves what its disk had before.
+        `stored_ns`: the broker had stored the message by then. Damage that costs a node only data that it had not
+        flushed leaves what its disk had before, and damage to a leader leaves what its followers had before.
         """
         rotten = self._rotten.get(broker, {}).get(key, ()) if key is not None else ()
         hits = tuple(
@@ -213,7 +217,10 @@ class LossPromises:
             for hit in sorted((*self._hits.get(broker, ()), *rotten), key=_by_start)
             if hit.until_ns >= sent_ns and hit.start_ns <= until_ns and hit.since_ns <= stored_ns
         )
-        return self._rule_of(broker, hits)
+        copied = all(
+            stored_ns < hit.uncopied_since_ns for hit in hits if hit.node == self._leader(broker)
+        )
+        return self._rule_of(broker, hits, copied=copied)
 
     def rule_of_retry(
         self, broker: str, given_ns: int, answered_ns: int, delay_ns: int | None
@@ -223,7 +230,7 @@ class LossPromises:
         The broker made the copy between `given_ns` and `answered_ns`. It is due after `delay_ns`; None: not known.
         Damage that costs the leader a tail does not affect a copy that was on its disk before.
         """
-        leader = self._facts.replica_sets.get(broker, ("",))[0]
+        leader = self._leader(broker)
         flushed_ns = FOREVER_NS
         if delay_ns is not None:
             moved_ns = moved_by_ns(self._facts, leader, answered_ns, delay_ns)
@@ -240,10 +247,16 @@ class LossPromises:
         )
         return self._rule_of(broker, hits)
 
-    def _rule_of(self, broker: str, hits: tuple[DamageEvent, ...]) -> LossRule:
-        if (broker, hits) not in self._rules:
-            self._rules[broker, hits] = self._most_lenient(broker, hits)
-        return self._rules[broker, hits]
+    def _leader(self, broker: str) -> str:
+        return self._facts.replica_sets.get(broker, ("",))[0]
+
+    def _rule_of(
+        self, broker: str, hits: tuple[DamageEvent, ...], *, copied: bool = False
+    ) -> LossRule:
+        asked = broker, hits, copied
+        if asked not in self._rules:
+            self._rules[asked] = self._most_lenient(broker, hits, copied=copied)
+        return self._rules[asked]
 
     @property
     def visible(self) -> LossPromises:
@@ -391,27 +404,42 @@ class LossPromises:
         )
 
     def _since(self, broker: str, hits: Sequence[DamageEvent]) -> tuple[DamageEvent, ...]:
-        """Return hits on the nodes of a broker, sorted by start, with the earliest messages that each affects.
+        """Return hits on the nodes of a broker, sorted by start, with the earliest messages that each affects."""
+        facts = self._facts
+        nodes = facts.replica_sets[broker]
+        is_late = facts.replication == "async" and len(nodes) > 1  # followers have messages later
+        found: list[DamageEvent] = []
+        for hit in hits:
+            if self._kept(broker, hit.node, hit.damage) is Kept.PREFIX:
+                since_ns = self._unflushed_since_ns(broker, hit, found)
+                if is_late and hit.node != nodes[0]:
+                    since_ns = uncopied_since_ns(facts, nodes, since_ns)
+                hit = replace(hit, since_ns=since_ns)
+            if is_late and hit.node == nodes[0] and facts.mode == "hardened":
+                since_ns = uncopied_since_ns(facts, nodes, hit.start_ns)
+                hit = replace(hit, uncopied_since_ns=since_ns)
+            found.append(hit)
+        return tuple(found)
+
+    def _unflushed_since_ns(
+        self, broker: str, hit: DamageEvent, earlier: Sequence[DamageEvent]
+    ) -> int:
+        """Return when the earliest message was stored that the disk of a node may lack when it is hit.
 
         A node that lost messages fetches them from its peers and writes them anew, so a hit that comes before these are
         on its disk again affects them like the hit before.
         """
-        facts = self._facts
-        found: list[DamageEvent] = []
-        for hit in hits:
-            if self._kept(broker, hit.node, hit.damage) is Kept.PREFIX:
-                since_ns = unflushed_since_ns(facts, hit.node, hit.start_ns)
-                for other in found:
-                    anew_ns = _whole_ns(other, self._barred[broker][hit.node])
-                    if (
-                        other.node == hit.node
-                        and self._kept(broker, hit.node, other.damage) is not Kept.ALL
-                        and flushed_by_ns(facts, hit.node, anew_ns) >= hit.start_ns
-                    ):
-                        since_ns = min(since_ns, other.since_ns)
-                hit = replace(hit, since_ns=since_ns)
-            found.append(hit)
-        return tuple(found)
+        facts, barred = self._facts, self._barred[broker][hit.node]
+        since_ns = unflushed_since_ns(facts, hit.node, hit.start_ns)
+        for other in earlier:
+            if (
+                other.node == hit.node
+                and self._kept(broker, hit.node, other.damage) is not Kept.ALL
+            ):
+                anew_ns = flushed_by_ns(facts, hit.node, _whole_ns(other, barred))
+                if anew_ns >= hit.start_ns:
+                    since_ns = min(since_ns, other.since_ns)
+        return since_ns
 
     def _kept(self, broker: str, node: str, damage: Damage) -> Kept:
         """Return what `node` still has after `damage`."""
@@ -419,18 +447,21 @@ class LossPromises:
         is_leader = node == facts.replica_sets[broker][0]
         return KEPT[facts.leaders_keeping if is_leader else facts.flush, damage]
 
-    def _most_lenient(self, broker: str, hits: Sequence[DamageEvent]) -> LossRule:
+    def _most_lenient(self, broker: str, hits: Sequence[DamageEvent], *, copied: bool) -> LossRule:
         episodes = _episodes(hits, self._barred[broker]) if hits else ()
-        rules = [self._rule_of_episode(broker, episode) for episode in episodes]
+        rules = [self._rule_of_episode(broker, episode, copied=copied) for episode in episodes]
         never = LossRule(loss=Loss.NEVER, hits=tuple(hits))
         return max(rules, key=lambda rule: _LENIENCE[rule.loss], default=never)
 
-    def _rule_of_episode(self, broker: str, hits: tuple[DamageEvent, ...]) -> LossRule:
+    def _rule_of_episode(
+        self, broker: str, hits: tuple[DamageEvent, ...], *, copied: bool
+    ) -> LossRule:
+        """Return what a message may suffer by the hits; `copied`: the followers had it before the leader was hit."""
         facts = self._facts
         leader, *followers = facts.replica_sets[broker]
         kept = {node: self._kept(broker, node, _worst(node, hits)) for node in (leader, *followers)}
         best = kept[leader]
-        if FOLLOWER_HOLDS_ACKED[facts.replication] and followers:
+        if followers and (copied or FOLLOWER_HOLDS_ACKED[facts.replication]):
             best = max(best, min(kept[follower] for follower in followers))
         loss = LOSS_OF_KEPT[best]
         # If its disk is lost, the leader comes back empty or not at all, and the follower serves reads.

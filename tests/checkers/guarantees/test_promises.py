@@ -10,6 +10,7 @@ import pytest
 from staticfire.checkers.guarantees.facts import (
     FaultFacts,
     Mode,
+    NodeExit,
     Replication,
     RottenRecord,
     Timings,
@@ -319,6 +320,7 @@ def test_the_strictest_of_several_messages_is_that_of_the_one_that_is_whole() ->
 
 
 SLOW = fault("slow_disk", "n0", at_s=2, healed_s=4)
+KILLED = fault("kill", "n1", at_s=40, healed_s=50)
 FULL = fault("disk_full", "n0", at_s=2, healed_s=3)
 
 
@@ -386,6 +388,80 @@ def test_a_message_is_lost_with_a_tail_only_before_it_is_flushed(
 def test_a_message_is_lost_with_its_disk_at_any_later_time() -> None:
     known = facts(flush="async", faults=(hit("disk_lost"),), timings=Timings(flush_s=1.0))
     assert LossPromises(known).rule("b", 0, stored_ns=0).loss is Loss.ANY
+
+
+@pytest.mark.parametrize(
+    ("stored_s", "faults", "expected"),
+    [
+        (96.0, [], Loss.ANY),  # the disk is lost at 100 s, and a copy takes 1 + 2 * 0.1 + 3 s
+        (95.0, [], Loss.NEVER),
+        (1.0, [], Loss.NEVER),
+        (95.0, [fault("kill", "n1", at_s=60, healed_s=75)], Loss.ANY),
+        (95.0, [fault("kill", "n1", at_s=60, healed_s=65)], Loss.NEVER),
+        (95.0, [fault("network_latency", "n0", at_s=60, healed_s=75)], Loss.ANY),
+        (95.0, [fault("network_latency", "c1", at_s=60, healed_s=75)], Loss.NEVER),
+        (
+            95.0,
+            [replace(fault("partition", at_s=60, healed_s=75), links=(("n0", "n1"),))],
+            Loss.ANY,
+        ),
+        (
+            95.0,
+            [replace(fault("partition", at_s=60, healed_s=75), links=(("n0", "c1"),))],
+            Loss.NEVER,
+        ),
+        (95.0, [fault("slow_disk", "n1", at_s=60, healed_s=75)], Loss.ANY),
+        (95.0, [fault("pause", "ns", at_s=60, healed_s=75)], Loss.NEVER),
+        # a follower that starts asks the coordinator
+        (95.0, [KILLED, fault("pause", "ns", at_s=60, healed_s=75)], Loss.ANY),
+        (95.0, [KILLED], Loss.NEVER),
+        (95.0, [fault("disk_lost", "n1", at_s=101, healed_s=102)], Loss.ANY),
+        (95.0, [fault("power_cut", "n1", at_s=100.1, healed_s=102)], Loss.SUFFIX),
+        (95.0, [fault("power_cut", "n1", at_s=101, healed_s=102)], Loss.NEVER),
+    ],
+)
+def test_a_lost_leader_takes_only_what_its_followers_may_lack(
+    stored_s: float, faults: list[FaultFacts], expected: Loss
+) -> None:
+    gone = fault("disk_lost", "n0", at_s=100, healed_s=105)
+    known = facts(
+        flush="async",
+        replication="async",
+        replica_sets=PAIR,
+        coordinators=("ns",),
+        faults=(*faults, gone),
+        timings=Timings(flush_s=1.0, packet_s=0.1),
+    )
+    stored_ns = round(stored_s * 1e9)
+    loss = LossPromises(known).rule("b", stored_ns, stored_ns=stored_ns).loss
+    assert loss is expected
+    faithful = LossPromises(replace(known, mode="faithful"))
+    assert faithful.rule("b", stored_ns, stored_ns=stored_ns).loss is Loss.ANY
+
+
+@pytest.mark.parametrize(("lost_s", "expected"), [(30, Loss.ANY), (31, Loss.NEVER)])
+def test_the_followers_of_a_new_cluster_must_have_connected(lost_s: int, expected: Loss) -> None:
+    gone = fault("disk_lost", "n0", at_s=lost_s, healed_s=lost_s + 5)
+    timings = Timings(flush_s=1.0, packet_s=0.1)
+    known = facts(replication="async", replica_sets=PAIR, faults=(gone,), timings=timings)
+    assert LossPromises(known).rule("b", 0, stored_ns=1).loss is expected
+
+
+def test_a_follower_that_ended_by_itself_may_lack_messages() -> None:
+    gone = fault("disk_lost", "n0", at_s=100, healed_s=105)
+    known = facts(
+        replication="async",
+        replica_sets=PAIR,
+        faults=(gone,),
+        exits=(NodeExit(node="n1", time_ns=60_000_000_000, error="x"),),
+        timings=Timings(flush_s=1.0, packet_s=0.1),
+    )
+    stored_ns = 95_000_000_000
+    rules = [
+        LossPromises(one).rule("b", stored_ns, stored_ns=stored_ns).loss
+        for one in (known, replace(known, exits=()))
+    ]
+    assert rules == [Loss.ANY, Loss.NEVER]
 
 
 def test_a_follower_of_a_sync_leader_loses_only_what_it_had_not_flushed() -> None:
