@@ -3,8 +3,12 @@
 A follower may serve a message that its leader does not serve yet, or no longer. The leader may later set back a
 consumer that read there, so this explains a duplicate (`excuse_table.py`). A follower sets no consumer back, because
 its leader may have the messages that it lacks. So nothing explains a duplicate of a settled message: one that the
-leader acknowledged with SEND_OK and has served ever since, because no fault may have destroyed it. A leader that waits
-for followers serves what one of them has, so there all followers must have had the message.
+leader acknowledged with SEND_OK and has served ever since, because no fault may have destroyed it.
+
+A synchronous leader serves what one of its followers has, and never less while it runs. After a restart it may first
+hear of a follower that lacks a message. So where it has several followers, a message is not settled if one of them may
+have lacked it when the leader ended, or until they had connected to it again: it was stored right before, or while a
+fault hindered the follower (checkers/guarantees/uncopied.py), or a fault destroyed it there.
 
 Source: HAService and PullMessageProcessor of Apache RocketMQ 4.9; `promises.py` for what a fault may destroy.
 """
@@ -17,8 +21,8 @@ import numpy as np
 
 from staticfire.checkers.engine.kernel import Context
 from staticfire.checkers.guarantees.excuses.excuses import Window
-from staticfire.checkers.guarantees.facts import RunFacts
 from staticfire.checkers.guarantees.promises import FOREVER_NS, NS_PER_S
+from staticfire.checkers.guarantees.uncopied import stops_of, uncopied_since_ns
 from staticfire.checkers.model.columns import (
     UNKNOWN,
     Columns,
@@ -87,22 +91,20 @@ def comes_by_order_only(
 
 def settled_spans(context: Context, broker: str) -> list[Span]:
     """Return the times for which a message sent then is settled once a broker has acknowledged it."""
-    if not leader_shows_acknowledged(context.facts, broker):
-        return []
-    ends = [until_ns for _, until_ns in context.promises.hit_times(broker)]
-    cut_points = [0, *sorted(end + 1 for end in ends if end < FOREVER_NS), FOREVER_NS]
+    promises = context.promises
+    unshown = _unshown(context, broker)
+    changes = [
+        *(until_ns + 1 for _, until_ns in promises.hit_times(broker)),
+        *promises.stored_cut_points(broker),
+        *(ns for span in unshown for ns in span),
+    ]
+    cut_points = [0, *sorted({at for at in changes if 0 < at < FOREVER_NS}), FOREVER_NS]
     sent_ns = np.array(cut_points[:-1], np.int64)
-    survives = context.promises.must_survive(broker, sent_ns).tolist()
+    settled = promises.must_survive(broker, sent_ns, sent_ns) & ~_lies_in(unshown, sent_ns, sent_ns)
     spans = map(Span, cut_points[:-1], cut_points[1:])
-    return joined(span for span, settled in zip(spans, survives, strict=True) if settled)
-
-
-def leader_shows_acknowledged(facts: RunFacts, broker: str) -> bool:
-    """Whether the leader of a broker never stops serving a message that it acknowledged with SEND_OK and still has.
-
-    A synchronous leader with several followers may stop: after a restart it may first hear of one that lacks it.
-    """
-    return facts.replication != "sync" or len(facts.replica_sets.get(broker, ())) <= 2
+    return joined(
+        span for span, is_settled in zip(spans, settled.tolist(), strict=True) if is_settled
+    )
 
 
 def _survives(columns: Columns, context: Context, rows: Ints) -> Mask:
@@ -111,9 +113,40 @@ def _survives(columns: Columns, context: Context, rows: Ints) -> Mask:
     found = np.zeros(len(rows), np.bool_)
     of_broker = names.stream_of_log[sends.log[rows]]
     for number, broker in enumerate(names.streams):
-        if leader_shows_acknowledged(context.facts, broker):
-            mine = np.flatnonzero(of_broker == number)
-            found[mine] = context.promises.must_survive(broker, sends.invoke_ns[rows[mine]])
+        mine = np.flatnonzero(of_broker == number)
+        sent_ns, stored_ns = sends.invoke_ns[rows[mine]], sends.time_ns[rows[mine]]
+        found[mine] = context.promises.must_survive(broker, sent_ns, stored_ns)
+        found[mine] &= ~_lies_in(_unshown(context, broker), sent_ns, stored_ns)
+    return found
+
+
+def _lies_in(spans: Iterable[Span], sent_ns: Ints, stored_ns: Ints) -> Mask:
+    """Whether each message may have been stored in one of the spans, shape (messages,)."""
+    found = np.zeros(len(sent_ns), np.bool_)
+    for span in spans:
+        found |= (stored_ns >= span.start_ns) & (sent_ns < span.end_ns)
+    return found
+
+
+def _unshown(context: Context, broker: str) -> list[Span]:
+    """Return when messages were stored that a synchronous leader with several followers may not serve for a while."""
+    facts, promises = context.facts, context.promises
+    nodes = facts.replica_sets.get(broker, ())
+    if facts.replication != "sync" or len(nodes) <= 2:
+        return []
+    if facts.mode != "hardened":
+        return [Span(0, FOREVER_NS)]
+    timings = facts.timings
+    again_ns = round((timings.replication_silence_s + 2 * timings.request_s) * NS_PER_S)
+    found = []
+    for began_ns, healed_ns in stops_of(facts, nodes[0]):
+        near = (
+            hit.since_ns
+            for hit in promises.hits_on_followers(broker)
+            if hit.start_ns <= healed_ns + again_ns and began_ns <= hit.healed_ns + again_ns
+        )
+        since_ns = min(uncopied_since_ns(facts, nodes, began_ns), *near, FOREVER_NS)
+        found.append(Span(since_ns, healed_ns))
     return found
 
 

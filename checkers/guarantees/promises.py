@@ -292,21 +292,43 @@ class LossPromises:
             Judgement.ALLOWED,
         )
 
-    def must_survive(self, broker: str, sent_ns: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return which of the messages that `broker` acknowledged must have survived all faults of the run."""
-        judgements, which = self._judgements(broker, sent_ns)
+    def must_survive(
+        self, broker: str, sent_ns: NDArray[np.int64], stored_ns: NDArray[np.int64]
+    ) -> NDArray[np.bool_]:
+        """Return which of the messages that `broker` acknowledged must have survived all faults of the run.
+
+        `sent_ns`: the begin of each send. `stored_ns`: by then the broker had stored the message.
+        """
+        judgements, which = self._judgements(broker, sent_ns, stored_ns)
         return np.array([of is Judgement.VIOLATION for of in judgements], np.bool_)[which]
 
     def _judgements(
-        self, broker: str, sent_ns: NDArray[np.int64]
+        self,
+        broker: str,
+        sent_ns: NDArray[np.int64],
+        stored_ns: NDArray[np.int64] | None = None,
     ) -> tuple[list[Judgement], NDArray[np.intp]]:
         """Return the distinct judgements of losses, and the index of the judgement of each message."""
-        ends = sorted(hit.until_ns for hit in self._hits.get(broker, ()))
-        # The rule depends only on the hits that have not ended by the send.
-        _, rows, which = np.unique(
-            np.searchsorted(ends, sent_ns), return_index=True, return_inverse=True
+        stored = np.full_like(sent_ns, FOREVER_NS) if stored_ns is None else stored_ns
+        hits = self._hits.get(broker, ())
+        ends = sorted(hit.until_ns for hit in hits)
+        begins = self.stored_cut_points(broker)
+        # The rule depends only on the hits that have not ended by the send, and on what they left of the stored ones.
+        kinds = np.searchsorted(ends, sent_ns) * (len(begins) + 1)
+        kinds += np.searchsorted(begins, stored, side="right")
+        _, rows, which = np.unique(kinds, return_index=True, return_inverse=True)
+        judgements = [
+            self.rule(broker, int(sent_ns[row]), stored_ns=int(stored[row])).judgement
+            for row in rows.tolist()
+        ]
+        return judgements, which
+
+    def stored_cut_points(self, broker: str) -> list[int]:
+        """Return the times, sorted, at which it changes what faults left of the messages stored by then."""
+        hits = self._hits.get(broker, ())
+        return sorted(
+            {since_ns for hit in hits for since_ns in (hit.since_ns, hit.uncopied_since_ns)}
         )
-        return [self.rule(broker, int(sent_ns[row])).judgement for row in rows.tolist()], which
 
     def text(self, rule: LossRule) -> str:
         """Return the promise in a reader's words."""
@@ -361,6 +383,15 @@ class LossPromises:
     def hit_times(self, broker: str) -> list[tuple[int, int]]:
         """Return the times, as (begin, end), in which faults may have destroyed something on a node of `broker`."""
         return [(hit.start_ns, hit.until_ns) for hit in self._hits.get(broker, ())]
+
+    def hits_on_followers(self, broker: str) -> list[DamageEvent]:
+        """Return the hits that may have destroyed messages on followers of `broker`."""
+        return [
+            hit
+            for hit in self._hits.get(broker, ())
+            if hit.node != self._leader(broker)
+            and self._kept(broker, hit.node, hit.damage) is not Kept.ALL
+        ]
 
     def robbed_nodes(self, broker: str, *, since_ns: int, until_ns: int) -> set[str]:
         """Return the nodes of `broker` that may have lost messages by a fault between the two times."""

@@ -1,9 +1,10 @@
-"""Messages that the followers of an asynchronous leader may lack, by time.
+"""Messages that the followers of a leader may lack, by time.
 
-Such a leader acknowledges a message before it sends it to its followers. If nothing hinders the replicas, each follower
-has it a flush and two packets later; one more request covers a link that carries many messages. While a replica or a
-link between them fails, and until they have connected again, no copy is certain. A follower that connects again first
-asks a coordinator for its leader, so a coordinator that fails at that time prolongs it.
+An asynchronous leader acknowledges a message before it sends it to its followers, and a synchronous one when the first
+of several followers has it. If nothing hinders the replicas, each follower has it a flush and two packets later; one
+more request covers a link that carries many messages. While a replica or a link between them fails, and until they have
+connected again, no copy is certain. A follower that connects again first asks a coordinator for its leader, so a
+coordinator that fails at that time prolongs it.
 
 Only for hardened brokers: followers of Apache RocketMQ may begin at the last file of their leader.
 """
@@ -33,6 +34,8 @@ from staticfire.checkers.model.intervals import Span
 
 NS_PER_S = 1_000_000_000
 RESTARTED_NS = 10 * NS_PER_S  # of a node that ended by itself
+# In a new cluster followers learn of their leader from a registration, and connect every few seconds.
+STARTED_NS = 10 * NS_PER_S
 _OF_NODES = frozenset({STOPS, STALLS, DISK, WRITES_FAIL, NETWORK, ROTS})
 _OF_COORDINATORS = frozenset({STOPS, STALLS, NETWORK, CUTS})
 
@@ -44,12 +47,27 @@ def uncopied_since_ns(facts: RunFacts, nodes: Sequence[str], at_ns: int) -> int:
     return bisect_left(times, True, key=lambda at: _copied_by_ns(facts, troubles, at) >= at_ns)
 
 
+def stops_of(facts: RunFacts, node: str) -> list[Span]:
+    """Return when faults that bit had ended the process of a node, or it had ended by itself."""
+    ended = (one.time_ns for one in facts.exits if one.node == node)
+    return [
+        *(
+            Span(began_ns(one), healed_ns(one))
+            for fault in facts.faults
+            if fault.bitten_ns is not None
+            for one in by_target(fault)
+            if STOPS in one.effects and node in one.targets
+        ),
+        *(Span(at_ns, at_ns + RESTARTED_NS) for at_ns in ended),
+    ]
+
+
 def _copied_by_ns(facts: RunFacts, troubles: Sequence[tuple[Span, bool]], written_ns: int) -> int:
     """Return from when on all followers have what the leader wrote by `written_ns`."""
     timings = facts.timings
     copied_ns = round((timings.flush_s + 2 * timings.packet_s + timings.request_s) * NS_PER_S)
     connected_ns = round((timings.replication_silence_s + 2 * timings.request_s) * NS_PER_S)
-    by_ns, connects = written_ns + copied_ns, False
+    by_ns, connects = max(written_ns, STARTED_NS) + copied_ns, written_ns < STARTED_NS
     for span, of_replicas in troubles:
         until_ns = span.end_ns + connected_ns
         if until_ns >= written_ns and span.start_ns <= by_ns and (of_replicas or connects):
@@ -59,8 +77,7 @@ def _copied_by_ns(facts: RunFacts, troubles: Sequence[tuple[Span, bool]], writte
 
 def _troubles(facts: RunFacts, nodes: Sequence[str]) -> Iterator[tuple[Span, bool]]:
     """Yield when copies were hindered, sorted by start, and whether a replica was, rather than a coordinator."""
-    found = [(Span(0, 0), True)]  # the followers connect
-    found += [
+    found = [
         (Span(ended.time_ns, ended.time_ns + RESTARTED_NS), True)
         for ended in facts.exits
         if ended.node in nodes

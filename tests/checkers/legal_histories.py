@@ -74,7 +74,7 @@ def goes_back(anomaly: str, *ops: str) -> Iterator[Legal]:
         (
             "a follower served messages that the leader does not serve until replication continues",
             anomaly,
-            fault("pause", "n0", at_s=5, healed_s=6),
+            fault("kill", "n0", at_s=5, healed_s=6),
             ("1 ok assign 0 t=0.5",),
         ),
     ):

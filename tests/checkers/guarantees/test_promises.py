@@ -439,7 +439,7 @@ def test_a_lost_leader_takes_only_what_its_followers_may_lack(
     assert faithful.rule("b", stored_ns, stored_ns=stored_ns).loss is Loss.ANY
 
 
-@pytest.mark.parametrize(("lost_s", "expected"), [(30, Loss.ANY), (31, Loss.NEVER)])
+@pytest.mark.parametrize(("lost_s", "expected"), [(14, Loss.ANY), (15, Loss.NEVER)])
 def test_the_followers_of_a_new_cluster_must_have_connected(lost_s: int, expected: Loss) -> None:
     gone = fault("disk_lost", "n0", at_s=lost_s, healed_s=lost_s + 5)
     timings = Timings(flush_s=1.0, packet_s=0.1)
