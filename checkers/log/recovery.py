@@ -9,7 +9,8 @@ lost. **read_beyond_recovery**: a broker without replicas recovered its log up t
 message from beyond it that had been acknowledged before. These are stale bytes, which recovery must destroy.
 
 A fault excuses `lost_from_log` like a loss. A lost tail never explains a missing message below the beginning of its
-queue; a disk that was full after the message was stored does.
+queue. A disk that was full after the message was stored does, if it is that of the leader. The disk of a follower
+counts only if the leader is gone or fetched its log from a follower, or if no leader was asked.
 
 Cannot see: messages that no producer knows to be stored; early deletions where `kept_s` is not known, or in a topic
 that was created again; losses that a replica repaired. A run whose brokers were not asked for their messages
@@ -27,6 +28,7 @@ import numpy as np
 
 from staticfire.checkers.derived.replica_copies import Copies, ReplicaCopies, judge_lost, loss_text
 from staticfire.checkers.engine.kernel import Context, Kernel, finding_at, queue_of, unless_unread
+from staticfire.checkers.guarantees.fault_effects import EMPTIES
 from staticfire.checkers.guarantees.promises import NS_PER_S, Judgement, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally
 from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, LogKey, Mask, Outcome
@@ -81,7 +83,8 @@ def _early(columns: Columns, context: Context, row: int, until_ns: int) -> Findi
     queue = queue_of(columns, columns.sends, row)
     assert queue is not None
     since_ns = int(columns.sends.time_ns[row])
-    why = _why_deleted(context, queue.stream, since_ns, until_ns)
+    nodes = _answer_for(context, queue, int(columns.sends.queue_offset[row]))
+    why = _why_deleted(context, queue.stream, nodes, since_ns, until_ns)
     mode, anomaly = context.facts.mode, "lost_from_log"
     return finding_at(
         columns,
@@ -93,14 +96,42 @@ def _early(columns: Columns, context: Context, row: int, until_ns: int) -> Findi
     )
 
 
-def _why_deleted(context: Context, broker: str, since_ns: int, until_ns: int) -> str | None:
+def _answer_for(context: Context, queue: LogKey, offset: int) -> set[str]:
+    """Return the nodes whose early deletion explains why a queue begins above an offset.
+
+    If the leader still has the offset, the followers that were asked lack it.
+    """
+    facts = context.facts
+    nodes = facts.replica_sets.get(queue.stream, ())
+    asked = {
+        look_up.node
+        for look_up in context.timeline.look_ups
+        if (look_up.topic, look_up.broker) == (queue.topic, queue.stream)
+        and look_up.first_offsets.get(queue.partition, 0) > offset
+    }
+    fetched = any(
+        fault.bitten_ns is not None
+        and EMPTIES in fault.effects
+        and not set(nodes[:1]).isdisjoint(fault.targets)
+        for fault in facts.faults
+    )
+    if fetched or "" in asked or queue.stream not in facts.living_sets:
+        return set(nodes)
+    drains = context.timeline.drains.values()
+    drained = any(queue in one.ends and one.ends[queue].min_offset > offset for one in drains)
+    return set(nodes[:1]) if drained or not asked.isdisjoint(nodes[:1]) else asked
+
+
+def _why_deleted(
+    context: Context, broker: str, nodes: set[str], since_ns: int, until_ns: int
+) -> str | None:
     """Return the fault that explains why a broker deleted a message from `since_ns` early; None if none does."""
     excuses = context.excuses
     if context.facts.mode == "faithful":
         window = excuses.find("faithful lost_from_log", since_ns, until_ns, broker)
         if window is not None:
             return window.words
-    for window in excuses.windows("lost_from_log", broker):
+    for window in excuses.windows("lost_from_log", broker, nodes):
         # Writes fail, and nothing is destroyed: this disk was full.
         is_full = window.fault.damage == "none"
         if is_full and window.start_ns <= until_ns and window.end_ns >= since_ns:

@@ -77,11 +77,11 @@ ROWS: tuple[Excuse, ...] = (
         )
         for anomaly in _GOES_BACK
     ),
-    # recovery.py: messages that were deleted before their time
+    # recovery.py: messages that were deleted before their time, by a node that answers for their queue
     Excuse(
         anomaly="lost_from_log",
         effects=(WRITES_FAIL,),
-        on=(Role.REPLICAS,),
+        on=(Role.INVOLVED,),
         after=lambda t: t.clean_s,
         mechanism="its disk was full, and a broker may then delete messages that every group has consumed",
     ),

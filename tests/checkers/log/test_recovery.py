@@ -76,6 +76,9 @@ def test_what_a_fault_may_cost_is_allowed() -> None:
 
 
 FULL = fault("disk_full", "n0", at_s=5, healed_s=6)
+FOLLOWER_FULL = replace(FULL, targets=("n1",))
+WIPED = fault("disk_lost", "n0", at_s=7, healed_s=8)
+PAIR: dict[str, Any] = {"replica_sets": {"b": ("n0", "n1")}, "replication": "sync"}
 
 
 @pytest.mark.parametrize(
@@ -88,6 +91,26 @@ FULL = fault("disk_full", "n0", at_s=5, healed_s=6)
         ("9 ok drain 0:2:2 min=1 t=10", {"kept_s": 0.0}, {}),
         ("9 ok drain 0:2:2 min=1 t=10", {"late_groups": ("g",)}, {}),  # its topic was made anew
         ("9 ok drain 0:2:2 min=1 t=10", {"faults": (FULL,)}, {"lost_from_log_allowed": 1}),
+        (
+            "9 ok drain 0:2:2 min=1 t=10",
+            {"faults": (FOLLOWER_FULL,), **PAIR},
+            {"lost_from_log": 1},  # its leader had space
+        ),
+        (
+            "9 ok drain 0:2:2 min=1 t=10",
+            {"faults": (FOLLOWER_FULL,), **PAIR, "living": ()},
+            {"lost_from_log_allowed": 1},  # the follower answers
+        ),
+        (
+            "9 ok drain 0:2:2 min=1 t=10",
+            {"faults": (FOLLOWER_FULL, WIPED), **PAIR},
+            {"lost_from_log_allowed": 1},  # the leader has what the follower had kept
+        ),
+        (
+            "9 ok drain 0:2:2 min=1 t=10",
+            {"faults": (FOLLOWER_FULL, replace(WIPED, bitten_ns=None)), **PAIR},
+            {"lost_from_log": 1},
+        ),
         (
             "9 ok drain 0:2:2 min=1 t=10",
             {"faults": (fault("failing_disk", "n0", at_s=5, healed_s=6),)},
@@ -117,6 +140,22 @@ def test_what_a_look_up_finds_deleted_before_its_time() -> None:
     verdict = check(ops, kept_s=60.0)
     assert [finding.key for finding in verdict.findings] == ["a", "b"]
     assert "deleted before its time" in verdict.findings[0].detail
+
+
+@pytest.mark.parametrize(("node", "found"), [("n0", ""), ("n1", "_allowed"), ("", "_allowed")])
+def test_a_follower_that_alone_was_asked_may_have_been_full(node: str, found: str) -> None:
+    ops = looked_up(*READ, "9 ok drain 0:2:2 t=10", in_queue=False, first_offset=2)
+    ops = [replace(op, value={**op.value, "node": node}) if op.f == "look_up" else op for op in ops]
+    known: dict[str, Any] = {"kept_s": 60.0, "faults": (FOLLOWER_FULL,), **PAIR}
+    assert check(ops, **known).counts == {f"lost_from_log{found}": 2}
+
+
+def test_a_full_follower_explains_nothing_that_its_leader_has_deleted() -> None:
+    ops = looked_up(*READ, "9 ok drain 0:2:2 t=10", in_queue=False, first_offset=2)
+    [asked] = [op for op in ops if op.f == "look_up"]
+    both = [replace(asked, value={**asked.value, "node": node}) for node in ("n0", "n1")]
+    ops = [*(op for op in ops if op.f != "look_up"), *both]
+    assert check(ops, kept_s=60.0, faults=(FOLLOWER_FULL,), **PAIR).counts == {"lost_from_log": 2}
 
 
 RECOVERED = {"kind": "recovery", "time_ns": 6_000_000_000, "node": "n0", "end_offset": 100}
