@@ -4,8 +4,9 @@ A broker moves such a message to its topic, and records its progress later. If i
 again after its restart. So each copy after the first needs a death of its broker (`moved_twice` of excuse_table.py).
 Each attempt of a send may be a message of its own, moved in addition to the others. The death must come
 
-* no later after the previous copy than the broker takes to record its progress. Time in which a copy cannot become safe
-  (`progress_held`) does not count, since the broker has nothing to record then;
+* no later after the previous copy than the broker takes to record its progress. A hardened broker that stops gracefully
+  records how far it has moved delayed messages, so there the copy must have been too new to be safe. Time in which a
+  copy cannot become safe (`progress_held`) does not count, since the broker has nothing to record then;
 * no earlier before this copy than the broker takes, after its restart, to reach the message again: at once for delayed
   messages, and with the next check of their producers for halves. Time in which it cannot do so does not count.
 
@@ -105,6 +106,7 @@ def _death_between(
     held = excuses.spans(f"progress_held{alone}", broker)
     unanswered = () if kept.is_delayed else excuses.spans("check_held", broker, facts.producers)
     written_ns = int(_written_s(context, kept) * NS_PER_S)
+    unsafe_ns = int(_unsafe_s(context) * NS_PER_S)
     again_ns = int(_again_s(context, kept) * NS_PER_S)
     slow = (*held, *unanswered)
     first: Window | None = None
@@ -114,7 +116,10 @@ def _death_between(
     for death in excuses.windows(f"moved_twice{alone}", broker):
         if death.end_ns < early_ns or death.start_ns > other.end_ns:
             continue
-        if _free_ns(moved_ns, death.start_ns, held) > written_ns:
+        unwritten_ns = written_ns
+        if kept.is_delayed and _is_recorded_at_the_end(context, death):
+            unwritten_ns = min(written_ns, unsafe_ns)
+        if _free_ns(moved_ns, death.start_ns, held) > unwritten_ns:
             continue
         first = first or death
         slow = (*_held_after(context, broker, kept, death), *unanswered)
@@ -161,6 +166,21 @@ def _written_s(context: Context, kept: Kept) -> float:
             rounds_s = min(rounds_s, timings.progress_s)
         recorded_s = rounds_s + timings.offset_persist_s
     return recorded_s + timings.flush_s + timings.request_s
+
+
+def _is_recorded_at_the_end(context: Context, death: Window) -> bool:
+    """Whether a broker that ends like this first records how far it has moved delayed messages."""
+    forgets = not {FORGETS, ROLLS_BACK, EMPTIES}.isdisjoint(death.fault.effects)
+    return context.facts.mode == "hardened" and not forgets
+
+
+def _unsafe_s(context: Context) -> float:
+    """Return how long a copy may be unsafe, so that a broker that ends does not record its move.
+
+    The leader flushes it and sends it, and a follower flushes it and reports that.
+    """
+    timings = context.facts.timings
+    return 2 * (timings.flush_s + timings.packet_s)
 
 
 def _again_s(context: Context, kept: Kept) -> float:

@@ -52,6 +52,7 @@ def kill(at_s: float, healed_s: float, node: str = "n0") -> FaultFacts:
 
 
 FINE, WRONG = ["duplicate"], ["duplicate_unexplained"]
+STOPPED = fault("graceful_stop", "n0", at_s=5, healed_s=12)
 
 
 @pytest.mark.parametrize(
@@ -231,3 +232,27 @@ def test_only_a_copy_that_waits_for_a_follower_is_held_by_one(
     faults = (kill(88, 93), fault("pause", "n1", at_s=3, healed_s=70))
     copies_s = (2.0, 2.1), (93.1, 93.2)
     assert duplicates(DELAYED, *copies_s, faults=faults, replication=replication) == found
+
+
+@pytest.mark.parametrize(
+    ("kept", "mode", "faults", "found"),
+    [
+        # a copy is safe within 2 * (1 + 0.1) s, and a broker that stops records what is
+        (DELAYED, "hardened", [fault("graceful_stop", "n0", at_s=4, healed_s=12)], FINE),
+        (DELAYED, "hardened", [STOPPED], WRONG),
+        (DELAYED, "hardened", [fault("rolling_restart", "n0", at_s=5, healed_s=12)], WRONG),
+        (DELAYED, "hardened", [kill(5, 12)], FINE),
+        (DELAYED, "hardened", [STOPPED, fault("pause", "n1", at_s=3, healed_s=6)], FINE),
+        (DELAYED, "hardened", [STOPPED, fault("pause", "c1", at_s=3, healed_s=6)], WRONG),
+        (DELAYED, "hardened", [STOPPED, fault("disk_full", "n0", at_s=3, healed_s=6)], FINE),
+        (DELAYED, "faithful", [STOPPED], FINE),
+        (HALF, "hardened", [STOPPED], FINE),
+    ],
+)
+def test_a_broker_that_stops_records_what_it_has_moved_safely(
+    kept: dict[str, Any], mode: str, faults: list[FaultFacts], found: list[str]
+) -> None:
+    known: dict[str, Any] = {"check_after_s": 6.0, "check_every_s": 5.0, "producers": ("p1",)}
+    known["timings"] = Timings(flush_s=1.0, packet_s=0.1)
+    copies_s = (2.0, 2.1), (12.1, 12.2)
+    assert duplicates(kept, *copies_s, faults=tuple(faults), mode=mode, **known) == found
