@@ -2,10 +2,11 @@
 
 SEND_OK is a promise. How much it promises depends on the profile (flush, replication) and on the damage to the nodes
 that hold the message. The tables below say what each node keeps and which nodes must hold a message when it is
-acknowledged; everything else follows. A fault that did not bite excuses nothing. Damage that costs a node a tail of its
-log affects only messages that the node may not have flushed by then (checkers/guarantees/unflushed.py). Without
-synchronous replication, damage to a leader affects only messages that its followers may have lacked by then
-(checkers/guarantees/uncopied.py).
+acknowledged; everything else follows. A fault that did not bite excuses nothing.
+
+For hardened brokers, damage that costs a node a tail of its log affects only messages that the node may not have
+flushed by then (checkers/guarantees/unflushed.py). Without synchronous replication, damage to a leader affects only
+messages that its followers may have lacked by then (checkers/guarantees/uncopied.py).
 """
 
 from __future__ import annotations
@@ -435,8 +436,14 @@ class LossPromises:
         )
 
     def _since(self, broker: str, hits: Sequence[DamageEvent]) -> tuple[DamageEvent, ...]:
-        """Return hits on the nodes of a broker, sorted by start, with the earliest messages that each affects."""
+        """Return hits on the nodes of a broker, sorted by start, with the earliest messages that each affects.
+
+        Known only of hardened brokers: RocketMQ flushes its log, its queues and its topics separately, so a message in
+        a flushed log may be in no queue.
+        """
         facts = self._facts
+        if facts.mode != "hardened":
+            return tuple(hits)
         nodes = facts.replica_sets[broker]
         is_late = facts.replication == "async" and len(nodes) > 1  # followers have messages later
         found: list[DamageEvent] = []
@@ -446,7 +453,7 @@ class LossPromises:
                 if is_late and hit.node != nodes[0]:
                     since_ns = uncopied_since_ns(facts, nodes, since_ns)
                 hit = replace(hit, since_ns=since_ns)
-            if is_late and hit.node == nodes[0] and facts.mode == "hardened":
+            if is_late and hit.node == nodes[0]:
                 since_ns = uncopied_since_ns(facts, nodes, hit.start_ns)
                 hit = replace(hit, uncopied_since_ns=since_ns)
             found.append(hit)

@@ -15,10 +15,10 @@ used up its retries at a broker whose dead letters the harness could not read to
 of them.
 
 A finding names the replicas that hold the message after the run and, in faithful mode, the behaviour of RocketMQ 4.9
-that explains the loss (checkers/guarantees/promises.py). Not every explanation is an excuse. If a broker lost a message
-with a tail of its log, the loss is excused only while the message was unflushed (checkers/guarantees/unflushed.py). The
-same counts for the copy of a message that it took back for a retry. A delayed message or a half is copied later, so any
-later loss of a tail excuses it.
+that explains the loss (checkers/guarantees/promises.py). Not every explanation is an excuse. If a hardened broker lost
+a message with a tail of its log, the loss is excused only while the message was unflushed
+(checkers/guarantees/unflushed.py). For the copy of a message that a broker took back for a retry, this counts in both
+modes. A delayed message or a half is copied later, so any later loss of a tail excuses it.
 """
 
 from __future__ import annotations

@@ -383,6 +383,8 @@ def test_a_message_is_lost_with_a_tail_only_before_it_is_flushed(
     stored_ns = round(stored_s * 1e9)
     assert LossPromises(known).rule("b", stored_ns, stored_ns=stored_ns).loss is expected
     assert LossPromises(known).rule("b", stored_ns).loss is Loss.SUFFIX
+    faithful = LossPromises(replace(known, mode="faithful"))
+    assert faithful.rule("b", stored_ns, stored_ns=stored_ns).loss is Loss.SUFFIX
 
 
 def test_a_message_is_lost_with_its_disk_at_any_later_time() -> None:
