@@ -49,7 +49,7 @@ def _by_node(context: Context) -> dict[str, list[_Declined]]:
 
 def _again_and_again(context: Context, node: str, declined: list[_Declined]) -> Finding | None:
     reported_ns = np.array([one.report.time_ns for one in declined], np.int64)
-    often = often_at_rest(context, reported_ns, reported_ns)
+    often = often_at_rest(context, node, reported_ns, reported_ns)
     if often is None:
         return None
     return _finding(

@@ -192,7 +192,7 @@ def _again_and_again(
     sends = columns.sends
     rows = sends_by(sends, context, (node,))
     rows = rows[found[rows]]
-    often = often_at_rest(context, sends.invoke_ns[rows], sends.time_ns[rows])
+    often = often_at_rest(context, node, sends.invoke_ns[rows], sends.time_ns[rows])
     if often is None:
         return None
     return finding_at(

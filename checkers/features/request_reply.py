@@ -115,7 +115,7 @@ def _lost_replies(columns: Columns, context: Context) -> Iterator[Finding]:
     sends = answered_rows(columns, context).sends
     row_of = {columns.names.key(message): row for row, message in enumerate(sends.message.tolist())}
     answered = {of.key for of in context.timeline.answers}
-    rest = spans_at_rest(context)
+    nodes = context.timeline.nodes
     for reply in context.timeline.replies:
         row = row_of.get(reply.key)
         if row is None or reply.key in answered or sends.outcome[row] not in _GAVE_UP:
@@ -127,6 +127,7 @@ def _lost_replies(columns: Columns, context: Context) -> Iterator[Finding]:
         if ended_ns(context, process) <= gave_up_ns:
             continue
         had_taken = reply.is_taken and sends.log[row] != UNKNOWN
+        rest = spans_at_rest(context, (nodes.get(process), nodes.get(reply.process)))
         at_rest = any(span.start_ns <= began_ns and gave_up_ns <= span.end_ns for span in rest)
         if had_taken or at_rest:
             what = f"process {process} waited until {gave_up_ns / NS_PER_S:.3f} s and got no answer"

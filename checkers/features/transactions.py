@@ -305,7 +305,7 @@ def _never_asked(
     if not facts.check_every_s or not facts.check_max:
         return
     last_ns = max(check.time_ns for check in context.timeline.check_backs)
-    rests = list(spans_at_rest(context))
+    rests = list(spans_at_rest(context, facts.producers))
     for row in np.flatnonzero(undecided).tolist():
         began_ns = int(halves.invoke_ns[row])
         wait_s = _check_within_s(context)
@@ -315,6 +315,7 @@ def _never_asked(
         due_ns = int(halves.time_ns[row]) + wait_ns
         at_rest = any(rest.start_ns <= began_ns and due_ns <= rest.end_ns for rest in rests)
         first_ns = min((check.earliest_ns for check in asked.get(row, ())), default=FOREVER_NS)
+        at_rest = at_rest and not _is_rolled_back(columns, context, halves, row)
         overdue = first_ns > due_ns and at_rest and due_ns <= last_ns
         span = Span(int(halves.time_ns[row]), min(first_ns, last_ns))
         still = Open(began_ns, span, wait_ns, 0)
@@ -335,18 +336,22 @@ def _is_overdue(
     """Whether the broker of a half should have checked it in a time without a check, whatever faults struck others.
 
     Always False in faithful mode: faithful brokers also count rounds without a check, and ask on connections that no
-    longer exist. A broker that may have lost the half need not ask. A client rolls back a half that was stored with a
-    weak status.
+    longer exist. A broker that may have lost the half need not ask.
     """
     queue = queue_of(columns, halves, row)
     if context.facts.mode != "hardened" or queue is None or halves.tries[row] != 1:
         return False
-    if columns.names.key(int(halves.message[row])) in context.timeline.weak_halves:
+    if _is_rolled_back(columns, context, halves, row):
         return False
     if queue.stream not in context.facts.living_sets:
         return False
     rule = context.promises.rule(queue.stream, int(halves.invoke_ns[row]))
     return rule.judgement is Judgement.VIOLATION and must_be_asked(context, queue.stream, still)
+
+
+def _is_rolled_back(columns: Columns, context: Context, halves: MessageEvents, row: int) -> bool:
+    """Whether the client rolled back a half, because it was stored with a weak status."""
+    return columns.names.key(int(halves.message[row])) in context.timeline.weak_halves
 
 
 def _check_within_s(context: Context) -> float:
@@ -373,7 +378,7 @@ def _given_up_early(
     # A broker gives an older half up at once; 0: the age is not known.
     kept_ns = round(facts.reserved_s * NS_PER_S) or FOREVER_NS
     asked_ns = max((check.time_ns for check in context.timeline.check_backs), default=0)
-    rests = list(spans_at_rest(context))
+    rests = list(spans_at_rest(context, facts.producers))
     for row, checks in asked.items():
         is_stored_once = halves.tries[row] == 1 and halves.log[row] != UNKNOWN
         is_open = all(check.state == "unknown" for check in checks)

@@ -66,9 +66,10 @@ def _uneven(context: Context, group: str, topic: str) -> Finding | None:
     locked_s = context.facts.timings.lock_life_s if group in context.facts.orderly else 0.0
     locked_ns = int(locked_s * NS_PER_S)
     watched = Span(0, watched_until_ns(context))
+    members = {context.timeline.nodes.get(process) for process in lives}
     rests = [
         rest
-        for rest in without(shared(spans_at_rest(context), [watched]), opened)
+        for rest in without(shared(spans_at_rest(context, members), [watched]), opened)
         if rest.length_ns > bound_ns(context, group, rest) + locked_ns
     ]
     if not rests:

@@ -12,9 +12,7 @@ from staticfire.checkers.model.history import Op
 
 NS_PER_S = 10**9
 S = 10**9
-SILENT_NS = (
-    120 * S
-)  # for which a broker remembers a client that says nothing: what needs time behind a fault
+SETTLED_NS = 60 * S  # until brokers have registered again and clients know it
 Found = Counter[tuple[Any, ...]]
 Queue = tuple[str, str, int]
 Second = int
@@ -289,6 +287,6 @@ def _is_lost(ops: Sequence[Op], reply: Op, faults: Sequence[FaultFacts]) -> bool
     return bool(ended) and not any(
         fault.fired_ns is not None
         and fault.fired_ns < ended[0]
-        and begun[0] < (fault.healed_ns or 1 << 62) + SILENT_NS
+        and begun[0] < (fault.healed_ns or 1 << 62) + SETTLED_NS
         for fault in faults
     )

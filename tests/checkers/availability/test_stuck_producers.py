@@ -200,14 +200,24 @@ def test_ten_seconds_of_a_minute_with_refusals(ops: list[str], refused: bool) ->
     ("of", "refused"),
     [
         (fault("kill", "n0", at_s=130, healed_s=140), False),
-        (fault("kill", "elsewhere", at_s=130, healed_s=140), False),  # any fault
-        (fault("kill", "n0", at_s=10, healed_s=20), False),
-        (fault("kill", "n0", at_s=0, healed_s=1), True),  # 120 s ago: forgotten
+        (fault("kill", "elsewhere", at_s=130, healed_s=140), False),  # perhaps a server
+        (fault("kill", "p2", at_s=130, healed_s=140), True),  # another client
+        (fault("kill", "p1", at_s=130, healed_s=140), False),
+        (fault("topic_change", at_s=130, healed_s=140), False),
+        (fault("topic_anew", at_s=130, healed_s=140), True),  # harmless
+        (fault("slow_consumer", "n0", at_s=130, healed_s=140), True),
+        (fault("bit_rot", "n0", at_s=130, healed_s=140), False),
+        (fault("kill", "n0", at_s=62, healed_s=70), False),
+        (fault("kill", "n0", at_s=50, healed_s=60), True),  # registered and known again after 60 s
+        (fault("pause", "n0", at_s=10, healed_s=20), False),  # remembered for 120 s
+        (fault("partition", "n0", at_s=10, healed_s=20), False),
+        (fault("pause", "n0", at_s=0, healed_s=1), True),
         (fault("kill", "n0", at_s=500, healed_s=None), True),
     ],
 )
-def test_any_fault_is_no_rest(of: FaultFacts, refused: bool) -> None:
-    assert is_refused(refusals(12, since_s=122), of) is refused
+def test_a_fault_of_a_server_or_of_the_producer_is_no_rest(of: FaultFacts, refused: bool) -> None:
+    known = {"consumers": ("c1",), "producers": ("p1", "p2")}
+    assert is_refused(refusals(12, since_s=122), of, **known) is refused
 
 
 def test_a_transaction_may_be_rolled_back() -> None:

@@ -72,6 +72,14 @@ def test_a_reply_in_time_reaches_its_requester() -> None:
     assert requested(reply_s=1.0).op(1.5, "ok", "answer", answer).counts("requests") == set()
 
 
+def test_a_fault_that_harms_no_server_loses_no_reply() -> None:
+    harmless = (
+        fault("topic_anew", at_s=2, healed_s=3),
+        fault("slow_consumer", "c1", at_s=2, healed_s=3),
+    )
+    assert requested(reply_s=1.0).counts("requests", faults=harmless) == {"lost_reply"}
+
+
 def test_a_reply_that_was_taken_is_not_lost_on_its_way() -> None:
     """Near a fault a reply may be lost, unless its broker says that the requester has taken it."""
     near = (fault("kill", "n9", at_s=2, healed_s=3),)

@@ -88,7 +88,12 @@ def test_a_change_has_its_time(lines: tuple[str, ...], valid: bool) -> None:
 @pytest.mark.parametrize(
     ("struck", "valid"),
     [
-        (fault("kill", "elsewhere", at_s=3, healed_s=4), True),
+        (fault("pause", "elsewhere", at_s=3, healed_s=4), True),
+        (fault("pause", "p1", at_s=3, healed_s=4), False),  # no member
+        (fault("pause", "c1", at_s=3, healed_s=4), True),
+        (fault("slow_consumer", "c1", at_s=3, healed_s=4), False),
+        (fault("kill", "n0", at_s=3, healed_s=4), False),  # 26 s of rest after it
+        (fault("kill", "n0", at_s=8, healed_s=9), True),
         (fault("kill", "n0", at_s=3, healed_s=None), True),
         (fault("kill", "n0", at_s=60, healed_s=61), False),  # too late
         (fault("kill", "n0", at_s=25, healed_s=26), True),
@@ -97,7 +102,8 @@ def test_a_change_has_its_time(lines: tuple[str, ...], valid: bool) -> None:
     ],
 )
 def test_near_a_fault_it_is_not_asked(struck: FaultFacts, valid: bool) -> None:
-    assert check(*OPENED, *ALL, *even(90), faults=(struck,)).valid is valid
+    known = {"producers": ("p1",), "consumers": ("c1", "c2")}
+    assert check(*OPENED, *ALL, *even(90), faults=(struck,), **known).valid is valid
 
 
 def test_a_member_that_is_not_known_may_have_what_is_missing() -> None:
