@@ -4,8 +4,8 @@ In each round a broker walks over its open halves. It asks a producer about each
 copy of that half to the end of the queue. The walk ends at the first half that is too young. All halves in front of a
 copy are older than the copy. So the broker checks a half again in the first round in which the copy is old enough.
 
-The broker sends no check, or its check does not arrive, while it cannot write, has lost its producers, or asks a
-producer that it cannot reach.
+The broker sends no check, or its check does not arrive, while it cannot write, has lost all its producers, or asks a
+producer that it cannot reach. A producer that ends closes its connection, so the broker asks the others.
 
 Cannot see: which producer a broker asks. So a fault of any producer may have swallowed a check.
 
@@ -14,12 +14,16 @@ Source: TransactionalMessageServiceImpl.check of Apache RocketMQ 4.9.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import reduce
 from itertools import chain
 from math import ceil
 from typing import NamedTuple
 
+from staticfire.checkers.derived.rebalances import starts_ns, stops_ns
 from staticfire.checkers.derived.wall_clocks import stepped_ns
 from staticfire.checkers.engine.kernel import Context
+from staticfire.checkers.guarantees.excuses.excuse import Since
 from staticfire.checkers.guarantees.promises import NS_PER_S
 from staticfire.checkers.model.intervals import Span, joined, shared, without
 
@@ -27,6 +31,7 @@ from staticfire.checkers.model.intervals import Span, joined, shared, without
 ASKED_AGAIN = "asked_again"
 ON_ITS_WAY = "answer_on_its_way"
 LATE = "check_on_its_way"
+SWALLOWED = "check_swallowed"
 NO_PRODUCERS = "producers_unknown"
 
 
@@ -51,10 +56,27 @@ def silent_spans(context: Context, broker: str) -> list[Span]:
     known = context.cache.setdefault("silent brokers", {})
     assert isinstance(known, dict)
     if broker not in known:
-        unknown = context.excuses.spans(NO_PRODUCERS, broker, context.facts.producers)
-        known[broker] = joined([*lost_spans(context, broker), *unknown])
+        producers = context.facts.producers
+        swallowed = context.excuses.spans(SWALLOWED, broker, producers)
+        unknown = [list(_unknown_spans(context, broker, one)) for one in producers or (None,)]
+        no_producer = reduce(shared, map(joined, unknown))
+        known[broker] = joined([*lost_spans(context, broker), *swallowed, *no_producer])
     found: list[Span] = known[broker]
     return found
+
+
+def _unknown_spans(context: Context, broker: str, producer: str | None) -> Iterator[Span]:
+    """Yield when the broker may not know a producer.
+
+    A fault of a coordinator matters only to a producer that starts, and to a broker that starts.
+    """
+    leader = frozenset(context.facts.replica_sets.get(broker, ())[:1])
+    opened_ns = list(starts_ns(context, frozenset(() if producer is None else (producer,))))
+    events_ns = [*opened_ns, *stops_ns(context, leader)]
+    for window in context.excuses.windows(NO_PRODUCERS, broker, (producer,)):
+        is_late = window.excuse.since is Since.MEMBER_STARTS and bool(opened_ns)
+        if not is_late or any(window.start_ns <= at <= window.end_ns for at in events_ns):
+            yield Span(window.start_ns, window.end_ns)
 
 
 def free_spans(context: Context, broker: str, since_ns: int, until_ns: int) -> list[Span]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from staticfire.checkers.guarantees.excuses.excuse import Excuse, Role
+from staticfire.checkers.guarantees.excuses.excuse import Excuse, Role, Since
 from staticfire.checkers.guarantees.excuses.seconds import (
     producers_known,
     replicates_again,
@@ -81,7 +81,7 @@ ROWS: tuple[Excuse, ...] = (
         after=two_requests,
         mechanism="a producer answered late, or its answer did not arrive",
     ),
-    # check_rounds.py
+    # check_rounds.py: the broker knows no producer only while it knows none of them
     Excuse(
         anomaly="producers_unknown",
         effects=(STOPS, STALLS, CUTS, ROUTES),
@@ -95,7 +95,16 @@ ROWS: tuple[Excuse, ...] = (
         effects=(STOPS, STALLS),
         on=(Role.COORDINATORS,),
         after=producers_known,
+        since=Since.MEMBER_STARTS,
         mechanism="a producer that started knew no route to the broker",
+    ),
+    Excuse(
+        anomaly="check_swallowed",
+        effects=(STALLS, CUTS),
+        on=(Role.INVOLVED,),
+        across=(Role.LEADER,),
+        after=lambda t: t.heartbeat_s + two_requests(t),
+        mechanism="the broker asks on a dead connection until the producer announces its new one",
     ),
     Excuse(
         anomaly="producers_unknown",

@@ -476,6 +476,46 @@ LEFT_ALONE = {
 
 
 @pytest.mark.parametrize(
+    ("faults", "opened", "found"),
+    [
+        ((fault("kill", "p1", at_s=2.0, healed_s=3.0),), (), {"unresolved_transaction"}),
+        (
+            tuple(fault("kill", node, at_s=2.0, healed_s=3.0) for node in ("p1", "p2")),
+            (),
+            set(),
+        ),
+        ((fault("pause", "p1", at_s=2.0, healed_s=3.0),), (), set()),  # a dead connection
+        ((fault("kill", NODE, at_s=2.0, healed_s=3.0),), (), set()),
+        ((fault("kill", "ns-1", at_s=2.0, healed_s=3.0),), (), set()),  # start of producers unknown
+        (
+            (fault("kill", "ns-1", at_s=2.0, healed_s=3.0),),
+            (("p1", 1.5), ("p2", 1.5)),
+            {"unresolved_transaction"},
+        ),
+        ((fault("kill", "ns-1", at_s=2.0, healed_s=3.0),), (("p1", 2.5), ("p2", 2.5)), set()),
+        (
+            (fault("kill", "ns-1", at_s=2.0, healed_s=3.0),),
+            (("p1", 1.5), ("p2", 2.5)),
+            {"unresolved_transaction"},
+        ),
+    ],
+)
+def test_a_broker_asks_while_it_knows_one_of_its_producers(
+    faults: tuple[FaultFacts, ...], opened: tuple[tuple[str, float], ...], found: set[str]
+) -> None:
+    half = {"topic": "t", "key": "a", "transaction": "unknown", "state": "unknown", "attempts": 1}
+    story = Story().op(1.0, "invoke", "send", half)
+    placed = {**half, "broker": "b", "queue": 0, "status": "SEND_OK"}
+    story.op(1.01, "fail", "send", placed, error="never decided")
+    for number, (node, at_s) in enumerate(opened):
+        story.op(at_s, "ok", "open", {}, process=50 + number, node=node)
+    story.send(35.0, "z", "info", transaction="unknown", state="unknown", attempts=2)
+    story.op(38.0, "ok", "check_back", {"topic": "t", "key": "z", "state": "unknown"})
+    known = {**LEFT_ALONE, "producers": ("p1", "p2"), "faults": faults}
+    assert story.counts("transactions", **known) == found
+
+
+@pytest.mark.parametrize(
     ("asked_s", "struck", "status", "found"),
     [
         ((), ("pause", "c1", 0.5, 100.0), "SEND_OK", {"unresolved_transaction"}),

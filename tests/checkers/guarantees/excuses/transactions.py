@@ -8,6 +8,7 @@ from dataclasses import replace
 from tests.checkers.legal_histories import (
     NO_NAME_SERVER,
     Legal,
+    cut,
 )
 from tests.checkers.stories import Story
 from tests.support.history_language import fault
@@ -77,16 +78,24 @@ def histories() -> Iterator[Legal]:
     unasked.op(1.01, "fail", "send", placed, error="never decided")
     unasked.send(1.1, "z", "info", transaction="unknown", state="unknown", attempts=2)
     unasked.op(40.0, "ok", "check_back", {"topic": "t", "key": "z", "state": "unknown"})
-    for mechanism, of in (
+    for row_of, mechanism, of in (
         (
+            "producers_unknown",
             "the broker knows no producer before one announces itself again",
             fault("kill", "n0", at_s=2, healed_s=3),
         ),
         (
+            "producers_unknown",
             "a producer that started knew no route to the broker",
             fault("kill", "ns-1", at_s=2, healed_s=3),
         ),
         (
+            "check_swallowed",
+            "the broker asks on a dead connection until the producer announces its new one",
+            cut("p1", "n0", at_s=2, healed_s=3),
+        ),
+        (
+            "producers_unknown",
             "a round ends at a damaged half, until it is repaired",
             replace(fault("bit_rot", "n0", at_s=2, healed_s=12), affects=("rots",)),
         ),
@@ -94,14 +103,14 @@ def histories() -> Iterator[Legal]:
         yield Legal(
             mechanism=mechanism,
             anomaly="unresolved_transaction",
-            row_of="producers_unknown",
+            row_of=row_of,
             ops=unasked,
             faults=(of,),
             known={
                 **NO_NAME_SERVER,
                 "check_after_s": 3.0,
                 "check_every_s": 5.0,
-                "producers": ("p1",),
+                "producers": ("p1", "p2"),
             },
         )
     yield Legal(
