@@ -24,6 +24,7 @@ from staticfire.checkers.derived.rebalances import starts_ns, stops_ns
 from staticfire.checkers.derived.wall_clocks import stepped_ns
 from staticfire.checkers.engine.kernel import Context
 from staticfire.checkers.guarantees.excuses.excuse import Since
+from staticfire.checkers.guarantees.excuses.seconds import replicates_again
 from staticfire.checkers.guarantees.promises import NS_PER_S
 from staticfire.checkers.model.intervals import Span, joined, shared, without
 
@@ -33,6 +34,7 @@ ON_ITS_WAY = "answer_on_its_way"
 LATE = "check_on_its_way"
 SWALLOWED = "check_swallowed"
 NO_PRODUCERS = "producers_unknown"
+DAMAGED = "half_damaged"
 
 
 def asked_again_within_ns(context: Context) -> int:
@@ -60,9 +62,30 @@ def silent_spans(context: Context, broker: str) -> list[Span]:
         swallowed = context.excuses.spans(SWALLOWED, broker, producers)
         unknown = [list(_unknown_spans(context, broker, one)) for one in producers or (None,)]
         no_producer = reduce(shared, map(joined, unknown))
-        known[broker] = joined([*lost_spans(context, broker), *swallowed, *no_producer])
+        damaged = _damaged_spans(context, broker)
+        known[broker] = joined([*lost_spans(context, broker), *swallowed, *no_producer, *damaged])
     found: list[Span] = known[broker]
     return found
+
+
+def _damaged_spans(context: Context, broker: str) -> Iterator[Span]:
+    """Yield when rounds may end at a damaged half, from the fault on.
+
+    A half is read within a round after it is due, and then repaired, unless a fault keeps the replicas from that.
+    Records of the broker itself have no key: no round ends at one of these.
+    """
+    facts = context.facts
+    repaired_ns = round(replicates_again(facts.timings) * NS_PER_S)
+    read_ns = round((facts.check_after_s + facts.check_every_s) * NS_PER_S)
+    for window in context.excuses.windows(DAMAGED, broker):
+        records = window.fault.records
+        if records and not any(record.key for record in records):
+            continue
+        end_ns = window.start_ns + read_ns + repaired_ns
+        for hindered in context.excuses.spans(ASKED_AGAIN, broker):
+            if window.start_ns <= hindered.end_ns and hindered.start_ns <= end_ns:
+                end_ns = max(end_ns, hindered.end_ns + read_ns + repaired_ns)
+        yield Span(window.start_ns, end_ns)
 
 
 def _unknown_spans(context: Context, broker: str, producer: str | None) -> Iterator[Span]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from staticfire.checkers.guarantees.excuses.excuse import Excuse, Role, Since
 from staticfire.checkers.guarantees.excuses.seconds import (
     producers_known,
-    replicates_again,
     routes_known,
     two_requests,
 )
@@ -107,10 +106,9 @@ ROWS: tuple[Excuse, ...] = (
         mechanism="the broker asks on a dead connection until the producer announces its new one",
     ),
     Excuse(
-        anomaly="producers_unknown",
+        anomaly="half_damaged",
         effects=(ROTS,),
         on=(Role.LEADER,),
-        after=replicates_again,
         mechanism="a round ends at a damaged half, until it is repaired",
     ),
 )

@@ -10,7 +10,7 @@ import pytest
 
 from staticfire.checkers.formats.chunks.check_files import check_files
 from staticfire.checkers.formats.columnar.op_reader import read_ops
-from staticfire.checkers.guarantees.facts import FaultFacts, NodeExit
+from staticfire.checkers.guarantees.facts import FaultFacts, NodeExit, RottenRecord
 from staticfire.checkers.model.history import OpType, Stamp
 from staticfire.checkers.verdicts.compose import check_run
 from tests.checkers.formats.columnar.test_round_trip import record
@@ -473,6 +473,33 @@ LEFT_ALONE = {
     "consumers": ("c1",),
     "coordinators": ("ns-1",),
 }
+
+
+@pytest.mark.parametrize(
+    ("keys", "healed_s", "asked_s", "found"),
+    [
+        (("a",), 3.0, 36.0, set()),
+        ((), 3.0, 36.0, set()),  # the changed records are not known
+        (("", "a"), 3.0, 36.0, set()),
+        (("",), 3.0, 36.0, {"unresolved_transaction"}),  # no half
+        # repaired 26 s after it was read, whenever the plan says that the fault is over
+        (("a",), 3.0, 49.0, {"unresolved_transaction"}),
+        (("a",), 40.0, 49.0, {"unresolved_transaction"}),
+        (("a",), 40.0, 46.0, set()),
+    ],
+)
+def test_a_round_ends_at_a_damaged_half_until_it_is_repaired(
+    keys: tuple[str, ...], healed_s: float, asked_s: float, found: set[str]
+) -> None:
+    half = {"topic": "t", "key": "a", "transaction": "unknown", "state": "unknown", "attempts": 1}
+    story = Story().op(1.0, "invoke", "send", half)
+    placed = {**half, "broker": "b", "queue": 0, "status": "SEND_OK"}
+    story.op(1.01, "fail", "send", placed, error="never decided")
+    story.send(30.0, "z", "info", transaction="unknown", state="unknown", attempts=2)
+    story.op(asked_s, "ok", "check_back", {"topic": "t", "key": "z", "state": "unknown"})
+    records = tuple(RottenRecord(key=key, start=0, end=9) for key in keys)
+    rot = replace(fault("bit_rot", NODE, at_s=2.0, healed_s=healed_s), records=records)
+    assert story.counts("transactions", **LEFT_ALONE, faults=(rot,)) == found
 
 
 @pytest.mark.parametrize(

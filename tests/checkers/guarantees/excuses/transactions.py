@@ -95,7 +95,7 @@ def histories() -> Iterator[Legal]:
             cut("p1", "n0", at_s=2, healed_s=3),
         ),
         (
-            "producers_unknown",
+            "half_damaged",
             "a round ends at a damaged half, until it is repaired",
             replace(fault("bit_rot", "n0", at_s=2, healed_s=12), affects=("rots",)),
         ),
