@@ -38,8 +38,9 @@ from staticfire.checkers.guarantees.fault_times import (
     by_target,
     healed_ns,
 )
-from staticfire.checkers.model.intervals import Span, joined
+from staticfire.checkers.model.intervals import Span, joined, shared
 
+AWAY, UNNOTICED = "member_away", "end_unnoticed"  # these also excuse `queue_unowned`
 UNLOCKED = "queue_unlocked"  # also excuses `queue_unowned` in a group whose members need locks
 REBALANCES = 1.5  # members look at regular intervals, and once more if they briefly disagreed
 _HARMLESS = frozenset({ADMIN, LISTENER, OFFSETS, RIGHTS, ROTS})  # for the ownership of queues
@@ -64,11 +65,27 @@ def excused_spans(
         windows = context.excuses.windows(anomaly, broker, members)
         if anomaly == "queue_unowned" and group in context.facts.orderly:
             windows = (*windows, *context.excuses.windows(UNLOCKED, broker, members))
-        spans = (_since(context, _group(context, group), members, window) for window in windows)
+        spans = [_since(context, _group(context, group), members, window) for window in windows]
+        if anomaly == "queue_unowned":
+            spans.append(iter(_without_taker(context, members)))
         context.cache[key] = joined(chain.from_iterable(spans))
     found = context.cache[key]
     assert isinstance(found, list)
     return found
+
+
+def _without_taker(context: Context, members: frozenset[str]) -> list[Span]:
+    """Return when a member is away, and no other one can take its queues.
+
+    Each other one is away too or has not started, or brokers cannot tell it that the first one has ended.
+    """
+    none_lives = [Span(0, FOREVER_NS)]
+    for member in members:
+        first_ns = min(starts_ns(context, frozenset({member})), default=0)
+        away = context.excuses.spans(AWAY, None, (member,))
+        none_lives = shared(none_lives, joined([Span(0, first_ns), *away]))
+    away = context.excuses.spans(AWAY, None, members)
+    return shared(away, joined([*none_lives, *context.excuses.spans(UNNOTICED)]))
 
 
 def _since(

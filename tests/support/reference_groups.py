@@ -19,7 +19,7 @@ Second = int
 
 
 def ownership(ops: Sequence[Op], facts: Mapping[str, Any], faults: Sequence[FaultFacts]) -> Found:
-    """Queues of groups that had no owner, or two, for too long, not counting seconds in which a member was away.
+    """Queues of groups that had no owner, or two, for too long, not counting seconds in which no member lived.
 
     That is 23 s where no fault was near and the members stayed the same, else 30 s. In an orderly group it is longer
     while a lock lasts that an owner left behind near a fault of its own, of its leader or of a coordinator. No fault of
@@ -42,8 +42,7 @@ def ownership(ops: Sequence[Op], facts: Mapping[str, Any], faults: Sequence[Faul
             )
             known = min(first, confirmed.get(queue, end))
             alone = [s >= known and not had[s] for s in range(end)]
-            mine = [fault for fault in faults if set(fault.targets) & members[group]]
-            away = [any(_is_on(fault, second) for fault in mine) for second in range(end)]
+            away = [_no_member_lives(ops, faults, members[group], second) for second in range(end)]
             locked = _locked(ops, facts, faults, group, queue, had)
             bound = _Bound(ops, faults, members[group] | _asking(ops, group), locked)
             if _too_long(alone, away, bound):
@@ -57,6 +56,15 @@ def ownership(ops: Sequence[Op], facts: Mapping[str, Any], faults: Sequence[Faul
             if one[0] != other[0] and _too_long(both, [False] * end, bound):
                 found["double_ownership", group, queue] += 1
     return found
+
+
+def _no_member_lives(
+    ops: Sequence[Op], faults: Sequence[FaultFacts], members: set[str | None], second: Second
+) -> bool:
+    """Whether a fault is active on a member, and each other one is away too or has not started."""
+    on = {node for fault in faults if _is_on(fault, second) for node in fault.targets} & members
+    begun = {op.node for op in ops if op.f == "open" and op.time_ns <= second * NS_PER_S}
+    return bool(on) and members & begun <= on
 
 
 def _is_on(fault: FaultFacts, second: Second) -> bool:

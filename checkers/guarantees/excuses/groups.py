@@ -16,6 +16,7 @@ from staticfire.checkers.guarantees.fault_effects import (
     ROUTES,
     STALLS,
     STOPS,
+    UNABLE,
 )
 
 ROWS: tuple[Excuse, ...] = (
@@ -65,10 +66,26 @@ ROWS: tuple[Excuse, ...] = (
     ),
     Excuse(
         anomaly="queue_unowned",
+        effects=(STALLS,),
+        on=(Role.INVOLVED,),
+        at_least=half_a_rebalance,
+        since=Since.SHARED_ANEW,
+        mechanism="a member that stalls does not take its new share, and brokers still count it as a member",
+    ),
+    # rebalances.py: while no member lives that could take the queues of one that ended, or hear of its end
+    Excuse(
+        anomaly="member_away",
         effects=(STOPS, STALLS),
         on=(Role.INVOLVED,),
         at_least=half_a_rebalance,
         mechanism="a member that is away takes no share",
+    ),
+    Excuse(
+        anomaly="end_unnoticed",
+        effects=UNABLE,
+        on=(Role.BROKERS,),
+        after=two_requests,
+        mechanism="members learn from a broker that another one has ended",
     ),
     Excuse(
         anomaly="queue_unowned",

@@ -167,6 +167,46 @@ def test_a_fault_that_did_not_bite_excuses_nothing() -> None:
     assert found(check(*lines, faults=(elsewhere,))) == ["queue_unowned"]
 
 
+@pytest.mark.parametrize(
+    ("faults", "anomalies"),
+    [
+        ((fault("client_crash", "c2", at_s=50, healed_s=90),), ["queue_unowned"]),  # c1 lives
+        ((fault("pause", "c2", at_s=50, healed_s=90),), ["queue_unowned"]),  # it owned nothing
+        ((fault("pause", "c1", at_s=50, healed_s=90),), ["queue_unowned"]),
+        (tuple(fault("client_crash", node, at_s=50, healed_s=90) for node in ("c1", "c2")), []),
+        (
+            (
+                fault("client_crash", "c1", at_s=50, healed_s=90),
+                fault("pause", "c2", at_s=50, healed_s=90),
+            ),
+            [],
+        ),
+        # ... and c1 hears nothing of it
+        (
+            (
+                fault("client_crash", "c2", at_s=50, healed_s=90),
+                fault("pause", "n0", at_s=50, healed_s=90),
+            ),
+            [],
+        ),
+        (
+            (
+                fault("client_crash", "c2", at_s=50, healed_s=90),
+                fault("pause", "n0", at_s=50, healed_s=56),
+            ),
+            ["queue_unowned"],
+        ),
+    ],
+)
+def test_while_a_member_is_away_another_one_takes_its_queues(
+    faults: tuple[FaultFacts, ...], anomalies: list[str]
+) -> None:
+    members = ("1 ok open node=c1 t=1", "2 ok open node=c2 t=1")
+    lines = (*SENT, *members, *STEADY[2:], "2 ok assign t=49", "9 ok drain t=92")
+    known = {"replica_sets": {"b": ("n0", "n1")}, "faults": faults}
+    assert found(check(*lines, **known)) == anomalies
+
+
 def test_a_crashed_member_owns_nothing() -> None:
     crash = fault("client_crash", "c2", at_s=50, healed_s=52)
     lines = (*STEADY, "2 ok open node=c2 t=2", "9 ok drain t=120")

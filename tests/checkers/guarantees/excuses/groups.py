@@ -40,8 +40,9 @@ def histories() -> Iterator[Legal]:
             fault("name_server_amnesia", "ns-1", at_s=51, healed_s=52),
         ),
         (
-            "a member that is away takes no share",
+            "a member that stalls does not take its new share, and brokers still count it as a member",
             GIVEN_UP,
+            fault("topic_change", at_s=45, healed_s=46),
             fault("pause", "c1", at_s=51, healed_s=90),
         ),
         (
@@ -63,6 +64,23 @@ def histories() -> Iterator[Legal]:
             faults=tuple(faults),
             known=NO_NAME_SERVER,
         )
+    crashes = [fault("client_crash", node, at_s=51, healed_s=90) for node in ("c1", "c2")]
+    yield Legal(
+        mechanism="a member that is away takes no share",
+        anomaly="queue_unowned",
+        row_of="member_away",
+        ops=GIVEN_UP,
+        faults=tuple(crashes),
+        known=NO_NAME_SERVER,
+    )
+    yield Legal(
+        mechanism="members learn from a broker that another one has ended",
+        anomaly="queue_unowned",
+        row_of="end_unnoticed",
+        ops=GIVEN_UP,
+        faults=(crashes[1], fault("pause", "n0", at_s=51, healed_s=90)),
+        known=NO_NAME_SERVER,
+    )
     yield Legal(
         mechanism="the leader could not register the new queues at a coordinator that clients ask",
         anomaly="queue_unowned",
