@@ -7,8 +7,9 @@ the queue to its next gain: a reset of offsets sends the group back, and changes
 have lost a suffix, because the broker uses those offsets again.
 
 **key_moved**: different queues acknowledged messages of one sharding key, so nothing orders them any more.
-Allowed while a fault may have changed the routes that the producers saw (excuse_table.py): a producer that starts, or
-refreshes its route, while a broker is away sees other queues. A move across a permanent change of the queues is also
+Allowed, if there are several leaders, while a fault may have changed the routes that the producers saw
+(excuse_table.py): a producer that starts, or refreshes its route, while a leader is away sees other queues. A follower
+adds no queues to a route. A move across a permanent change of the queues is also
 allowed. **hot_key** (informational): one sharding key has most of the messages, and its queue lags behind the others.
 
 Together with the order within a queue (`order`) these rules mean: a group consumes messages of one key in the order in
@@ -259,7 +260,10 @@ def _excuse(context: Context, of_key: MessageEvents, row: int) -> str:
     find = context.excuses.find
     since = int(of_key.invoke_ns[row - 1 : row + 1].min())
     window = find("queues_changed", since, int(of_key.time_ns[row]))
-    for at in (row - 1, row):
+    has_others = (
+        len(context.facts.replica_sets) > 1
+    )  # else every route has the same queues, or none
+    for at in (row - 1, row) if has_others else ():
         node = context.timeline.nodes.get(int(of_key.process[at]))
         times = int(of_key.invoke_ns[at]), int(of_key.time_ns[at])
         window = window or find("key_moved", *times, None, (node,))

@@ -161,7 +161,8 @@ def weak(mechanism: str, status: str, of: FaultFacts, *, took_s: float = 6.0) ->
 
 def moved(mechanism: str, row_of: str, of: FaultFacts, *, at_s: float = 10.0) -> Legal:
     story = Story().send(0.0, "a", sharding_key="k").send(at_s, "b", queue=1, sharding_key="k")
-    known = {"orderly": ("g",), "coordinators": ("ns-1",)}
+    leaders = {**PAIR, "c": ("m0",)}
+    known = {"orderly": ("g",), "coordinators": ("ns-1",), "replica_sets": leaders}
     return Legal(
         mechanism=mechanism,
         anomaly="key_moved",

@@ -145,18 +145,18 @@ ROWS: tuple[Excuse, ...] = (
         after=one_request,
         mechanism="an administrator was changing the rights of the account",
     ),
-    # ordered_keys.py
+    # ordered_keys.py: producers use the queues of the leaders in their route
     Excuse(
         anomaly="key_moved",
         effects=(STOPS, STALLS, EMPTIES, DISK),
-        on=(Role.BROKERS,),
+        on=(Role.LEADERS,),
         after=routes_known,
-        mechanism="a broker was not in the routes that producers saw",
+        mechanism="a leader was not in the routes that producers saw",
     ),
     Excuse(
         anomaly="key_moved",
         effects=(NETWORK, CUTS, ROUTES),
-        on=(Role.BROKERS, Role.INVOLVED),
+        on=(Role.LEADERS, Role.INVOLVED),
         across=(Role.COORDINATORS, Role.INVOLVED),
         after=routes_known,
         mechanism="producers saw different routes",
@@ -166,7 +166,7 @@ ROWS: tuple[Excuse, ...] = (
         effects=(STOPS, STALLS),
         on=(Role.COORDINATORS,),
         after=routes_known,
-        mechanism="a coordinator knew fewer brokers than there are",
+        mechanism="a coordinator knew fewer leaders than there are",
     ),
     Excuse(
         anomaly="queues_changed",

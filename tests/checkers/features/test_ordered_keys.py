@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -55,6 +56,24 @@ def hot(share: int, wait_s: float) -> Story:
         queue, offset = (0, number) if number < share else (1, number - share)
         story.consume(2.0 + (wait_s if not queue else 0.0), f"m{number}", offset, queue=queue)
     return story
+
+
+@pytest.mark.parametrize(
+    ("node", "replica_sets", "found"),
+    [
+        ("n0", {"b": ("n0", "n1"), "c": ("m0",)}, {"key_moved_allowed"}),
+        ("m0", {"b": ("n0", "n1"), "c": ("m0",)}, {"key_moved_allowed"}),
+        ("n1", {"b": ("n0", "n1"), "c": ("m0",)}, {"key_moved"}),  # a follower
+        ("n0", {"b": ("n0", "n1")}, {"key_moved"}),  # the only leader: all routes are alike
+    ],
+)
+def test_only_the_absence_of_one_of_several_leaders_moves_a_key(
+    node: str, replica_sets: dict[str, tuple[str, ...]], found: set[str]
+) -> None:
+    moves = Story().send(0.0, "a", sharding_key="k").send(10.0, "b", queue=1, sharding_key="k")
+    killed = fault("kill", node, at_s=5, healed_s=9)
+    known = {"orderly": ("g",), "faults": (killed,), "replica_sets": replica_sets}
+    assert moves.counts("sharding_keys", **known) == found
 
 
 def test_a_hot_key_that_makes_its_queue_wait_is_reported_in_words() -> None:

@@ -54,7 +54,7 @@ def histories() -> Iterator[Legal]:
     )
     # ordered_keys.py
     yield moved(
-        "a broker was not in the routes that producers saw",
+        "a leader was not in the routes that producers saw",
         "key_moved",
         fault("kill", "n0", at_s=5, healed_s=9),
     )
@@ -62,7 +62,7 @@ def histories() -> Iterator[Legal]:
         "producers saw different routes", "key_moved", cut("n0", "ns-1", at_s=5, healed_s=9)
     )
     yield moved(
-        "a coordinator knew fewer brokers than there are",
+        "a coordinator knew fewer leaders than there are",
         "key_moved",
         fault("kill", "ns-1", at_s=5, healed_s=9),
     )
