@@ -4,8 +4,10 @@
 request may take, and no broker acknowledged with SEND_OK, although no fault hindered the producer on its way to some
 broker (excuse_table.py: a fault hinders until the cluster must have recovered from it). If a fault hinders the way to
 another broker, only sends count that were tried as often as there are brokers: each attempt goes to another broker, and
-a single attempt may have gone to the wrong one every time. A broker that has lost its leader takes no sends. A stored
-half message counts as acknowledged, whatever becomes of its transaction, and so does a request without a reply.
+a single attempt may have gone to the wrong one every time. A broker that has lost its leader takes no sends. A producer
+keeps the routes that it knows. So a fault of a coordinator hinders only a producer that starts, or the way to a leader
+that starts. A stored half message counts as acknowledged, whatever becomes of its transaction, and so does a request
+without a reply.
 
 The checker finds the lasting effects of a fault only if the load continues long enough after it: in campaigns with a
 quiet end (`quiet_s`), or with a long time between two faults.
@@ -43,6 +45,7 @@ import numpy as np
 from staticfire.checkers.availability.gap_rows import next_acked, unacknowledged
 from staticfire.checkers.availability.send_backs import declined_send_backs
 from staticfire.checkers.derived.client_lifetimes import sends_by
+from staticfire.checkers.derived.rebalances import starts_ns, stops_ns
 from staticfire.checkers.derived.rest import WITHIN_S, often_at_rest
 from staticfire.checkers.engine.kernel import Checker, Context, finding_at, some_rows
 from staticfire.checkers.engine.observed import observed_verdict
@@ -61,6 +64,7 @@ from staticfire.checkers.model.event_times import began_latest, ended_earliest
 from staticfire.checkers.model.intervals import Span, joined, without
 
 STUCK, REFUSED, WEAK = "producer_stuck", "refused_at_rest", "weak_at_rest"
+NO_ROUTE = "route_unknown"  # row of the table of excuses
 OVERDUE = "overdue_send"
 OVERDUE_TIMES = 2  # times as long as a client gives a send, in the simulation
 REQUESTS = 4  # requests in a row that had their whole time and a healthy broker
@@ -86,7 +90,7 @@ def _stuck(columns: Columns, context: Context, node: str) -> Finding | None:
     rows = sends_by(sends, context, (node,))
     through = _got_through(sends)[rows]
     brokers, living = sorted(context.facts.replica_sets), context.facts.living_sets
-    hindered = {broker: context.excuses.spans(STUCK, broker, (node,)) for broker in brokers}
+    hindered = {broker: _hindered(context, broker, node) for broker in brokers}
     anywhere = joined(chain.from_iterable(hindered.values()))
     everywhere = sends.tries[rows] >= len(brokers)
     serving = [broker for broker in brokers if broker in living]
@@ -98,6 +102,24 @@ def _stuck(columns: Columns, context: Context, node: str) -> Finding | None:
                 if _is_long(sends, failed, context):
                     return _finding(columns, context, node, broker, failed)
     return None
+
+
+def _hindered(context: Context, broker: str, node: str) -> list[Span]:
+    """Return when a fault hinders a producer on its way to a broker."""
+    spans = context.excuses.spans(STUCK, broker, (node,))
+    timings, starts = context.facts.timings, list(starts_ns(context, frozenset({node})))
+    leader = frozenset(context.facts.replica_sets.get(broker, ())[:1])
+    asked_ns = round(2 * timings.request_s * NS_PER_S)  # a producer that starts asks for a route
+    known_ns = round((timings.register_s + timings.route_refresh_s) * NS_PER_S)
+    for window in context.excuses.windows(NO_ROUTE, broker, (node,)):
+        start_ns, end_ns = window.start_ns, window.end_ns
+        if (
+            not starts
+            or any(start_ns - asked_ns <= at <= end_ns for at in starts)
+            or any(start_ns - known_ns <= at <= end_ns for at in stops_ns(context, leader))
+        ):
+            spans.append(Span(start_ns, end_ns))
+    return joined(spans)
 
 
 def _got_through(sends: MessageEvents) -> Mask:

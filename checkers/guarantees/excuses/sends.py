@@ -97,8 +97,9 @@ ROWS: tuple[Excuse, ...] = (
         after=two_requests,
         mechanism="the producer was away",
     ),
+    # ... only for a producer, or a leader, that starts
     Excuse(
-        anomaly="producer_stuck",
+        anomaly="route_unknown",
         effects=(STOPS, STALLS),
         on=(Role.COORDINATORS,),
         after=routes_known,

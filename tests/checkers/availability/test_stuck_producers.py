@@ -116,6 +116,28 @@ def test_a_fault_counts_that_is_in_the_way_to_every_broker(of: FaultFacts, stuck
     assert is_stuck(twice, of, coordinators=("ns-1",)) is stuck
 
 
+@pytest.mark.parametrize(
+    ("opened_s", "restarted_s", "stuck"),
+    [
+        (1, None, True),  # it knows the routes
+        (45, None, False),
+        (33, None, True),
+        (35, None, False),  # it may still ask
+        (105, None, False),  # brokers register again, and it asks
+        (1, 30, False),  # the leaders start, too
+        (1, 0, False),
+    ],
+)
+def test_a_fault_of_a_coordinator_is_in_the_way_of_a_start(
+    opened_s: int, restarted_s: int | None, stuck: bool
+) -> None:
+    ops = [f"50 ok open node=p1 t={opened_s}", *sends(*["fail attempts=2"] * 4)]
+    faults = [fault("name_server_freeze", "ns-1", at_s=40, healed_s=60)]
+    if restarted_s is not None:
+        faults.append(fault("kill", "n0", "n2", at_s=restarted_s, healed_s=restarted_s + 1))
+    assert is_stuck(ops, *faults, coordinators=("ns-1", "ns-2")) is stuck
+
+
 def test_a_broker_without_a_master_takes_nothing() -> None:
     lost = replace(fault("disk_lost", "n0", "n2", at_s=10, healed_s=20), permanent=True)
     assert is_stuck(sends(*["fail"] * 4), lost)

@@ -76,17 +76,20 @@ def histories() -> Iterator[Legal]:
         at_s=100.0,
     )
     # stuck_producers.py
-    for mechanism, of in (
+    for row_of, mechanism, of in (
         (
+            "",
             "the broker could not store the message, or not on as many replicas as asked",
             fault("kill", "n0", at_s=5, healed_s=30),
         ),
-        ("the producer was away", fault("pause", "p1", at_s=5, healed_s=45)),
+        ("", "the producer was away", fault("pause", "p1", at_s=5, healed_s=45)),
         (
+            "route_unknown",
             "a coordinator knew no route to the broker before it registered again",
             fault("kill", "ns-1", at_s=5, healed_s=30),
         ),
         (
+            "",
             "the producer could not reach the broker, or had no route to it",
             cut("p1", "n0", at_s=5, healed_s=30),
         ),
@@ -94,6 +97,7 @@ def histories() -> Iterator[Legal]:
         yield Legal(
             mechanism=mechanism,
             anomaly="producer_stuck",
+            row_of=row_of,
             ops=tuple(
                 f"0 {type} send {key} node=p1 t={at_s}"
                 for key, at_s in zip("abcde", range(10, 60, 9), strict=False)
