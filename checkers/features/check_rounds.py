@@ -97,8 +97,8 @@ def _unknown_spans(context: Context, broker: str, producer: str | None) -> Itera
     opened_ns = list(starts_ns(context, frozenset(() if producer is None else (producer,))))
     events_ns = [*opened_ns, *stops_ns(context, leader)]
     for window in context.excuses.windows(NO_PRODUCERS, broker, (producer,)):
-        is_late = window.excuse.since is Since.MEMBER_STARTS and bool(opened_ns)
-        if not is_late or any(window.start_ns <= at <= window.end_ns for at in events_ns):
+        needs_start = window.excuse.since is Since.MEMBER_STARTS and bool(opened_ns)
+        if not needs_start or any(window.start_ns <= at <= window.end_ns for at in events_ns):
             yield Span(window.start_ns, window.end_ns)
 
 

@@ -314,8 +314,8 @@ def _never_asked(
         wait_ns = round(wait_s * NS_PER_S)
         due_ns = int(halves.time_ns[row]) + wait_ns
         at_rest = any(rest.start_ns <= began_ns and due_ns <= rest.end_ns for rest in rests)
-        first_ns = min((check.earliest_ns for check in asked.get(row, ())), default=FOREVER_NS)
         at_rest = at_rest and not _is_rolled_back(columns, context, halves, row)
+        first_ns = min((check.earliest_ns for check in asked.get(row, ())), default=FOREVER_NS)
         overdue = first_ns > due_ns and at_rest and due_ns <= last_ns
         span = Span(int(halves.time_ns[row]), min(first_ns, last_ns))
         still = Open(began_ns, span, wait_ns, 0)
