@@ -21,6 +21,7 @@ from staticfire.system_under_test.protocol.message import (
     decode_record,
 )
 from staticfire.system_under_test.store.assembly.message_store import MessageStore
+from staticfire.system_under_test.store.queues.consume_queue import Entry
 from staticfire.system_under_test.store.results import PutResult, PutStatus
 
 TRANSACTION_GROUP = "CID_RMQ_SYS_TRANS"
@@ -67,6 +68,7 @@ class HalfMessages:
         self._moved: dict[int, _Moves] = {}
         self._parked: dict[int, _Moves] = {}  # given up, by the place of the copy in the log
         self._ops: deque[tuple[int, int]] = deque()  # op offset and the half offset that it names
+        self._damaged_ops: dict[int, Entry] = {}  # by op offset; they may come back from a replica
         self._op_missing: list[int] = []  # over, but the store refused the op message
 
     def begin(self) -> None:
@@ -87,12 +89,14 @@ class HalfMessages:
             if not entries:
                 return
             for entry in entries:
-                self._read_op(op_offset, entry.physical_offset)
+                self._read_op(op_offset, entry)
                 op_offset += 1
 
-    def _read_op(self, op_offset: int, physical_offset: int) -> None:
-        message = self._read_entry(physical_offset)
-        if message is not None and message.body.isdigit():
+    def _read_op(self, op_offset: int, entry: Entry) -> None:
+        message = self._read_entry(entry.physical_offset)
+        if message is None and self._store.waits_for_repair(entry.physical_offset, entry.size):
+            self._damaged_ops[op_offset] = entry
+        elif message is not None and message.body.isdigit():
             half_offset = int(message.body)
             self._ops.append((op_offset, half_offset))
             self._end(half_offset, 0)
@@ -102,6 +106,19 @@ class HalfMessages:
             self._ended[half_offset] = safe_from
         while self.progress.position in self._ended:
             self.pass_over()
+
+    def lacks_ops(self) -> bool:
+        """Whether some half message may be over of which this is not known: its op message is damaged.
+
+        Reads those again that a replica may have mended.
+        """
+        if not self._damaged_ops:
+            return False
+        damaged, self._damaged_ops = self._damaged_ops, {}
+        for op_offset, entry in damaged.items():
+            self._read_op(op_offset, entry)
+        self._ops = deque(sorted(self._ops))
+        return bool(self._damaged_ops)
 
     # Questions
 
@@ -231,7 +248,7 @@ class HalfMessages:
         done = 0
         while self._ops and self._ops[0][1] < half_offset:
             done = self._ops.popleft()[0] + 1
-        if done:
+        if done and not self._damaged_ops:
             self._offsets.commit(TRANSACTION_GROUP, OP_HALF_TOPIC, QUEUE_ID, done)
 
 

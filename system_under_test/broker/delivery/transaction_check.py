@@ -102,6 +102,8 @@ class TransactionCheck:
     def step(self) -> bool:
         """Deal with one half message; return whether there may be another."""
         halves = self._halves
+        if halves.lacks_ops():
+            return False
         offset = halves.progress.position
         if offset >= self._end:
             return False

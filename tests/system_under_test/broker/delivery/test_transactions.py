@@ -45,6 +45,14 @@ class TransactionBench(Bench):
         self.services._halves.begin()
         self.services._has_begun = True
 
+    def next_life(self) -> TransactionBench:
+        """The same store in a broker that has started again."""
+        again = TransactionBench.__new__(TransactionBench)
+        again.__dict__.update(self.__dict__)
+        again.services = self._make_services(self.services._env)
+        again.begin()
+        return again
+
     def half(self, body: bytes = b"x", born_ms: int | None = None, **properties: str) -> Message:
         """Send a half message; return it as stored."""
         wanted = {"TRAN_MSG": "true", "PGROUP": "producers", "UNIQ_KEY": "U1", **properties}
@@ -422,14 +430,34 @@ def test_end_counts_when_it_is_safe(bench: TransactionBench, how: int) -> None:
 def test_next_life_knows_what_is_over(bench: TransactionBench, how: int) -> None:
     over, still_open = bench.half(), bench.half(UNIQ_KEY="U2")
     bench.end(over, how)
-    again = TransactionBench.__new__(TransactionBench)
-    again.__dict__.update(bench.__dict__)
-    again.services = bench._make_services(bench.services._env)
-    again.begin()
+    again = bench.next_life()
     assert again.code_of_end(over, COMMIT) == 1
     assert [check.ext_fields["msgId"] for check in again.check()] == ["U2"]
     assert again.code_of_end(still_open, COMMIT) == 0
     assert bench.progress()[0] == 2
+
+
+@pytest.mark.parametrize("has_copy", [True, False])
+def test_next_life_waits_for_the_repair_of_what_says_that_a_transaction_is_over(
+    bench: TransactionBench, has_copy: bool
+) -> None:
+    over = bench.half()
+    bench.end(over, ROLLBACK)
+    bench.publish()
+    (op,) = bench.stored(OP)
+    copy = bench.store.look_up(op.physical_offset)
+    assert copy is not None
+    start = op.physical_offset
+    body_at = start + copy.index(op.body, 80)
+    bench.disk.flip_bit("/store/commitlog/" + "0" * 20, within=(body_at, body_at + 1))
+    again = bench.next_life()
+    assert again.check() == []
+    if has_copy:
+        assert bench.store.mend_record(start, copy)
+    else:
+        bench.store.give_up(start)
+    assert len(again.check()) == (0 if has_copy else 1)
+    assert again.progress()[0] == 1
 
 
 def test_committed_message_may_ask_for_a_delay(bench: TransactionBench) -> None:
