@@ -180,7 +180,7 @@ class IndexRecovery:
         for number, file in enumerate(index.files):
             begin = file.header.begin_offset
             is_behind = expected < begin and self._is_key_between(expected, begin)
-            if is_behind or (expected <= begin and not self._has_all_first_keys(file)):
+            if is_behind or (expected <= begin and self._begins_within_keys(file)):
                 self._log.warning("index files are missing, rebuilding them", offset=expected)
                 index.drop_from(number)
                 return False
@@ -188,13 +188,18 @@ class IndexRecovery:
             expected = max(expected, file.header.end_offset + (end.size if end else 0))
         return True
 
-    def _has_all_first_keys(self, file: IndexFile) -> bool:
-        """Whether the file begins with the first key of a record; True for a record that is damaged."""
-        record = self._record_at(file.header.begin_offset)
+    def _begins_within_keys(self, file: IndexFile) -> bool:
+        """Whether the file begins with keys of a record, and not with its first one; False for a damaged record."""
+        begin = file.header.begin_offset
+        record = self._record_at(begin)
         if record is None:
-            return True
-        hashes = list(record_hashes(self._hasher, record))[: file.header.next_number - 1]
-        return hashes == [file.entry(number).key_hash for number in range(1, len(hashes) + 1)]
+            return False
+        hashes = list(record_hashes(self._hasher, record))
+        entries = [file.entry(number) for number in range(1, file.header.next_number)]
+        found = [
+            entry.key_hash for entry in entries[: len(hashes)] if entry.physical_offset == begin
+        ]
+        return found != hashes[: len(found)] and set(found) <= set(hashes)
 
     def _is_key_between(self, start: int, end: int) -> bool:
         """Whether one of the first records from `start`, up to `end`, has a key."""
