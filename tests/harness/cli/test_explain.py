@@ -21,7 +21,7 @@ def test_a_planted_loss_is_explained_in_words_and_as_json(
     assert said.status == 0
     lines = said.out.splitlines()
     assert len(lines) <= 25
-    assert lines[0].startswith("cause     loss (lost): 6; with it ")
+    assert lines[0].startswith("cause     loss (lost): 7; with it ")
     assert "on disk of no node" in said.out
     assert "the message is gone" in said.out
     explained = json.loads(staticfire("explain", folder, "--json").out)
