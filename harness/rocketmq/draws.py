@@ -62,7 +62,8 @@ def _some_properties(random: Random, drawn: Mapping[str, object]) -> Properties:
         return ()
     groups = [group for group in _GROUPS if random.random() < EACH_SHARE]
     picked = {name: pick(random, values) for group in groups for name, values in group}
-    if WORKLOADS[str(drawn["workload"])].forwards:
+    workload = WORKLOADS.get(str(drawn["workload"]))  # a name that is none is refused later
+    if workload is not None and workload.forwards:
         # A forwarder repeats a batch until it is stored with SEND_OK. A master asks no slave for a larger one.
         picked.pop("haSlaveFallbehindMax", None)
     return tuple(sorted(picked.items()))
