@@ -73,7 +73,7 @@ class NetworkLatency(BadNetwork):
         await network.delay(node, value)
 
     def delay_s(self, planned: PlannedFault) -> float:
-        return float(planned.params[self.param]) / MS_PER_S
+        return float(planned.params.get(self.param, 0.0)) / MS_PER_S
 
 
 class PacketLoss(BadNetwork):
