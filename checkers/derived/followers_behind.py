@@ -9,7 +9,8 @@ the replicas. Followers of Apache RocketMQ do not ask (`replication.fetches_miss
 A follower that starts learns from a coordinator which node is its leader. While no coordinator answers, or none knows
 the leader, the follower asks the replicas of its configuration every few seconds. So it lags, and members that the
 leader has sent to it wait there. Members that started in that time also wait there, because they have not learned of a
-leader either; others read from the leader. A coordinator that started knows the leader once the leader has registered
+leader either. So do members whose last answer of a coordinator came while the leader was away. Others read from the
+leader. A coordinator that started knows the leader once the leader has registered
 again. The follower asks each coordinator about once a second, so it learns of its leader when a registration under way
 has ended and the next one is answered. Followers of Apache RocketMQ wait for their next regular registration
 (`registration`).
@@ -23,9 +24,12 @@ case when the follower gives up a silent connection and opens another.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from staticfire.checkers.derived.rebalances import leader_lost_ns
 from staticfire.checkers.engine.kernel import Context
 from staticfire.checkers.guarantees.excuses.excuse import VISIBLE_END
+from staticfire.checkers.guarantees.facts import FaultFacts
 from staticfire.checkers.guarantees.fault_effects import STOPS
 from staticfire.checkers.guarantees.fault_times import FOREVER_NS, began_ns, by_target, healed_ns
 from staticfire.checkers.guarantees.promises import (
@@ -33,10 +37,11 @@ from staticfire.checkers.guarantees.promises import (
     NOT_FETCHED,
     NS_PER_S,
 )
-from staticfire.checkers.model.intervals import Span, shared
+from staticfire.checkers.model.intervals import Span, joined, shared
 
 BEHIND = "slave_behind_slave"
 LEADER_UNKNOWN = "leader_unknown"
+COORDINATOR_SILENT = "coordinator_silent"
 LINK_BROKEN = "follower_link_broken"
 UNCOPIED = "uncopied"
 _FOLLOWERS_MIN = 2
@@ -60,7 +65,7 @@ def behind_spans(context: Context, broker: str) -> list[Span]:
 def leaderless_spans(context: Context, broker: str, process: int) -> list[Span]:
     """Return when a member may read from a follower that does not know its leader.
 
-    Unless leaders send members to followers, only a member that started in that time does.
+    Unless leaders send members to followers, only a member does that has no address of the leader.
     """
     key = "leaderless", broker, process
     if key not in context.cache:
@@ -72,22 +77,21 @@ def leaderless_spans(context: Context, broker: str, process: int) -> list[Span]:
 
 def _leaderless_spans(context: Context, broker: str, process: int) -> list[Span]:
     facts = context.facts
-    unknown = [Span(0, FOREVER_NS)] if facts.coordinators else []
+    unknown = silent = [Span(0, FOREVER_NS)] if facts.coordinators else []
     for coordinator in facts.coordinators:
-        unknown = shared(unknown, context.excuses.spans(LEADER_UNKNOWN, broker, (coordinator,)))
+        says_nothing = context.excuses.spans(COORDINATOR_SILENT, broker, (coordinator,))
+        forgot = context.excuses.spans(LEADER_UNKNOWN, broker, (coordinator,))
+        unknown = shared(unknown, joined([*says_nothing, *forgot]))
+        silent = shared(silent, says_nothing)
     if not facts.follower_reads:
         opened_ns = [one.time_ns for one in context.timeline.opens if one.process == process]
+        missed_ns = _leader_missed_ns(context, broker, silent)
         unknown = [
-            span for span in unknown if any(span.start_ns <= at < span.end_ns for at in opened_ns)
+            span
+            for span in unknown
+            if any(span.start_ns <= at_ns < span.end_ns for at_ns in (*opened_ns, *missed_ns))
         ]
-    followers = frozenset(facts.replica_sets.get(broker, ())[1:])
-    starts = [
-        of_node
-        for fault in facts.faults
-        if fault.bitten_ns is not None
-        for of_node in by_target(fault)
-        if STOPS in of_node.effects and not followers.isdisjoint(of_node.targets)
-    ]
+    starts = _stops(context, facts.replica_sets.get(broker, ())[1:])
     asked_s = _ASKED_TIMES * facts.timings.request_s
     if facts.behaves(_IN_ROUNDS):
         asked_s += facts.timings.register_s
@@ -96,6 +100,31 @@ def _leaderless_spans(context: Context, broker: str, process: int) -> list[Span]
         for start_ns, end_ns in unknown
         for start in starts
         if began_ns(start) < end_ns and healed_ns(start) > start_ns
+    ]
+
+
+def _leader_missed_ns(context: Context, broker: str, silent: Sequence[Span]) -> list[int]:
+    """Return when the coordinators fell silent after members may have learned from them that the leader is away.
+
+    `silent`: the time in which no coordinator answers. A member asks for routes every `Timings.route_refresh_s`.
+    """
+    refresh_ns = int(context.facts.timings.route_refresh_s * NS_PER_S)
+    return [
+        span.start_ns
+        for span in silent
+        for stop in _stops(context, context.facts.replica_sets.get(broker, ())[:1])
+        if began_ns(stop) < span.start_ns < healed_ns(stop) + refresh_ns
+    ]
+
+
+def _stops(context: Context, nodes: Sequence[str]) -> list[FaultFacts]:
+    """Return the faults that stopped any of these nodes, each as it struck that node."""
+    return [
+        of_node
+        for fault in context.facts.faults
+        if fault.bitten_ns is not None
+        for of_node in by_target(fault)
+        if STOPS in of_node.effects and not set(nodes).isdisjoint(of_node.targets)
     ]
 
 

@@ -91,7 +91,7 @@ ROWS: tuple[Excuse, ...] = (
     ),
     # followers_behind.py: messages that members read late from a follower that started in the meantime
     Excuse(
-        anomaly="leader_unknown",
+        anomaly="coordinator_silent",
         effects=(STOPS, STALLS),
         on=(Role.INVOLVED,),
         mechanism="a follower that starts does not learn from this coordinator which node is its leader",

@@ -454,6 +454,48 @@ def test_a_member_that_starts_then_knows_no_other_replica(opened_s: int, slow: l
     assert keys(verdict) == slow
 
 
+RESTARTED = fault("name_server_amnesia", "ns-1", at_s=1, healed_s=2)  # it knows no leader for 30 s
+
+
+@pytest.mark.parametrize(
+    ("struck", "slow"),
+    [
+        ((fault("kill", "n0", at_s=5.5, healed_s=6.5),), []),
+        ((fault("kill", "n0", at_s=1, healed_s=2),), []),  # it may not have asked again in 30 s
+        ((RESTARTED, fault("kill", "n0", at_s=5.5, healed_s=6.5)), []),
+        # the coordinators had named the leader
+        ((fault("kill", "n0", at_s=6.5, healed_s=7),), ["a"]),
+        ((RESTARTED, fault("kill", "n0", at_s=6.5, healed_s=7)), ["a"]),
+        ((fault("pause", "n0", at_s=5.5, healed_s=6.5),), ["a"]),
+        ((fault("kill", "n2", at_s=5.5, healed_s=6.5),), ["a"]),  # leads another replica set
+    ],
+)
+def test_a_member_has_no_address_of_a_leader_that_was_away_when_the_coordinators_fell_silent(
+    struck: tuple[FaultFacts, ...], slow: list[str]
+) -> None:
+    sets = {"b": ("n0", "n1"), "c": ("n2",)}
+    known = {"replica_sets": sets, "coordinators": ("ns-1", "ns-2")}
+    ops = "0 ok send a t=20", "1 ok consume a t=24"
+
+    assert keys(check(*ops, faults=(FROZEN, SILENT, *struck, STARTED), **known)) == slow
+
+
+def test_a_member_asks_again_for_a_leader_that_is_back() -> None:
+    away = fault("kill", "n0", at_s=1, healed_s=2)
+    frozen = (
+        fault("name_server_freeze", "ns-1", at_s=33, healed_s=60),
+        fault("name_server_freeze", "ns-2", at_s=33, healed_s=60),
+    )
+    known = {"replica_sets": {"b": ("n0", "n1")}, "coordinators": ("ns-1", "ns-2")}
+    started = fault("kill", "n1", at_s=35, healed_s=36)
+
+    verdict = check(
+        "0 ok send a t=45", "1 ok consume a t=49", faults=(away, *frozen, started), **known
+    )
+
+    assert keys(verdict) == ["a"]
+
+
 LINK = "n0", "n1"
 TWICE = (cut(*LINK, at_s=10, healed_s=20), cut(*LINK, at_s=25, healed_s=30))
 SWALLOWED = fault("broker_black_hole", "n1", at_s=10, healed_s=30)

@@ -55,7 +55,7 @@ def histories() -> Iterator[Legal]:
     yield Legal(
         mechanism="a follower that starts does not learn from this coordinator which node is its leader",
         anomaly="slow_delivery",
-        row_of="leader_unknown",
+        row_of="coordinator_silent",
         ops=(*MEMBERS[:1], "1 ok assign 0 t=0.5", "0 ok send a t=20", "1 ok consume a t=47"),
         faults=LEADER_UNKNOWN,
         known={"coordinators": ("ns-1", "ns-2"), "follower_reads": True},
