@@ -33,7 +33,7 @@ DATA = {
     "harness/clients/port.py": (1, ERROR),
     "harness/clients/producer.py": (1, FIELD),
     "harness/conformance/cases/admin.py": (1, NAME),
-    "tests/checkers/features/test_transactions.py": (1, FIELD),
+    "tests/checkers/features/test_check_counts.py": (1, FIELD),
     "tests/checkers/mutations/oddities_sends.py": (1, ERROR),
     "tests/end_to_end/test_client_processes.py": (1, FIELD),
     "tests/harness/cli/admin/commands/test_groups.py": (3, NAME),

@@ -228,6 +228,7 @@ FEATURES: Final = (
             "its half names"
         ),
         promise=DECIDED,
+        test="tests/checkers/features/test_check_counts.py",
         example="a check after 1 s; the transaction timeout is 6 s",
         excuse=CLOCK_STEPPED,
     ),
@@ -239,6 +240,7 @@ FEATURES: Final = (
             "twice in one round, or although no producer had sent it or no half of it was stored"
         ),
         promise=DECIDED,
+        test="tests/checkers/features/test_check_counts.py",
         example="16 checks, 15 are allowed",
     ),
     Anomaly(
