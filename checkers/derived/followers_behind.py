@@ -29,14 +29,13 @@ from collections.abc import Sequence
 from staticfire.checkers.derived.rebalances import leader_lost_ns
 from staticfire.checkers.engine.kernel import Context
 from staticfire.checkers.guarantees.excuses.excuse import VISIBLE_END
-from staticfire.checkers.guarantees.facts import FaultFacts
-from staticfire.checkers.guarantees.fault_effects import STOPS
-from staticfire.checkers.guarantees.fault_times import FOREVER_NS, began_ns, by_target, healed_ns
+from staticfire.checkers.guarantees.fault_times import FOREVER_NS
 from staticfire.checkers.guarantees.promises import (
     FOLLOWER_HOLDS_ACKED,
     NOT_FETCHED,
     NS_PER_S,
 )
+from staticfire.checkers.guarantees.uncopied import stops_of
 from staticfire.checkers.model.intervals import Span, joined, shared
 
 BEHIND = "slave_behind_slave"
@@ -91,15 +90,14 @@ def _leaderless_spans(context: Context, broker: str, process: int) -> list[Span]
             for span in unknown
             if any(span.start_ns <= at_ns < span.end_ns for at_ns in (*opened_ns, *missed_ns))
         ]
-    starts = _stops(context, facts.replica_sets.get(broker, ())[1:])
     asked_s = _ASKED_TIMES * facts.timings.request_s
     if facts.behaves(_IN_ROUNDS):
         asked_s += facts.timings.register_s
     return [
-        Span(max(start_ns, began_ns(start)), end_ns + int(asked_s * NS_PER_S))
+        Span(max(start_ns, stop.start_ns), end_ns + int(asked_s * NS_PER_S))
         for start_ns, end_ns in unknown
-        for start in starts
-        if began_ns(start) < end_ns and healed_ns(start) > start_ns
+        for stop in _stops(context, facts.replica_sets.get(broker, ())[1:])
+        if stop.start_ns < end_ns and stop.end_ns > start_ns
     ]
 
 
@@ -113,19 +111,12 @@ def _leader_missed_ns(context: Context, broker: str, silent: Sequence[Span]) -> 
         span.start_ns
         for span in silent
         for stop in _stops(context, context.facts.replica_sets.get(broker, ())[:1])
-        if began_ns(stop) < span.start_ns < healed_ns(stop) + refresh_ns
+        if stop.start_ns < span.start_ns < stop.end_ns + refresh_ns
     ]
 
 
-def _stops(context: Context, nodes: Sequence[str]) -> list[FaultFacts]:
-    """Return the faults that stopped any of these nodes, each as it struck that node."""
-    return [
-        of_node
-        for fault in context.facts.faults
-        if fault.bitten_ns is not None
-        for of_node in by_target(fault)
-        if STOPS in of_node.effects and not set(nodes).isdisjoint(of_node.targets)
-    ]
+def _stops(context: Context, nodes: Sequence[str]) -> list[Span]:
+    return [span for node in nodes for span in stops_of(context.facts, node)]
 
 
 def unsent_spans(context: Context, broker: str) -> list[Span]:
