@@ -22,9 +22,10 @@ a leader that was already gone for good.
 No commit counts across a disk that was emptied or a reset of offsets (`offset_replaced`). But a follower that is known
 to have answered keeps its offsets if the disk of another replica is gone for good.
 
-A commit does not count either if a pull of another member may have replaced it: each pull commits the position of its
+A commit does not count either if a pull of a member may have replaced it: each pull commits the position of its
 member. A member that gained the queue before the commit arrived began below it. One may also begin below a commit for
-another reason, such as the answer of a follower; the begin of that member is judged by itself.
+another reason, such as the answer of a follower; that begin is judged by itself. The same member may have done so when
+it had the queue before.
 
 The last commit that counts may have been replaced by a later commit, and by an earlier one that was on its way when a
 network or a broker failed, or that no broker has confirmed (`commit`, info): data that a closed connection had still to
@@ -405,12 +406,16 @@ def _pulled_below(
 def _begun_below(
     context: Context, commits: Commits, pair: tuple[str, LogKey], gain: Ownership
 ) -> Mask:
-    """Return the commits below which another member began, before the queue was gained or a broker answered."""
+    """Return the commits below which a member began, before the queue was gained or a broker answered.
+
+    That is another member, or the same one when it had the queue before.
+    """
     below = np.zeros(len(commits), np.bool_)
     answer = answer_to(context, pair, gain)
     until_index = gain.op_index if answer is None else answer.op_index
     for begun in context.timeline.begins.get(pair, ()):
-        if begun.broker_id is None or begun.process == gain.process:
+        is_own = begun.process == gain.process and begun.op_index > gain.op_index
+        if begun.broker_id is None or is_own:
             continue
         if begun.op_index < until_index:
             offset = begun.offset or 0  # None: that broker knew of no commit

@@ -307,7 +307,7 @@ def test_a_member_that_began_before_the_commit_arrived_pulls_with_a_lower_offset
         ("3 ok begin 0 by=1 t=9.1", True),  # the slave knew of no commit
         ("3 ok begin 0:1 by=1 t=9.1", False),
         ("3 ok begin 0 t=9.1", False),  # a client that does not say who answered
-        ("2 ok begin 0:0 by=1 t=9.1", False),  # the member itself
+        ("2 ok begin 0:0 by=1 t=60.05", False),  # the member that is judged
         ("3 ok begin 0:0 by=1 t=62", False),  # later
     ],
 )
@@ -317,6 +317,20 @@ def test_a_member_that_a_slave_made_begin_below_a_commit_pulls_with_that(
     between = ("3 ok assign 0 t=9", reported, "3 ok assign t=10")
     after = ("2 ok assign 0 t=60", "2 ok begin 0:0 by=0 t=60.1", "2 ok consume a t=61")
     lines = [*REWIND[:4], *between, *after]
+    lines.sort(key=lambda line: float(line.partition(" t=")[2] or 1.1))
+
+    assert check_duplication(*lines, replica_sets={"b": ("n0", "n1")}).valid is valid
+
+
+@pytest.mark.parametrize(("begun_s", "valid"), [(9.1, True), (60.1, False)])
+def test_a_member_that_a_slave_made_begin_below_a_commit_may_have_the_queue_again(
+    begun_s: float, valid: bool
+) -> None:
+    """It had the queue from 9 s to 10 s, and its pulls took the group's offset back to 0 at the leader."""
+    lines = [
+        *(*REWIND[:4], "2 ok assign 0 t=9", "2 ok assign t=10", f"2 ok begin 0:0 by=1 t={begun_s}"),
+        *("2 ok assign 0 t=60", "2 ok begin 0:0 by=0 t=60.2", "2 ok consume a t=61"),
+    ]
     lines.sort(key=lambda line: float(line.partition(" t=")[2] or 1.1))
 
     assert check_duplication(*lines, replica_sets={"b": ("n0", "n1")}).valid is valid
