@@ -8,7 +8,7 @@ for good and a member had reached that offset. **commit_behind**: the drain repo
 the end of the queue.
 
 For a group with a filter only matching messages can be skipped, and only if no later message was stored at or below
-that offset.
+that offset. Where no acknowledgement shows such a message, its delivery to another group does.
 
 Starting points count as consumed: a group that begins at the end of a queue commits an offset that it never read. The
 kernel takes the first commit in a queue for such a start if the group had consumed nothing there before.
@@ -158,6 +158,8 @@ def _wanted_below(columns: Columns, context: Context, commits: Commits) -> Ints:
     placed = (sends.outcome == Outcome.OK) & (sends.queue_offset != UNKNOWN)
     here = sends.where(placed & (sends.log == commits.log[0]))
     here = here.where(~_given_anew(here))
+    given = columns.deliveries
+    here = here.where(~_replaced(here, given.where(np.flatnonzero(given.log == commits.log[0]))))
     found = _highest_below(here.queue_offset[context.matches(columns, here, group)], commits.offset)
     begins_ns = context.facts.filter_change_begins_ns
     if begins_ns is not None and group in context.facts.filters_changed_ns:
@@ -186,6 +188,20 @@ def _given_anew(acked: MessageEvents) -> Mask:
     latest_ns = np.maximum.accumulate(acked.invoke_ns[order])[upto]
     given: Mask = latest_ns > acked.time_ns
     return given
+
+
+def _replaced(acked: MessageEvents, given: MessageEvents) -> Mask:
+    """Select sends of a queue at whose offset some group last received another message, sent without an answer."""
+    if not len(given):
+        return np.zeros(len(acked), np.bool_)
+    given = given.where(np.lexsort((given.invoke_ns, given.queue_offset)))
+    last = np.searchsorted(given.queue_offset, acked.queue_offset, side="right") - 1
+    replaced: Mask = (
+        (given.queue_offset[last] == acked.queue_offset)
+        & (given.message[last] != acked.message)
+        & (given.invoke_ns[last] > acked.time_ns)
+    )
+    return replaced
 
 
 def _is_broadcast(columns: Columns, context: Context, commits: Commits) -> bool:

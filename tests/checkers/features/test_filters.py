@@ -115,3 +115,26 @@ def test_a_group_may_pass_over_what_came_in_the_place_of_what_it_wanted() -> Non
     story.send(3.0, "c", tag="blue").consume(4.0, "a", 0)
     commit = {"group": GROUP, "topic": "t", "offsets": [["b", 0, 2]]}
     assert story.op(5.0, "ok", "commit", commit).counts("offsets", **wants_red) == set()
+
+
+@pytest.mark.parametrize(
+    ("given", "skips"),
+    [
+        ((4.0, "c", 1), False),
+        ((0.05, "c", 1), True),  # b came later
+        ((4.0, "b", 1), True),
+        ((4.0, "c", 2), True),
+    ],
+)
+def test_a_delivery_to_another_group_shows_what_came_in_the_place_of_a_lost_message(
+    given: tuple[float, str, int], skips: bool
+) -> None:
+    """A power cut took b, and c was sent without an answer."""
+    wants_red = {"wanted_tags": {GROUP: ("red",)}}
+    story = Story().send(0.0, "a", tag="red").send(0.1, "b", tag="red")
+    story.send(3.0, "c", "info", tag="blue").consume(4.0, "a", 0)
+    at_s, key, offset = given
+    story.consume(at_s, key, offset, group="h", process=101)
+    commit = {"group": GROUP, "topic": "t", "offsets": [["b", 0, 2]]}
+    found = story.op(5.0, "ok", "commit", commit).counts("offsets", **wants_red)
+    assert found == ({"commit_ahead"} if skips else set())
