@@ -129,7 +129,8 @@ def _group(context: Context, name: str) -> _Group:
         members = context.timeline.members(name) | starting
         changes = {*starts_ns(context, members), *stops_ns(context, members)}
         for fault in context.facts.faults:
-            if QUEUES in fault.effects and fault.bitten_ns is not None:
+            # Unproven: a leader that gave no answer may have made the queues.
+            if QUEUES in fault.effects and (fault.bitten_ns, fault.fired_ns) != (None, None):
                 changes |= {began_ns(fault), healed_ns(fault)}
         nodes = context.timeline.nodes
         is_known = all(

@@ -175,6 +175,7 @@ ROWS: tuple[Excuse, ...] = (
         on=(Role.CLUSTER,),
         after=routes_known,
         mechanism="the topic got more queues",
+        unproven=True,
     ),
     Excuse(
         anomaly="queues_changed",

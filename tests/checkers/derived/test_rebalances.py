@@ -59,6 +59,7 @@ BOTH = cut(("c1", "n0"), ("c2", "n0"))
         (ONE_OF_THEM, (), (), []),
         (ONE_OF_THEM, (), (LATE,), [(60, 76)]),
         (ONE_OF_THEM, (NEW_QUEUES,), (), [(50, 76)]),  # members may not know of it yet
+        (ONE_OF_THEM, (replace(NEW_QUEUES, bitten_ns=None),), (), [(50, 76)]),  # no leader answered
         # the broker that one of them asks forgets the other, which cannot reach it
         (ONE_OF_THEM, (fault("kill", "n2", at_s=55, healed_s=56),), (), [(55, 76)]),
         # those that cannot reach a broker both ask another one

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -45,6 +46,10 @@ def test_a_sharding_key_keeps_its_queue() -> None:
     assert moves.counts("sharding_keys", **orderly) == {"key_moved"}
     grown = fault("topic_change", at_s=0.5, healed_s=0.6)
     assert moves.counts("sharding_keys", **orderly, faults=(grown,)) == {"key_moved_allowed"}
+    unheard = replace(grown, bitten_ns=None)  # the leader may have made the queues
+    assert moves.counts("sharding_keys", **orderly, faults=(unheard,)) == {"key_moved_allowed"}
+    before = fault("topic_change", at_s=-100, healed_s=-99, bitten=False)
+    assert moves.counts("sharding_keys", **orderly, faults=(before,)) == {"key_moved"}
 
 
 def hot(share: int, wait_s: float) -> Story:
