@@ -542,3 +542,16 @@ def test_members_get_their_kind_and_their_share_of_their_group(changed: bool) ->
     assert {(one.kind, one.strategy) for one in reported} == {("pull", "AVG_BY_CIRCLE")}
     assert [one.share for one in reported] == [(0, 2), (0, 1), (1, 2)]
     assert (reported[0].wanted_tags == ("red", "Aa")) is not changed
+
+
+def test_a_forwarder_gets_no_options_under_which_it_stands_still() -> None:
+    unfit = {"haSlaveFallbehindMax", "pullThreadPoolQueueCapacity"}
+
+    def drawn(workload: str) -> set[str]:
+        given = {"workload": workload}
+        return {
+            name for seed in range(40) for name, _ in draw_campaign(seed, given).broker_properties
+        }
+
+    assert unfit <= drawn("queue")
+    assert drawn("forwarded").isdisjoint(unfit)
