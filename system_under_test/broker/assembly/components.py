@@ -22,6 +22,7 @@ from staticfire.system_under_test.broker.assembly.processors import Processors
 from staticfire.system_under_test.broker.clients.client_requests import notify_consumers_changed
 from staticfire.system_under_test.broker.clients.clients import Clients
 from staticfire.system_under_test.broker.config import BrokerConfig
+from staticfire.system_under_test.broker.flow_control.request_classes import RequestClass
 from staticfire.system_under_test.broker.metadata.metadata_tables import load_files, make_tables
 from staticfire.system_under_test.broker.metadata.topics import TopicChange
 from staticfire.system_under_test.broker.periodic import Schedule
@@ -146,6 +147,7 @@ class Components:
             administration=self.administration,
             progress=self.engine.progress,
             repair=self.neighbours.repair,
+            pulls_wait=lambda: bool(self.engine.flow.queues[RequestClass.PULL]),
             is_ready=accepts_sends,
             share=self.engine.turn_output.share,
         )

@@ -17,6 +17,7 @@ from staticfire.system_under_test.broker.delivery.message_services import (
 from staticfire.system_under_test.broker.metadata.metadata_tables import MetadataTables
 from staticfire.system_under_test.broker.metadata.offset_commits import OffsetCommits
 from staticfire.system_under_test.broker.pulling.held_pulls import HeldPulls
+from staticfire.system_under_test.broker.pulling.overtaken_pulls import OvertakenPulls
 from staticfire.system_under_test.broker.pulling.pull import PullProcessor
 from staticfire.system_under_test.broker.pulling.pull_filters import PullFilters
 from staticfire.system_under_test.broker.pulling.pull_reports import PullReports
@@ -52,6 +53,7 @@ class Processors:
         administration: Administration,
         progress: AppendPipeline,
         repair: RecordRepair,
+        pulls_wait: Callable[[], bool],
         is_ready: Callable[[], bool],
         share: TurnShare,
     ) -> None:
@@ -72,6 +74,7 @@ class Processors:
             safe_end=progress.copies_safe_end,
             on_refusal=progress.wake,
         )
+        self._overtaken = OvertakenPulls(pulls_wait)
         self.pull = PullProcessor(
             config,
             store,
@@ -80,6 +83,7 @@ class Processors:
             pull_filters,
             tables.offsets,
             HeldPulls(),
+            self._overtaken,
             is_ready=is_ready,
             now_ns=env.clock.monotonic_ns,
             reports=PullReports(
@@ -121,6 +125,7 @@ class Processors:
                 store,
                 tables.offsets,
                 OffsetCommits(tables.offsets, tables.topics, tables.groups),
+                self._overtaken,
             ),
             MessageQueries(config, store, self._repair),
             ClientRequests(

@@ -12,6 +12,7 @@ from staticfire.system_under_test.broker.metadata.offsets import ConsumerOffsets
 from staticfire.system_under_test.broker.metadata.subscription_groups import SubscriptionGroups
 from staticfire.system_under_test.broker.metadata.topics import PERM_READ, Topics
 from staticfire.system_under_test.broker.pulling.held_pulls import HeldPull, HeldPulls
+from staticfire.system_under_test.broker.pulling.overtaken_pulls import OvertakenPulls
 from staticfire.system_under_test.broker.pulling.pull_filters import (
     PullFilter,
     PullFilters,
@@ -65,6 +66,7 @@ class PullProcessor:
         filters: PullFilters,
         offsets: ConsumerOffsets,
         held: HeldPulls,
+        overtaken: OvertakenPulls,
         *,
         is_ready: Callable[[], bool],
         now_ns: Callable[[], int],
@@ -81,6 +83,7 @@ class PullProcessor:
         self._filters = filters
         self._offsets = offsets
         self._held = held
+        self._overtaken = overtaken
         self._now_ns = now_ns
         self._reports = reports
 
@@ -95,7 +98,8 @@ class PullProcessor:
         result = self._read(header, wanted)
         commits = header.sys_flag & COMMIT_OFFSET_FLAG and header.commit_offset <= OFFSET_MAX
         queue = (header.consumer_group, header.topic, header.queue_id)
-        if commits and not self._config.is_slave and self._offsets.has_room(*queue):
+        counts = not self._config.is_slave and self._offsets.has_room(*queue)
+        if commits and counts and not self._overtaken.includes(connection, request, queue):
             self._offsets.commit(*queue, header.commit_offset)
         code = self._code_of(header, result)
         if (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from staticfire.system_under_test.broker.config import BrokerConfig
 from staticfire.system_under_test.broker.metadata.offset_commits import CommitRefused, OffsetCommits
 from staticfire.system_under_test.broker.metadata.offsets import ConsumerOffsets
+from staticfire.system_under_test.broker.pulling.overtaken_pulls import OvertakenPulls
 from staticfire.system_under_test.protocol.codes import ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.headers import (
@@ -26,11 +27,13 @@ class QueueQueries:
         store: MessageStore,
         offsets: ConsumerOffsets,
         commits: OffsetCommits,
+        overtaken: OvertakenPulls,
     ) -> None:
         self._config = config
         self._store = store
         self._offsets = offsets
         self._commits = commits
+        self._overtaken = overtaken
 
     def query_consumer_offset(
         self, connection: Connection, request: RemotingCommand
@@ -68,12 +71,12 @@ class QueueQueries:
         self, connection: Connection, request: RemotingCommand
     ) -> RemotingCommand:
         header = UpdateConsumerOffsetHeader.from_ext(request.ext_fields)
+        entry = (header.consumer_group, header.topic, header.queue_id)
         try:
-            self._commits.commit(
-                header.consumer_group, header.topic, header.queue_id, header.commit_offset
-            )
+            self._commits.commit(*entry, header.commit_offset)
         except CommitRefused as refusal:
             return RemotingCommand.response(request, refusal.code, str(refusal))
+        self._overtaken.committed(connection, request, entry)
         return RemotingCommand.response(request, ResponseCode.SUCCESS)
 
     def max_offset(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:

@@ -30,6 +30,7 @@ from staticfire.system_under_test.broker.metadata.subscription_groups import Sub
 from staticfire.system_under_test.broker.metadata.topics import TopicChange, Topics
 from staticfire.system_under_test.broker.policies.policies import BROKER_POLICIES
 from staticfire.system_under_test.broker.pulling.held_pulls import HeldPulls
+from staticfire.system_under_test.broker.pulling.overtaken_pulls import OvertakenPulls
 from staticfire.system_under_test.broker.pulling.pull import PullProcessor
 from staticfire.system_under_test.broker.pulling.pull_filters import PullFilters
 from staticfire.system_under_test.broker.pulling.pull_reports import PullReports
@@ -191,6 +192,7 @@ class Bench:
         self.offsets = ConsumerOffsets()
         self.held = HeldPulls(held_max=4, held_of_one_max=2)
         self.is_ready = True
+        self.pulls_wait = False
         self.waiting: list[tuple[int, Answer, bool]] = []
         self.refusals = 0
         env = Env(name="broker", storage=self.disk, clock=self.clock, random=Random(2), log=log)
@@ -225,6 +227,7 @@ class Bench:
             now_ns=self.clock.monotonic_ns,
             share=self.share,
         )
+        overtaken = OvertakenPulls(lambda: self.pulls_wait)
         self.pull_processor = PullProcessor(
             self.config,
             self.store,
@@ -233,6 +236,7 @@ class Bench:
             pull_filters,
             self.offsets,
             self.held,
+            overtaken,
             is_ready=lambda: self.is_ready,
             now_ns=self.clock.monotonic_ns,
             reports=PullReports(
@@ -251,6 +255,7 @@ class Bench:
             self.store,
             self.offsets,
             OffsetCommits(self.offsets, self.topics, self.groups),
+            overtaken,
         )
         self.message_queries = MessageQueries(self.config, self.store)
         self.client_requests = ClientRequests(
