@@ -72,14 +72,14 @@ async def groups(bench: Bench) -> None:
     body = json.dumps(config).encode()
     made = await broker.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body)
     require_equal("the code for a new group", made.code, 0)
-    found = (await _groups(broker)).get(group, {})
+    found = (await groups_of(broker)).get(group, {})
     options = {name: found.get(name) for name in config}
     require_equal("the group", options, config)
     await broker.obtain(RequestCode.DELETE_SUBSCRIPTIONGROUP, {"groupName": group})
-    require(group not in await _groups(broker), "a deleted group is still there")
+    require(group not in await groups_of(broker), "a deleted group is still there")
 
 
-async def _groups(broker: Wire) -> Mapping[str, Any]:
+async def groups_of(broker: Wire) -> Mapping[str, Any]:
     answer = await broker.ask(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
     table = json_object(answer).get("subscriptionGroupTable", {})
     assert isinstance(table, dict)

@@ -14,6 +14,7 @@ from staticfire.harness.conformance.wire import Wire
 LEVELS_S = {1: 1.0, 2: 5.0, 3: 10.0}
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 LATE_S = 1.0
+FLAG, BORN_MS = 9, 1_600_000_123_456  # of delayed messages
 REPEAT_S = 3.0  # after a start, for messages that are delivered once more
 CLOCK_S = 0.1  # by which two clocks may differ after a few seconds
 HIGHEST = 18
@@ -44,7 +45,15 @@ async def send_delayed(
     bench: Bench, broker: Wire, topic: str, level: int, body: bytes = b"later", *, queue: int = 0
 ) -> None:
     properties = {"DELAY": str(level), "TAGS": "tag", "KEYS": "key"}
-    await bench.store(broker, topic, body, queue=queue, properties=properties)
+    await bench.store(
+        broker,
+        topic,
+        body,
+        queue=queue,
+        properties=properties,
+        flag=FLAG,
+        bornTimestamp=BORN_MS,
+    )
 
 
 @case("RMQ-DLY-01", limit_s=60)
@@ -111,6 +120,8 @@ async def what_arrives(bench: Bench) -> None:
     expected = {"TAGS": "tag", "KEYS": "key", "DELAY": "1", "REAL_TOPIC": topic, "REAL_QID": "3"}
     kept = {name: message.properties.get(name) for name in expected}
     require_equal("the properties", kept, expected)
+    origin = message.flag, message.born_timestamp_ms, message.born_host
+    require_equal("flag, born time and host", origin, (FLAG, BORN_MS, broker.local_address))
     tagged = await bench.pull(broker, topic, queue=3, subscription="tag")
     require_equal("what a filter by its tag finds", len(tagged.messages), 1)
 

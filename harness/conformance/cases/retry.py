@@ -91,7 +91,7 @@ async def failing_consumer(bench: Bench, retry_queues: int = 0) -> FailingConsum
         await wire.obtain(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=made)
     member = await register_consumer(bench, master.address, group, topic)
     tagged = {"TAGS": "tag", "KEYS": "key"}
-    await bench.store(member.wire, topic, b"hard to take", properties=tagged)
+    await bench.store(member.wire, topic, b"hard to take", properties=tagged, flag=9)
     for inner in (f"%RETRY%{group}", f"%DLQ%{group}"):
         bench.remove_later(inner, master.address)
     return FailingConsumer(bench, member.wire, group, topic)
@@ -116,7 +116,7 @@ async def sending_back(bench: Bench) -> None:
 @case("RMQ-RTY-02")
 async def what_is_kept(bench: Bench) -> None:
     consumer = await failing_consumer(bench)
-    message = await consumer.first()
+    message = first = await consumer.first()
     answer_id = ""
     for hop in (1, 2):
         await consumer.send_back(message.physical_offset, level=1)
@@ -133,6 +133,9 @@ async def what_is_kept(bench: Bench) -> None:
         require_equal("the body", message.body, b"hard to take")
         kept = (message.properties.get("TAGS"), message.properties.get("KEYS"))
         require_equal("tag and keys", kept, ("tag", "key"))
+        require_equal("the flag", message.flag, 9)
+        require_equal("the born time", message.born_timestamp_ms, first.born_timestamp_ms)
+        require_equal("the born host", message.born_host, first.born_host)
 
 
 @case("RMQ-RTY-03")

@@ -27,6 +27,7 @@ PROPERTIES = {
     "TAGS": "TagA",
     "KEYS": "key-1 key-2",
     "UNIQ_KEY": "7F00000100002A139A55000000000001",
+    "__SHARDINGKEY": "customer 7",
     "größe": "Ω ≠ ∞",
     "empty-looking": " ",
 }

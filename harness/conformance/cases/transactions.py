@@ -126,6 +126,7 @@ async def commit(bench: Bench) -> None:
     require_equal("how often", len(pulled.messages), 1)
     message = pulled.messages[0]
     require_equal("the tag", message.properties.get("TAGS"), "tag")
+    require_equal("the born host", message.born_host, half.producer.wire.local_address)
     require_equal("the unique key", message.properties.get("UNIQ_KEY"), half.identity)
     require_equal(
         "the place of its half", message.prepared_transaction_offset, half.physical_offset

@@ -8,6 +8,7 @@ import pytest
 
 from staticfire.harness.conformance.raw_stream import HaStream
 from staticfire.harness.simulation.network.tls import SimTls
+from staticfire.system_under_test.broker.metadata.subscription_groups import SubscriptionGroups
 from staticfire.system_under_test.broker.metadata.topics import Topics
 from staticfire.system_under_test.broker.replication.catch_up import CatchUpMark
 from staticfire.system_under_test.broker.replication.ha import HaService
@@ -232,4 +233,11 @@ def masters_replicate_in_plain_text(patch: pytest.MonkeyPatch) -> None:
 def masters_look_again_and_again(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
         PendingSends, "next_deadline_ns", lambda self, now_ns: now_ns if len(self) else None
+    )
+
+
+@system("RMQ-RCV-16")
+def groups_are_kept_in_memory_alone(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        SubscriptionGroups, "_replace", lambda self, groups: setattr(self, "_groups", groups)
     )

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
 
 from staticfire.harness.conformance.answers import number
-from staticfire.harness.conformance.bench import HOLD_S, Bench
+from staticfire.harness.conformance.bench import HOLD_S, ROUTE_S, Bench
 from staticfire.harness.conformance.case import case, require, require_equal
+from staticfire.harness.conformance.cases.admin import groups_of
 from staticfire.harness.conformance.cases.durability.replication_repair import StoredLog
 from staticfire.harness.conformance.cases.long_polling import SCAN_S, WAITING, is_answered
-from staticfire.harness.conformance.request_fields import pull_fields, send_fields
+from staticfire.harness.conformance.request_fields import pull_fields, send_fields, topic_fields
 from staticfire.harness.conformance.wire import NoAnswer, Wire, request
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
@@ -115,6 +117,25 @@ async def a_kill(bench: Bench) -> None:
     require(kept, "nothing was acknowledged before the kill")
     await processes.start(node)
     await require_kept(bench, topic, kept)
+
+
+@case("RMQ-RCV-16", limit_s=120)
+async def settings_after_a_kill(bench: Bench) -> None:
+    topic, group = await bench.topic(queues=1), bench.fresh_name("g")
+    master, broker = (await bench.master()).address, await bench.broker()
+    for retries in (5, 7):
+        config = {"groupName": group, "retryMaxTimes": retries, "consumeEnable": True}
+        body = json.dumps(config).encode()
+        await broker.obtain(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body)
+    await broker.obtain(RequestCode.UPDATE_AND_CREATE_TOPIC, topic_fields(topic, queues=6))
+    node, processes = bench.target.nodes[master], bench.controls().process
+    await processes.kill(node)
+    await processes.start(node)
+    again = await bench.until_serving(master, topic)
+    kept = (await groups_of(again)).get(group, {})
+    require_equal("the retries of the group", kept.get("retryMaxTimes"), 7)
+    queues = await bench.await_in_route(topic, "writeQueueNums", 6, within_s=ROUTE_S)
+    require_equal("the queues of the topic", queues, 6)
 
 
 async def _power_rounds(bench: Bench, *, rounds: int, sizes: Sequence[int], again: int = 0) -> Wire:
