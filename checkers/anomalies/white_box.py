@@ -102,7 +102,10 @@ WHITE_BOX: Final = (
     Anomaly(
         name="missing_route",
         title="missing route",
-        meaning="a coordinator does not name a live broker for too long",
+        meaning=(
+            "a coordinator does not name a live broker for too long, or names it only in its routes, or only in its "
+            "list of the cluster"
+        ),
         promise=ROUTED,
         example="up for a minute, and not in the route",
         faithful="informational",

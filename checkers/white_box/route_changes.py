@@ -10,6 +10,8 @@ confirmed more queues to an operator must register them, so its table counts wit
 the coordinator may not have noticed the end of the server's connections, the bound is that for silent servers: 120 s,
 which a coordinator checks every 10 s. A coordinator that newly names such a server has received a message that a cut
 had held up, and must learn of the end right after that.
+**missing_route** (`routes.py`): the addresses of a replica set in a coordinator's routes differ from those in its list
+of the cluster. It reads both from the same table, so no fault excuses a difference.
 
 The harness records every change (`route_table`, `topic_table`, `server_life`), and when a coordinator has answered its
 administrator that it removed a topic from the routes of all replica sets (`topic_removal`). The administrator asks for
@@ -25,7 +27,7 @@ Source: RouteInfoManager.registerBroker, onChannelDestroy and unregisterBroker o
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -100,6 +102,17 @@ class Changes:
     def count(self) -> int:
         """Return the number of changes of coordinators' routes."""
         return sum(len(of) for of_set in self._routes.values() for of in of_set.values())
+
+    def contradictions(self) -> Iterator[Seen]:
+        """Yield what each process of a coordinator said first that differs between routes and list, by replica set."""
+        for _, processes in sorted(self._routes.items()):
+            for _, mine in sorted(processes.items()):
+                unlike = (
+                    seen
+                    for seen in mine
+                    if seen.get("routed", seen["addresses"]) != seen["addresses"]
+                )
+                yield from islice(unlike, 1)
 
     def said(self, broker: str) -> Iterator[tuple[str, list[Said]]]:
         """Yield the routes of a replica set in each process of a coordinator, by node, until the process ends."""
@@ -286,6 +299,14 @@ def departures(context: Context, changes: Changes) -> Iterator[Finding]:
                         break
 
 
+def contradictions(context: Context, changes: Changes) -> Iterator[Finding]:
+    """Yield one finding for each process of a coordinator and replica set whose routes and list differ."""
+    for seen in changes.contradictions():
+        broker, routed, listed = seen["broker_name"], seen["routed"], seen["addresses"]
+        detail = f"{seen['node']}: its routes name {_nodes(routed)}, its list of the cluster {_nodes(listed)}"
+        yield route_finding(context, "missing_route", int(seen["time_ns"]), broker, detail)
+
+
 def _stay_s(context: Context, node: str, server: str, before: Span, ended: str) -> float:
     """Return how long a coordinator may name a server that has ended.
 
@@ -302,6 +323,10 @@ def _stay_s(context: Context, node: str, server: str, before: Span, ended: str) 
     until_ns = since_ns + int(heard_s * NS_PER_S)
     unheard = context.excuses.find("goodbye_lost", since_ns, until_ns, None, (node, server))
     return silent_s if unheard is not None else heard_s
+
+
+def _nodes(addresses: Mapping[str, str]) -> str:
+    return ", ".join(f"{node} as {number}" for number, node in addresses.items()) or "nothing"
 
 
 def _words(queues: Queues, none: str = "no such topic") -> str:

@@ -6,12 +6,15 @@ silent broker (120 s without a heartbeat, checked every 10 s), or names a broker
 left it out. Time in which a fault struck this coordinator does not count. **missing_route**: it does not name a live
 broker, for longer than brokers take to register again (every 30 s). Time in which the two could not communicate does
 not count. If a broker creates a topic with its first message, the time begins when a coordinator first named the
-broker. **departed_route**: it names a server that has ended (`route_changes.py`). **slow_failover**: a client took too
-long to its first queue or acknowledgement. It had started while some coordinators were broken and at least one worked,
-and nothing else was broken or broke in the time that the client has.
+broker. After the drain no fault excuses a route that lacks a live broker. A coordinator also misses a broker if it
+names it in the routes of topics, but not in its list of the cluster, or the reverse (`route_changes.py`).
+**departed_route**: it names a server that has ended (`route_changes.py`). **slow_failover**: a client took too long to
+its first queue or acknowledgement. It had started while some coordinators were broken and at least one worked, and
+nothing else was broken or broke in the time that the client has.
 
 The harness asks every coordinator every few seconds, and records changed answers, with the brokers that ran at that
-moment.
+moment. After the drain it repeats the question until the routes name all live brokers, for longer than brokers take to
+register again, and records which ones they still lack (`topic_route`).
 
 Cannot see: wrong routes that last less than that; a coordinator that does not answer (no answer is no wrong answer);
 clients that had learned their route before a coordinator broke, because they need none; a topic that a broker created
@@ -38,7 +41,12 @@ from staticfire.checkers.guarantees.verdict import Finding, Verdict, seconds
 from staticfire.checkers.model.columns import Columns, Ints, Outcome
 from staticfire.checkers.model.intervals import Span, joined, without
 from staticfire.checkers.model.timeline import Opened
-from staticfire.checkers.white_box.route_changes import Changes, departures, route_finding
+from staticfire.checkers.white_box.route_changes import (
+    Changes,
+    contradictions,
+    departures,
+    route_finding,
+)
 
 GHOST_SLACK_S = 30.0  # a coordinator checks every 10 s, plus the time between two questions
 MISSES = 1.5  # brokers register at regular intervals, plus the same
@@ -61,12 +69,26 @@ def check_routes(_columns: Columns, context: Context) -> Verdict:
         for finding in _judge_server(context, node, of_node, since_ns)
     ]
     counts = {"answers": sum(map(len, answers.values())), "name_servers": len(answers)}
+    findings += _unnamed_at_rest(context)
     missing = None if answers else NOT_OBSERVED
     if context.facts.route_changes_observed:
         changes = Changes(context.observations)
         findings += departures(context, changes)
+        findings += contradictions(context, changes)
         missing = changes.unobserved(context) or missing
     return observed_verdict("routes", findings, counts, missing)
+
+
+def _unnamed_at_rest(context: Context) -> Iterator[Finding]:
+    """Yield each live broker that a coordinator's route lacked after the drain. The route of one topic is enough."""
+    reported: set[tuple[str, str]] = set()
+    for seen in context.observations:
+        for replica in seen.get("unnamed", ()) if seen["kind"] == "topic_route" else ():
+            if (seen["node"], replica) not in reported:
+                reported.add((seen["node"], replica))
+                detail = f"{replica}: {seen['node']} did not name it after the drain"
+                broker, topic, at_ns = seen["broker_name"], seen["topic"], int(seen["time_ns"])
+                yield route_finding(context, "missing_route", at_ns, broker, detail, topic)
 
 
 def _known_since(context: Context, answers: Mapping[str, Sequence[Seen]]) -> dict[str, int]:

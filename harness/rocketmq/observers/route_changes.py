@@ -28,6 +28,7 @@ class RouteChanges:
     """Writes three kinds of observations.
 
     `server_life`: a server starts, or has ended, and how. `route_table`: what a name server says of one broker name.
+    Its `addresses` are those in the cluster info; `routed` are those in a topic's route, if they are others.
     `topic_table`: what a master registers, from its first registration on.
     """
 
@@ -62,18 +63,20 @@ class RouteChanges:
 
     def routes_read(self, node: str, process: SimProcess, name: str, content: Content) -> None:
         """Record what a name server says of a broker name from now on."""
-        addresses = {
-            str(number): self._nodes.get(address, address)
-            for number, address in sorted(content["addresses"].items())
-        }
+        routed = content.get("routed")
         self._observe(
             "route_table",
             node=node,
             life=process.incarnation,
             broker_name=name,
-            addresses=addresses,
+            addresses=self._named(content["addresses"]),
             topics=content["topics"],
+            **({} if routed is None else {"routed": self._named(routed)}),
         )
+
+    def _named(self, addresses: Mapping[int, str]) -> dict[str, str]:
+        """Return the nodes by number; the address if no node has it."""
+        return {str(n): self._nodes.get(at, at) for n, at in sorted(addresses.items())}
 
     def topics_read(self, node: str, topics: Mapping[str, list[int]]) -> None:
         """Record what a master registers from now on."""
@@ -131,14 +134,23 @@ class _NameServerReader:
 def _contents(server: NameServer) -> Iterator[tuple[str, Content]]:
     """Return what the name server answers about each broker name, over all topics."""
     table = server.routes
+    brokers = table.cluster_info().broker_addr_table
+    listed = {name: dict(broker.broker_addrs) for name, broker in brokers.items()}
     topics: dict[str, dict[str, list[int]]] = {}
+    routed: dict[str, dict[int, str]] = {}
     for topic in sorted(table.topics()):
         route = table.route(topic)
-        for of in route.queue_datas if route is not None else ():
+        if route is None:
+            continue
+        for of in route.queue_datas:
             numbers = [of.read_queue_nums, of.write_queue_nums, of.perm]
             topics.setdefault(of.broker_name, {})[topic] = numbers
-    for name, broker in table.cluster_info().broker_addr_table.items():
-        yield name, {"addresses": dict(broker.broker_addrs), "topics": topics.get(name, {})}
+        for broker in route.broker_datas:
+            if broker.broker_addrs != listed.get(broker.broker_name):
+                routed.setdefault(broker.broker_name, dict(broker.broker_addrs))
+    for name in {**listed, **routed}:
+        content: Content = {"addresses": listed.get(name, {}), "topics": topics.get(name, {})}
+        yield name, content if name not in routed else {**content, "routed": routed[name]}
 
 
 @dataclass(slots=True)

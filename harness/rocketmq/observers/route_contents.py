@@ -1,8 +1,9 @@
-"""Compares, after the drain, name servers' routes of a topic with the table of each master.
+"""Compares, after the drain, name servers' routes of a topic with the table of each master and the brokers that run.
 
-A broker registers changes at once and everything again every `registerNameServerPeriod`, so the two agree within that
-time. The comparison is repeated until they do, or until the period and ARRIVED_S have passed; then there is one
-observation for each pair.
+A broker registers changes at once and everything again every `registerNameServerPeriod`, so within that time the routes
+are complete. The comparison is repeated until they are, or until the period and ARRIVED_S have passed; then there is
+one observation for each name server and master. Its `unnamed` are the running brokers of that name that the route
+lacks, if any.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class RouteContents:
         until_s = loop.time() + self._agreed_s
         while True:
             pairs = [pair for topic in topics for pair in await self._compare(topic)]
-            if loop.time() >= until_s or all(pair["route"] == pair["master"] for pair in pairs):
+            if loop.time() >= until_s or all(_agrees(pair) for pair in pairs):
                 break
             await asyncio.sleep(PAUSE_S)
         for pair in pairs:
@@ -65,13 +66,28 @@ class RouteContents:
         """Return queue numbers and permission from both; null if the topic is unknown, or not on this broker."""
         for node, route in zip(servers, routes, strict=True):
             if route is not None:
+                unnamed = self._unnamed(broker_name, route)
                 yield {
                     "node": node,
                     "broker_name": broker_name,
                     "topic": topic,
                     "route": route["queues"].get(broker_name),
                     "master": table["queues"],
+                    **({"unnamed": unnamed} if unnamed else {}),
                 }
+
+    def _unnamed(self, broker_name: str, route: Mapping[str, Any]) -> list[str]:
+        """Return the running brokers of this name that a route lacks; none if it lacks the name."""
+        environment, named = self._environment, route["brokers"].get(broker_name)
+        if named is None:
+            return []
+        states = environment.states()
+        return [
+            one.node
+            for one in environment.topology.replicas
+            if one.replica_set == broker_name and states.get(one.node) == "up"
+            if environment.server_address(one.node) not in named.values()
+        ]
 
     async def _ask(self, f: str, node: str, topic: str) -> Mapping[str, object] | None:
         """Send a request; None: no answer."""
@@ -80,3 +96,7 @@ class RouteContents:
             ADMIN, {"f": f, "topic": topic, "address": address}
         )
         return outcome.value if outcome.type == "ok" else None
+
+
+def _agrees(pair: Mapping[str, Any]) -> bool:
+    return pair["route"] == pair["master"] and "unnamed" not in pair
