@@ -121,7 +121,7 @@ def test_routes(seed: int) -> None:
     verdict = verdict_of(run, "routes", **run.facts)
     expected = reference_routes.wrong_answers(run.observations, run.facts, run.faults)
 
-    counted = Counter(anomaly for anomaly, *_ in expected)
+    counted = Counter(anomaly for anomaly, *_ in expected.elements())
     assert Counter({name: verdict.counts.get(name, 0) for name in ROUTES.anomalies}) == counted
     for finding in verdict.findings:
         reported = [of for of in expected if of[0] == finding.anomaly and of[1] in finding.detail]

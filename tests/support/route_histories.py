@@ -59,7 +59,25 @@ def route_history(seed: int) -> Asked:
         "routes_observed": True,
         "topics_everywhere": random.random() < 0.5,
     }
-    return Asked(_clients(random), tuple(faults), seen, facts)
+    ops = _clients(random)
+    seen += [_after_the_drain(random) for _ in range(random.choice([0, 0, 1, 3]))]
+    return Asked(ops, tuple(faults), seen, facts)
+
+
+def _after_the_drain(random: Random) -> dict[str, Any]:
+    """The route of a topic, and which running brokers it lacked."""
+    broker = random.choice("bc")
+    unnamed = [node for node in BROKERS[broker] if random.random() < 0.5]
+    return {
+        "kind": "topic_route",
+        "time_ns": random.choice([650, 680]) * 10**9,
+        "node": random.choice(SERVERS),
+        "broker_name": broker,
+        "topic": random.choice("tu"),
+        "route": [4, 4, 6],
+        "master": [4, 4, 6],
+        **({"unnamed": unnamed} if unnamed else {}),
+    }
 
 
 def _clients(random: Random) -> list[Op]:

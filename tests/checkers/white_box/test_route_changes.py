@@ -227,6 +227,29 @@ def test_a_route_does_not_name_who_has_left(
     assert all(of.detail.startswith(words) for of in findings)
 
 
+@pytest.mark.parametrize(
+    ("routed", "listed", "words"),
+    [
+        (None, WHOLE, ""),
+        (WHOLE, WHOLE, ""),
+        (MASTER_ONLY, WHOLE, "ns-1: its routes name n0 as 0, its list of the cluster n0 as 0, n1 as 1"),
+        (WHOLE, MASTER_ONLY, "ns-1: its routes name n0 as 0, n1 as 1, its list of the cluster n0 as 0"),
+        (WHOLE, {}, "ns-1: its routes name n0 as 0, n1 as 1, its list of the cluster nothing"),
+    ],
+)  # fmt: skip
+def test_routes_and_the_list_of_the_cluster_name_the_same_brokers(
+    routed: dict[str, str] | None, listed: dict[str, str], words: str
+) -> None:
+    unlike = route(50, OLD, listed)
+    said = unlike if routed is None else {**unlike, "routed": routed}
+    again = {**said, "time_ns": said["time_ns"] + 10**9}
+    struck = fault("pause", "ns-1", at_s=40, healed_s=70)
+    findings = found(*AWAY, said, again, route(51.5, OLD), faults=(struck,))
+
+    assert [of.anomaly for of in findings] == ["missing_route"] * bool(words)
+    assert all((of.detail, of.broker) == (words, "b") for of in findings)
+
+
 LATE = (table(0, OLD), route(0, OLD), table(50, NEW), route(80, NEW))
 BACK = (table(0, OLD), route(0, OLD), table(50, NEW), route(51, NEW), route(60, OLD), route(61, NEW))  # fmt: skip
 STAYS = (*AWAY, life(50, "n1", "killed"), route(80, OLD, MASTER_ONLY))

@@ -256,6 +256,36 @@ def test_after_the_run_a_leader_has_the_queues_that_it_has_confirmed(
     assert all(of.detail.endswith("; it had confirmed 8 of each") for of in verdict.findings)
 
 
+@pytest.mark.parametrize(
+    ("unnamed", "details"),
+    [
+        ([], []),
+        ([("ns-1", "n1", "t")], ["n1: ns-1 did not name it after the drain"]),
+        ([("ns-1", "n1", "t"), ("ns-1", "n1", "u")], ["n1: ns-1 did not name it after the drain"]),
+        (
+            [("ns-1", "n1", "t"), ("ns-2", "n1", "t")],
+            [
+                "n1: ns-1 did not name it after the drain",
+                "n1: ns-2 did not name it after the drain",
+            ],
+        ),
+    ],
+)
+def test_after_the_drain_no_fault_excuses_a_route_without_a_live_broker(
+    unnamed: list[tuple[str, str, str]], details: list[str]
+) -> None:
+    seen = [
+        {**contents((4, 4, 6)), "node": node, "topic": topic, "unnamed": [replica]}
+        for node, replica, topic in unnamed
+    ]
+    struck = fault("partition", "n1", at_s=0, healed_s=None)
+    verdict = check("routes", answer(0), contents((4, 4, 6)), *seen, faults=(struck,))
+
+    assert [finding.detail for finding in verdict.findings] == details
+    assert set(found(verdict)) <= {"missing_route"}
+    assert verdict.valid is not bool(details)
+
+
 def test_a_living_broker_that_was_not_compared_is_unknown() -> None:
     verdict = check("route_contents", contents((4, 4, 6), broker="c"), topic_routes_observed=True)
 
