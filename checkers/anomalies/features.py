@@ -279,7 +279,7 @@ FEATURES: Final = (
     Anomaly(
         name="wrong_answer",
         title="wrong reply",
-        meaning="a requester received the reply to another request",
+        meaning="a requester received the reply to another request, or one with other properties than the listener set",
         promise=REPLIED,
         example="request 1 gets the reply to request 2",
         test="tests/checkers/features/test_request_reply.py",

@@ -1,6 +1,8 @@
 """Requests and replies: each reply belongs to its request, and none is invented.
 
-**wrong_answer**: a requester received the reply to another request, or to a request of another process.
+**wrong_answer**: a requester received the reply to another request, or to a request of another process. Or the reply
+that it received has other properties than the listeners set in their replies to that request, as digests of both ends
+report. If a listener's reply has no digest, or no report, the properties are not judged.
 **duplicate_reply**: one request ended with two replies, or a reply arrived after it had ended with one.
 **phantom_reply**: a reply arrived to a request that no listener had received by then.
 **lost_reply**: a living requester got no reply, although a listener had replied at least a second before the requester
@@ -91,6 +93,7 @@ def _missing(columns: Columns, context: Context) -> str | None:
 def _judge(columns: Columns, context: Context, answers: Sequence[Exchange]) -> Iterator[Finding]:
     rows = answered_rows(columns, context)
     given, asked = _given_at(rows), _asked(rows)
+    properties = _properties(context.timeline.replies)
     answered: dict[str, Exchange] = {}
     for answer in answers:
         process, ended_ns = asked.get(answer.key, (answer.process, FOREVER_NS))
@@ -101,6 +104,9 @@ def _judge(columns: Columns, context: Context, answers: Sequence[Exchange]) -> I
             yield _finding(context, answer, "duplicate_reply", what)
         if answer.reply != answer.key:
             what = f"it is the answer to {answer.reply}"
+            yield _finding(context, answer, "wrong_answer", what)
+        if _differ(answer.properties, properties.get(answer.reply)):
+            what = "it has other properties than its listener set"
             yield _finding(context, answer, "wrong_answer", what)
         if answer.key in answered:
             yield _finding(context, answer, "duplicate_reply", "it had been answered before")
@@ -134,6 +140,21 @@ def _lost_replies(columns: Columns, context: Context) -> Iterator[Finding]:
             if had_taken:
                 what += ", although the broker had reported that it took this one"
             yield _finding(context, reply, "lost_reply", what)
+
+
+def _properties(replies: Sequence[Exchange]) -> dict[str, set[int | None]]:
+    """Return by key the digests of the properties of the replies to each request; None for a reply without one."""
+    found: dict[str, set[int | None]] = {}
+    for reply in replies:
+        found.setdefault(reply.key, set()).add(reply.properties)
+    return found
+
+
+def _differ(got: int | None, set_by_listeners: set[int | None] | None) -> bool:
+    """Whether a reply arrived with properties that no listener set, as far as all of them report."""
+    if got is None or set_by_listeners is None or None in set_by_listeners:
+        return False
+    return got not in set_by_listeners
 
 
 def _asked(columns: Columns) -> dict[str, tuple[int, int]]:

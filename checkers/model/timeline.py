@@ -204,6 +204,7 @@ class Exchange(NamedTuple):
     key: str  # of the request
     reply: str  # the key that the reply names
     is_taken: bool  # of a listener's reply: the broker reported that the requester took it
+    properties: int | None = None  # digest of those that the listener set; None: not reported
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

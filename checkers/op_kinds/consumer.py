@@ -29,6 +29,7 @@ from staticfire.checkers.op_kinds.message_fields import (
     QUEUE_OFFSET,
     RANGE_LENGTH,
     RANGE_START,
+    REPLY_PROPERTIES,
     SCOPE,
     TRIED,
 )
@@ -158,7 +159,11 @@ CONSUMER: Final = (
         about="the consumer replied to a message that requested a reply; `info`: the outcome is unknown",
         form="event",
         reported_by=("consumer",),
-        report={**SCOPE, "key": replace(KEY, about="the key of the request")},
+        report={
+            **SCOPE,
+            "key": replace(KEY, about="the key of the request"),
+            "properties": REPLY_PROPERTIES,
+        },
     ),
     OpKind(
         name="send_back",

@@ -24,6 +24,7 @@ from staticfire.checkers.op_kinds.message_fields import (
     PLACE,
     QUEUE,
     QUEUE_OFFSET,
+    REPLY_PROPERTIES,
     SCOPE,
     TOPIC,
 )
@@ -156,6 +157,7 @@ HARNESS: Final = (
             "topic": TOPIC,
             "key": replace(KEY, about="the key of the request"),
             "reply": Field(TEXT, "the key at the beginning of the reply"),
+            "properties": replace(REPLY_PROPERTIES, about="that digest of the reply that arrived"),
         },
     ),
     OpKind(

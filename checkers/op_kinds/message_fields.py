@@ -57,6 +57,14 @@ STORED: Fields = {
 }
 SENT: Fields = {**PLACE, "queue_offset": QUEUE_OFFSET, **STORED}
 
+REPLY_PROPERTIES = Field(
+    WHOLE,
+    "the digest of the properties that the listener set in its reply, TAGS and KEYS included. All replies to a request "
+    "have the same",
+    True,
+    least=0,
+)
+
 _DIGEST_OR_NULL = Field(WHOLE_OR_NULL, "a digest", least=0)
 CONTENTS: Mapping[str, Field] = {
     "message_id": replace(_DIGEST_OR_NULL, about="the digest of the unique message id"),

@@ -28,6 +28,7 @@ from staticfire.checkers.op_kinds.message_fields import (
     QUEUE_OFFSET,
     RANGE_LENGTH,
     RANGE_START,
+    REPLY_PROPERTIES,
     SENT,
     SIZE,
     STORED,
@@ -187,7 +188,14 @@ PRODUCER: Final = (
             "timeout_s": Field(NUMBER, "how long to wait for the reply", True),
             **MESSAGE_OPTIONAL,
         },
-        result={**SENT, "reply": Field(TEXT, "the key at the beginning of the reply")},
+        result={
+            **SENT,
+            "reply": Field(TEXT, "the key at the beginning of the reply"),
+            "reply_properties": replace(
+                REPLY_PROPERTIES,
+                about="the digest of the reply's properties, as consumers report it in `reply`",
+            ),
+        },
     ),
     OpKind(
         name="check_back",

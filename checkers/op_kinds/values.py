@@ -61,6 +61,7 @@ class ReplyReport(TypedDict):
     group: str
     topic: str
     key: str
+    properties: NotRequired[int]
 
 
 class SendBackReport(TypedDict):
@@ -143,6 +144,7 @@ SendValue = TypedDict(
         "queue_offset": NotRequired[int],
         "refused_by": NotRequired[str | None],
         "reply": NotRequired[str],
+        "reply_properties": NotRequired[int],
         "sharding_key": NotRequired[str],
         "size": NotRequired[int],
         "state": NotRequired[str],
@@ -230,6 +232,7 @@ class AnswerReport(TypedDict):
     topic: str
     key: str
     reply: str
+    properties: NotRequired[int]
 
 
 class RefusedReport(TypedDict):

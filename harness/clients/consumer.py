@@ -7,7 +7,7 @@ consumed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from random import Random
 from typing import TypedDict
@@ -27,7 +27,7 @@ from staticfire.checkers.op_kinds.values import (
 )
 from staticfire.harness.clients.configuration import Listening
 from staticfire.harness.clients.consumer_kinds import PUSH
-from staticfire.harness.clients.contents import contents_of
+from staticfire.harness.clients.contents import contents_of, digest_of_reply, properties_of_reply
 from staticfire.harness.clients.forwarding import Forwarder, forwarder_config
 from staticfire.harness.clients.payload import delivered_message, key_of, make_body
 from staticfire.harness.clients.polling import Callbacks, polled_member
@@ -46,6 +46,9 @@ from staticfire.system_under_test.protocol.codes import ResponseCode, SendStatus
 from staticfire.system_under_test.protocol.message import Message
 from staticfire.system_under_test.runtime.ending import end_tasks
 from staticfire.system_under_test.runtime.env import Env
+
+# Replies to a request from a queue, with this body and these properties.
+_Reply = Callable[[Message, MessageQueue, bytes, Mapping[str, str]], Awaitable[object]]
 
 FAILS = "fails"  # a property: for how many first deliveries of the message the listener must fail
 
@@ -99,7 +102,7 @@ class RecordingListener:
         self._group = group
         self._port = port
         self._control = control
-        self.reply: Callable[[Message, MessageQueue, bytes], Awaitable[object]] | None = None
+        self.reply: _Reply | None = None
         self.forwarder: Forwarder | None = None
 
     async def __call__(self, messages: list[Message], queue: MessageQueue) -> ConsumeResult:
@@ -123,12 +126,18 @@ class RecordingListener:
         return SUCCESS
 
     async def _answer(self, message: Message, queue: MessageQueue) -> None:
-        """Reply with the key of the request. If that fails, only the requester misses the reply."""
+        """Reply with the key of the request, and properties. If that fails, only the requester misses the reply."""
         assert self.reply is not None, "the consumer calls its listener only once it is there"
         key = key_of(message.body)
-        value: ReplyReport = {"group": self._group, "topic": queue.topic, "key": key}
+        properties = properties_of_reply(key)
+        value: ReplyReport = {
+            "group": self._group,
+            "topic": queue.topic,
+            "key": key,
+            "properties": digest_of_reply(properties),
+        }
         try:
-            await self.reply(message, queue, make_body(key, 0))
+            await self.reply(message, queue, make_body(key, 0), properties)
         except (SendFailed, ValueError) as error:
             self._port.emit("info", "reply", value, str(error))
         else:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from staticfire.system_under_test.protocol.message import Message
 
 ANSWERS: Final = "ANSWERS"  # property of a half message: the answers to checks, in order
+ANSWERS_TO: Final = "ANSWERS_TO"  # property of a reply: the key of the request
+REPLY_TAG: Final = "reply"
 # Properties that brokers and clients set (RocketMQ: MessageConst), and ours. All others are users' properties.
 RESERVED: Final = frozenset(
     {
@@ -93,6 +95,18 @@ def contents_of(message: Message) -> list[object]:
         if names_topic(properties)
         else NO_MESSAGE_ID,
     ]
+
+
+def properties_of_reply(key: str) -> dict[str, str]:
+    """Return the properties that listeners set in their reply to the request with this key."""
+    return {KEYS: key, TAGS: REPLY_TAG, ANSWERS_TO: key}
+
+
+def digest_of_reply(properties: dict[str, str]) -> int:
+    """Return the digest of the properties of a reply that its listener set: KEYS and TAGS are among them."""
+    return digest_of_properties(
+        {name: value for name, value in properties.items() if name == TAGS or name not in RESERVED}
+    )
 
 
 def names_topic(properties: dict[str, str]) -> bool:

@@ -14,7 +14,7 @@ from staticfire.checkers.model.message_ranges import condensed, nth_key
 from staticfire.checkers.op_kinds import values
 from staticfire.checkers.op_kinds.producer import SEND_MANY
 from staticfire.harness.accounts import PLAIN
-from staticfire.harness.clients.contents import ANSWERS
+from staticfire.harness.clients.contents import ANSWERS, digest_of_reply
 from staticfire.harness.clients.payload import key_of, make_body
 from staticfire.harness.clients.port import ONE_WAY, ClientSide, Outcome, Request
 from staticfire.system_under_test.acl.signature import Credentials
@@ -231,7 +231,7 @@ async def answer_check(port: ClientSide, message: Message, broker: str | None) -
 
 
 async def invoke_request(producer: Producer, request: Request) -> Outcome:
-    """Do one request; `reply` is the key in the reply.
+    """Do one request; `reply` is the key in the reply, `reply_properties` a digest.
 
     The outcome is `info` without a reply in time, and where no broker acknowledged the request.
     """
@@ -242,7 +242,10 @@ async def invoke_request(producer: Producer, request: Request) -> Outcome:
         return _failed(error)
     except RequestTimeout as timeout:
         return Outcome("info", sent_value(timeout.sent), str(timeout))
-    value = {"reply": key_of(reply.message.body)}
+    value: dict[str, object] = {
+        "reply": key_of(reply.message.body),
+        "reply_properties": digest_of_reply(reply.message.properties),
+    }
     if reply.sent is None:
         return Outcome("info", value, "a consumer replied, and no broker acknowledged the request")
     return _sent(reply.sent, {**sent_value(reply.sent), **value})

@@ -25,6 +25,9 @@ TO_BE_REFUSED = "to be refused"  # begins the error of an illegal send that no b
 ACL_REFUSED = "AclException"  # part of a broker's remark when its access control refuses a request
 WITHDRAWN = "the right was withdrawn"  # begins the error of a send that a broker refused after that
 REFUSED = "refused"  # the op that records the code with which a broker refused an illegal send
+REPLY_PROPERTIES = (
+    "reply_properties"  # of a request that was answered; the history has them in `answer`
+)
 SENDS = frozenset({"send_batch", "transact", "request"})  # in the history they are sends
 
 
@@ -165,7 +168,8 @@ class Interpreter:
             refusal = _refusal(send, outcome) if ILLEGAL in send else None
             if ILLEGAL in send:
                 end = {}
-            completed = {**send, **(_stored_elsewhere(end) if _is_kept_back(send) else end)}
+            stored = {name: of for name, of in end.items() if name != REPLY_PROPERTIES}
+            completed = {**send, **(_stored_elsewhere(stored) if _is_kept_back(send) else stored)}
             type, error = _end_of_send(send, outcome)
             self._recorder.record(process, type, name, completed, error, node, outcome.stamp)
             if "reply" in end:
@@ -174,6 +178,8 @@ class Interpreter:
                     "key": send["key"],
                     "reply": end["reply"],
                 }
+                if REPLY_PROPERTIES in end:
+                    answer["properties"] = end[REPLY_PROPERTIES]
                 self._recorder.record(process, "ok", "answer", answer, None, node, outcome.stamp)
             if refusal is not None:
                 self._recorder.record(process, "ok", REFUSED, refusal, None, node, outcome.stamp)

@@ -67,6 +67,9 @@ def group_history(seed: int) -> tuple[list[Op], tuple[FaultFacts, ...]]:
         group = random.choice(sorted(GROUPS))
         return {"group": group, "topic": random.choice(GROUPS[group])}
 
+    def properties() -> dict[str, Any]:
+        return random.choice([{}, {"properties": 0}, {"properties": 77}])
+
     keys = [f"p0-{number}" for number in range(6)]
     unsent = list(keys)
     waiting: list[dict[str, Any]] = []  # requests without an end
@@ -87,7 +90,7 @@ def group_history(seed: int) -> tuple[list[Op], tuple[FaultFacts, ...]]:
         elif what == "answer":
             asked = random.choice(keys)
             reply = asked if random.random() < 0.7 else random.choice(keys)
-            op(0, "answer", {"key": asked, "reply": reply})
+            op(0, "answer", {"key": asked, "reply": reply, **properties()})
         elif what == "request" and unsent:
             value = {"key": unsent.pop(), "topic": "t", "size": 9}
             op(0, "send", value, type="invoke")
@@ -95,7 +98,8 @@ def group_history(seed: int) -> tuple[list[Op], tuple[FaultFacts, ...]]:
         elif what == "reply" and (waiting or unsent != keys):
             asked = random.choice(waiting)["key"] if waiting else keys[-1]
             ended: OpType = "ok" if random.random() < 0.7 else "info"
-            op(11, "reply", {"key": asked, "topic": "t", "group": "g"}, type=ended)
+            value = {"key": asked, "topic": "t", "group": "g", **properties()}
+            op(11, "reply", value, type=ended)
         elif what == "give up" and waiting:
             place = {"broker": "b", "queue": 0, "queue_offset": number, "physical_offset": number}
             stored = place if random.random() < 0.5 else {}

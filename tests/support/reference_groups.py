@@ -255,6 +255,15 @@ def answers(ops: Sequence[Op], faults: Sequence[FaultFacts] = ()) -> Found:
         key, reply, before = op.value["key"], op.value["reply"], ops[: op.index]
         asked = next((of for of in ops if of.f == "send" and of.value["key"] == key), op)
         found["wrong_answer", key] += (key != reply) + (asked.process != op.process)
+        reported = [
+            of.value.get("properties")
+            for of in ops
+            if of.f == "reply" and of.type != "invoke" and of.value["key"] == reply
+        ]
+        known = [op.value.get("properties"), *reported]
+        found["wrong_answer", key] += (
+            bool(reported) and None not in known and known[0] not in reported
+        )
         ended = next(
             (of for of in ops if of.f == "send" and of.type == "ok" and of.value["key"] == key), op
         )

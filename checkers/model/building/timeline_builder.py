@@ -540,7 +540,10 @@ def _range(row: Sequence[object]) -> tuple[int, int]:
 
 def _exchange(op: Op, reply: object) -> Exchange:
     key, is_taken = text(op.value["key"]), op.type == "ok"
-    return Exchange(op.index, op.time_ns, op.process, key, text(reply), is_taken)
+    properties = op.value.get("properties")
+    if properties is not None:
+        integer(properties)
+    return Exchange(op.index, op.time_ns, op.process, key, text(reply), is_taken, properties)
 
 
 def _earliest_ns(op: Op) -> int:

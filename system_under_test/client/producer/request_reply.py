@@ -6,6 +6,7 @@ The reply goes to a broker that the requester is connected to, which pushes it o
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from staticfire.system_under_test.client.errors import ClientError
@@ -102,7 +103,9 @@ def wants_reply(message: Message) -> bool:
     return CORRELATION_ID in message.properties and REPLY_TO in message.properties
 
 
-def reply_message(request: Message, body: bytes) -> Message:
+def reply_message(
+    request: Message, body: bytes, users_properties: Mapping[str, str] | None = None
+) -> Message:
     """The answer to a request. Raises ValueError if the message cannot be answered."""
     properties = request.properties
     if not wants_reply(request) or CLUSTER not in properties:
@@ -111,6 +114,7 @@ def reply_message(request: Message, body: bytes) -> Message:
         topic=f"{properties[CLUSTER]}_{REPLY_TOPIC}",
         body=body,
         properties={
+            **(users_properties or {}),
             MESSAGE_TYPE: REPLY,
             CORRELATION_ID: properties[CORRELATION_ID],
             REPLY_TO: properties[REPLY_TO],
@@ -120,7 +124,11 @@ def reply_message(request: Message, body: bytes) -> Message:
 
 
 async def send_reply(
-    sender: Sender, request: Message, queue: MessageQueue, body: bytes
+    sender: Sender,
+    request: Message,
+    queue: MessageQueue,
+    body: bytes,
+    users_properties: Mapping[str, str] | None = None,
 ) -> SendResult:
     """Answer through the broker that the request came from: the requester is connected to it. If it is gone, any.
 
@@ -128,7 +136,7 @@ async def send_reply(
         SendFailed: the requester has not got the answer, or may not have.
         ValueError: the message is no request.
     """
-    reply = reply_message(request, body)
+    reply = reply_message(request, body, users_properties)
     sender.identify(reply)
     progress = sender.begin()
     same_broker = MessageQueue(reply.topic, queue.broker_name, 0)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from staticfire.checkers.model.history import OpType
 from tests.checkers.stories import Story
 from tests.support.history_language import GROUP, fault
 
-ANSWER = {"topic": "t", "key": "a", "reply": "a"}
+ANSWER: dict[str, Any] = {"topic": "t", "key": "a", "reply": "a"}
 
 
 def answered(*answers: tuple[str, str], given: bool = True) -> Story:
@@ -53,6 +55,43 @@ def test_answers_that_must_be_there_are_missed() -> None:
 )
 def test_each_answer_belongs_to_its_request(story: Story, found: set[str]) -> None:
     assert story.counts("requests") == found
+
+
+@pytest.mark.parametrize(
+    ("got", "were_set", "found"),
+    [
+        (77, (77,), set()),
+        (0, (77,), {"wrong_answer"}),
+        (0, (77, 77), {"wrong_answer"}),
+        (0, (77, 0), set()),  # the other listener's reply arrived
+        (0, (77, None), set()),  # it may be the reply of the client that does not report them
+        (None, (77,), set()),
+        (0, (), set()),  # the listener died before it had reported its reply
+    ],
+)
+def test_a_reply_keeps_its_properties(
+    got: int | None, were_set: tuple[int | None, ...], found: set[str]
+) -> None:
+    story = answered(("b", "b"))
+    for properties in were_set:
+        story.op(0.8, "ok", "reply", {"topic": "t", "group": GROUP, "key": "a"} | known(properties))
+    assert story.op(0.9, "ok", "answer", ANSWER | known(got)).counts("requests") == found
+
+
+def known(properties: int | None) -> dict[str, Any]:
+    """The field with the digest of properties; none if it is not reported."""
+    return {} if properties is None else {"properties": properties}
+
+
+def test_another_request_explains_no_properties() -> None:
+    """The reply to another request is judged by the properties of that reply."""
+    story = answered()
+    for key, properties in (("a", 77), ("b", 78)):
+        value = {"topic": "t", "group": GROUP, "key": key, "properties": properties}
+        story.op(0.8, "ok", "reply", value)
+    answer = {"topic": "t", "key": "a", "reply": "b", "properties": 78}
+    verdict = story.op(0.9, "ok", "answer", answer).verdict("requests")
+    assert verdict.counts["wrong_answer"] == 1
 
 
 def requested(*, reply_s: float, replied: OpType = "ok", is_placed: bool = False) -> Story:

@@ -24,6 +24,8 @@ OPTIONAL = {
     **dict.fromkeys(SENDS, ("physical_offset", "attempts", "status", "id")),
     "open": ("group", "topic", "expression", "model", "orderly"),
     "look_up": ("first_offsets", "node"),
+    "reply": ("properties",),
+    "answer": ("properties",),
 }
 WHOLE = frozenset(
     {"group", "topic", "expression", "model", "orderly"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from staticfire.checkers.model.history import Op, OpType
+from staticfire.checkers.model.message_contents import NO_PROPERTIES
 from tests.checkers.mutations.kinds import KINDS
 from tests.checkers.mutations.model import EVIDENCE, MS, NoSuchSite, S
 from tests.checkers.mutations.pick import message_of
@@ -97,6 +98,32 @@ def wrong_answer(draft: Planting) -> None:
     sent = draft.run.sends[answer.value["key"]]
     if sent.at is not None and "reply" in draft.run.ops[sent.at].value:
         draft.alter(sent.at, reply=other.value["key"])
+
+
+@KINDS.mutation(
+    "wrong_answer",
+    "an answer arrives without the properties that the listener set",
+    workloads=("request-reply",),
+)
+def answer_without_properties(draft: Planting) -> None:
+    answer = _answers(draft)
+    replies = [
+        op for op in draft.run.ops if op.f == "reply" and op.value["key"] == answer.value["reply"]
+    ]
+    if not replies:
+        raise NoSuchSite
+    for reply in replies:
+        draft.alter(reply.index, properties=77)
+    draft.alter(answer.index, properties=NO_PROPERTIES)
+
+
+@KINDS.oddity(
+    "clients need not report the properties of replies",
+    workloads=("request-reply",),
+)
+def properties_not_reported(draft: Planting) -> None:
+    answer = _answers(draft)
+    draft.alter(answer.index, properties=None)
 
 
 @KINDS.mutation("duplicate_reply", "a request ends with two answers", workloads=("request-reply",))

@@ -157,7 +157,13 @@ class PushConsumer:
         for task in self._tasks:
             task.start()
 
-    async def reply(self, request: Message, queue: MessageQueue, body: bytes) -> SendResult:
+    async def reply(
+        self,
+        request: Message,
+        queue: MessageQueue,
+        body: bytes,
+        users_properties: Mapping[str, str] | None = None,
+    ) -> SendResult:
         """Answer a request that the listener was given from this queue (see request_reply).
 
         Raises:
@@ -166,7 +172,7 @@ class PushConsumer:
         """
         if self._sender is None:
             self._sender = Sender(self._client, SendOptions(group=INNER_GROUP))
-        return await send_reply(self._sender, request, queue, body)
+        return await send_reply(self._sender, request, queue, body, users_properties)
 
     async def stop(self) -> None:
         """Let the listener finish what it has, commit, leave the group."""

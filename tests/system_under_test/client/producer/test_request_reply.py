@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 
-from staticfire.system_under_test.client.producer.request_reply import Requests
+from staticfire.system_under_test.client.producer.request_reply import Requests, reply_message
 from staticfire.system_under_test.client.producer.send_result import SendFailed, SendResult
 from staticfire.system_under_test.client.producer.sender import Sender
 from staticfire.system_under_test.client.routing.client_instance import ClientInstance
@@ -73,3 +73,12 @@ def test_a_reply_counts_though_the_request_was_refused_later() -> None:
 def test_a_request_that_was_refused_and_not_answered_has_failed() -> None:
     with pytest.raises(SendFailed, match="busy"):
         asyncio.run(requests(replies=False).ask(Message(topic="t", body=b"q"), 3.0))
+
+
+def test_a_reply_has_the_properties_of_its_listener_and_those_that_lead_it_back() -> None:
+    leading = {"CORRELATION_ID": "c", "REPLY_TO_CLIENT": "10.0.0.1@p", "TTL": "5000"}
+    request = Message(topic="t", body=b"", properties={**leading, "CLUSTER": "C", "KEYS": "k"})
+    listeners = {"TAGS": "x", "a": "1", "REPLY_TO_CLIENT": "another"}
+    reply = reply_message(request, b"re", listeners)
+    assert reply.properties == {**listeners, **leading, "MSG_TYPE": "reply"}
+    assert reply_message(request, b"re").properties == {**leading, "MSG_TYPE": "reply"}
