@@ -16,6 +16,7 @@ from staticfire.system_under_test.client.message_properties import (
     ORIGIN_ID,
     RETRY_PREFIX,
     RETRY_TOPIC,
+    SHARDING_KEY,
     TAGS,
     UNIQUE_KEY,
 )
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from staticfire.system_under_test.protocol.message import Message
 
 ANSWERS: Final = "ANSWERS"  # property of a half message: the answers to checks, in order
+SHARDED_BY: Final = "SHARDED_BY"  # property of a message sent in order: once more its sharding key
 ANSWERS_TO: Final = "ANSWERS_TO"  # property of a reply: the key of the request
 REPLY_TAG: Final = "reply"
 # Properties that brokers and clients set (RocketMQ: MessageConst), and ours. All others are users' properties.
@@ -34,6 +36,8 @@ RESERVED: Final = frozenset(
         UNIQUE_KEY,
         ORIGIN_ID,
         ANSWERS,
+        SHARDED_BY,
+        SHARDING_KEY,
         "WAIT",
         "DELAY",
         RETRY_TOPIC,
@@ -64,7 +68,6 @@ RESERVED: Final = frozenset(
         "PUSH_REPLY_TIME",
         "CLUSTER",
         "MSG_TYPE",
-        "__SHARDINGKEY",
         "POP_CK",
         "POP_CK_OFFSET",
         "1ST_POP_TIME",
@@ -118,8 +121,14 @@ def names_topic(properties: dict[str, str]) -> bool:
 
 
 def users_properties(properties: dict[str, str], key: str) -> dict[str, str]:
-    """Return the sender's properties of a message. KEYS is among them only if it differs from `key`."""
+    """Return the sender's properties of a message. KEYS is among them only if it differs from `key`.
+
+    So is the sharding key if it is not the one that our producer also noted in SHARDED_BY.
+    """
     users = {name: value for name, value in properties.items() if name not in RESERVED}
+    sharding_key = properties.get(SHARDING_KEY, "")
+    if properties.get(SHARDED_BY, sharding_key) != sharding_key:
+        users[SHARDING_KEY] = sharding_key
     if users.get(KEYS) == key:
         del users[KEYS]
     else:

@@ -14,7 +14,7 @@ from staticfire.checkers.model.message_ranges import condensed, nth_key
 from staticfire.checkers.op_kinds import values
 from staticfire.checkers.op_kinds.producer import SEND_MANY
 from staticfire.harness.accounts import PLAIN
-from staticfire.harness.clients.contents import ANSWERS, digest_of_reply
+from staticfire.harness.clients.contents import ANSWERS, SHARDED_BY, digest_of_reply
 from staticfire.harness.clients.payload import key_of, make_body
 from staticfire.harness.clients.port import ONE_WAY, ClientSide, Outcome, Request
 from staticfire.system_under_test.acl.signature import Credentials
@@ -113,6 +113,7 @@ async def invoke_send(producer: Producer, request: Request) -> Outcome:
         if request.get("async"):
             result = await _send_async(producer, message)
         elif "sharding_key" in request:
+            message.properties[SHARDED_BY] = request["sharding_key"]
             result = await producer.send_ordered(message, request["sharding_key"])
         else:
             result = await producer.send(message, _queue(request))

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from staticfire.harness.clients.contents import NO_MESSAGE_ID, contents_of
+from staticfire.checkers.model.message_contents import digest_of_properties
+from staticfire.harness.clients.contents import (
+    NO_MESSAGE_ID,
+    contents_of,
+    digest_of_reply,
+    properties_of_reply,
+)
 from staticfire.system_under_test.protocol.message import Message, offset_message_id
 
 RETRY, DEAD = "%RETRY%g", "%DLQ%g"
@@ -32,3 +38,27 @@ def test_a_copy_that_does_not_say_which_topic_it_was_sent_to_names_none(
 ) -> None:
     """The client passed a message of the retry topic to the listener."""
     assert origin(ORIGIN_MESSAGE_ID=AT_500, **topic) == NO_MESSAGE_ID
+
+
+def digest(properties: dict[str, str]) -> object:
+    message = Message(topic="t", body=b"p0-0 ", properties={"KEYS": "p0-0", **properties})
+    return contents_of(message)[2]
+
+
+def test_a_sharding_key_counts_only_if_it_is_not_the_one_of_its_producer() -> None:
+    assert digest({"a": "1", "__SHARDINGKEY": "k"}) == digest_of_properties({"a": "1"})
+    both = {"a": "1", "__SHARDINGKEY": "k", "SHARDED_BY": "k"}
+    assert digest(both) == digest_of_properties({"a": "1"})
+    lost = digest_of_properties({"a": "1", "__SHARDINGKEY": ""})
+    assert digest({"a": "1", "SHARDED_BY": "k"}) == lost
+    other = digest_of_properties({"a": "1", "__SHARDINGKEY": "l"})
+    assert digest({**both, "__SHARDINGKEY": "l"}) == other
+
+
+def test_the_digest_of_a_reply_is_that_of_what_its_listener_set() -> None:
+    were_set = properties_of_reply("p0-0")
+    arrived = {**were_set, "CORRELATION_ID": "c", "PUSH_REPLY_TIME": "1", "UNIQ_KEY": "u"}
+    assert digest_of_reply(arrived) == digest_of_properties(were_set)
+    for name in were_set:
+        lacking = {key: value for key, value in arrived.items() if key != name}
+        assert digest_of_reply(lacking) != digest_of_properties(were_set)
