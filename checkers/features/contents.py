@@ -3,8 +3,8 @@
 **tag_changed**, **properties_changed**, **size_changed**, **id_changed**: a delivery has another tag, other user
 properties, another body size or another unique message id than the send of its key. This applies to every copy that
 brokers and clients make of a message: delayed messages, half messages, retries and dead letters. If no broker answered
-the send, its id is that of the first delivery. The project's own consumers count a lost or changed sharding key as
-another property (`harness/clients/contents.py`).
+the send, its id is that of the first delivery. The project's own consumers count two wrongs as other properties: a lost
+or changed sharding key, and a born host that is the broker's address (`harness/clients/contents.py`).
 
 **born_time_changed**: a delivery has another born time than the first one from the message's own topic, although the
 message was sent in one attempt. For a retry this is judged only if the broker sent back each failed delivery before it,
@@ -47,7 +47,7 @@ from staticfire.checkers.model.message_contents import CONTENTS, VALUE_MAX
 
 WHAT = {
     "id_changed": "another message id than the send, or than an earlier delivery, had",
-    "properties_changed": "other properties than it was sent with (or another sharding key)",
+    "properties_changed": "other properties than it was sent with (or sharding key, or a broker as its born host)",
     "born_time_changed": "another born time than an earlier delivery of the message had",
     "store_time_changed": "another store time than the same record had before",
 }

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from staticfire.system_under_test.protocol.message import Message
 
 ANSWERS: Final = "ANSWERS"  # property of a half message: the answers to checks, in order
+# This counts as a property of a message that names its broker as the host where it was born.
+BORN_AT_BROKER: Final = "BORN_AT_BROKER"
+NO_HOST: Final = "0.0.0.0", 0  # of a message that does not come from a broker
 SHARDED_BY: Final = "SHARDED_BY"  # property of a message sent in order: once more its sharding key
 ANSWERS_TO: Final = "ANSWERS_TO"  # property of a reply: the key of the request
 REPLY_TAG: Final = "reply"
@@ -87,10 +90,13 @@ def contents_of(message: Message) -> list[object]:
     """Return message id, tag, properties, born and store time in ms, bytes of the body, origin."""
     properties = message.properties
     unique_id = properties.get(UNIQUE_KEY)
+    users = users_properties(properties, key_of(message.body))
+    if is_born_at_broker(message):
+        users[BORN_AT_BROKER] = ""
     return [
         None if unique_id is None else digest_of_text(unique_id),
         properties.get(TAGS, ""),
-        digest_of_properties(users_properties(properties, key_of(message.body))),
+        digest_of_properties(users),
         message.born_timestamp_ms,
         message.store_timestamp_ms,
         len(message.body),
@@ -110,6 +116,11 @@ def digest_of_reply(properties: dict[str, str]) -> int:
     return digest_of_properties(
         {name: value for name, value in properties.items() if name == TAGS or name not in RESERVED}
     )
+
+
+def is_born_at_broker(message: Message) -> bool:
+    """Whether the message names the broker that stored it as the host where it was born: no client has that address."""
+    return message.born_host == message.store_host != NO_HOST
 
 
 def names_topic(properties: dict[str, str]) -> bool:

@@ -6,12 +6,13 @@ import pytest
 
 from staticfire.checkers.model.message_contents import digest_of_properties
 from staticfire.harness.clients.contents import (
+    NO_HOST,
     NO_MESSAGE_ID,
     contents_of,
     digest_of_reply,
     properties_of_reply,
 )
-from staticfire.system_under_test.protocol.message import Message, offset_message_id
+from staticfire.system_under_test.protocol.message import Address, Message, offset_message_id
 
 RETRY, DEAD = "%RETRY%g", "%DLQ%g"
 AT_500 = offset_message_id("10.0.0.1", 10911, 500)
@@ -40,8 +41,16 @@ def test_a_copy_that_does_not_say_which_topic_it_was_sent_to_names_none(
     assert origin(ORIGIN_MESSAGE_ID=AT_500, **topic) == NO_MESSAGE_ID
 
 
-def digest(properties: dict[str, str]) -> object:
-    message = Message(topic="t", body=b"p0-0 ", properties={"KEYS": "p0-0", **properties})
+def digest(
+    properties: dict[str, str], *, born_host: Address = NO_HOST, store_host: Address = NO_HOST
+) -> object:
+    message = Message(
+        topic="t",
+        body=b"p0-0 ",
+        properties={"KEYS": "p0-0", **properties},
+        born_host=born_host,
+        store_host=store_host,
+    )
     return contents_of(message)[2]
 
 
@@ -53,6 +62,13 @@ def test_a_sharding_key_counts_only_if_it_is_not_the_one_of_its_producer() -> No
     assert digest({"a": "1", "SHARDED_BY": "k"}) == lost
     other = digest_of_properties({"a": "1", "__SHARDINGKEY": "l"})
     assert digest({**both, "__SHARDINGKEY": "l"}) == other
+
+
+def test_no_message_is_born_at_the_broker_that_stores_it() -> None:
+    broker = "10.0.0.1", 10911
+    for client in ("10.0.0.1", 40001), ("10.0.0.2", 10911):
+        assert digest({}, born_host=client, store_host=broker) == digest_of_properties({})
+    assert digest({}, born_host=broker, store_host=broker) != digest_of_properties({})
 
 
 def test_the_digest_of_a_reply_is_that_of_what_its_listener_set() -> None:
