@@ -37,7 +37,7 @@ the disk of the member's own node, or an operator who resets the offsets, can re
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import pairwise, zip_longest
@@ -170,6 +170,22 @@ def answer_to(context: Context, pair: tuple[str, LogKey], gain: Ownership) -> Be
         if begun.process == gain.process:
             return begun
     return None
+
+
+def lowest_answer(
+    context: Context, pair: tuple[str, LogKey], gain: Ownership, until_index: int
+) -> int | None:
+    """Return the lowest offset with which a member can have begun in a queue between its gain and an op.
+
+    A member of an ordered group asks again when it has regained the lock of a queue. None: no broker has answered
+    since the gain, or one of them knew no offset, so that the member began elsewhere.
+    """
+    begins = context.timeline.begins.get(pair, ())
+    first = bisect_right(begins, gain.op_index, key=lambda begun: begun.op_index)
+    last = bisect_left(begins, until_index, key=lambda begun: begun.op_index)
+    offsets = [begun.offset for begun in begins[first:last] if begun.process == gain.process]
+    known = [offset for offset in offsets if offset is not None]
+    return min(known) if known and len(known) == len(offsets) else None
 
 
 def names_brokers(context: Context, group: str) -> bool:

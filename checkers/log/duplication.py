@@ -13,7 +13,9 @@ copies of delayed messages and transactions. These explain a redelivery:
 * a reset of offsets, for one return of a process (`reset_returns.py`), and only if nothing else explains it.
 
 **duplicate_unexplained** is a violation; **duplicate** (explained) is allowed and only counted. If an owner starts
-again below an offset that was surely committed (committed.py), only a reset explains it.
+again below an offset that was surely committed (committed.py), only a reset explains it. If a member reports the offset
+at which a broker let it begin (`begin`), a new owner explains nothing below that offset. There, only a reset or what
+sets back an owner does. A broker that knew no offset leaves the member to begin where its options say.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from staticfire.checkers.derived.committed import surely_committed
+from staticfire.checkers.derived.committed import lowest_answer, surely_committed
 from staticfire.checkers.derived.moved_copies import Copy, Kept, kept_messages
 from staticfire.checkers.derived.process_ends import ended_ns
 from staticfire.checkers.derived.rebalances import (
@@ -299,11 +301,16 @@ def _judge_owners(
     committed = surely_committed(columns, context, (again.log, again.group), gain)
     if committed > again.queue_offset:
         return f"owner began below offset {committed}, which was committed before", False
+    pair = columns.names.groups[again.group], columns.names.logs[again.log]
+    answer = lowest_answer(context, pair, gain, again.invoke_index)
+    if answer is not None and again.queue_offset < answer:
+        why, explained = _judge_same_owner(columns, context, before, again)
+        began = f"owner went below offset {answer}, where it began"
+        return (why, True) if explained else (began, False)
     if gain.op_index > before.invoke_index:
         return "the queue changed its owner, or was assigned anew", True
     if again.process == before.process:
         return _judge_same_owner(columns, context, before, again)
-    pair = columns.names.groups[again.group], columns.names.logs[again.log]
     return _judge_overlap(context, pair, gain, before, again)
 
 

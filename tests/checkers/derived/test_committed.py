@@ -382,3 +382,49 @@ def test_an_operator_who_sends_the_group_back_explains_a_rewind(at_s: float, val
     reset = fault("offsets_reset", at_s=at_s, healed_s=at_s + 1, bitten=False)  # no broker answered
 
     assert check_duplication(*REWIND, faults=(reset,)).valid is valid
+
+
+def starts(*lines: str, begun: str = "2 ok begin 0:1 by=0", given: str = "a") -> tuple[str, ...]:
+    """A member takes a queue over after another one had consumed two messages and died without a commit."""
+    first = ("1 ok assign 0 t=0.5", "0 ok send a t=1", "0 ok send b", "1 ok consume a b")
+    return (*first, "2 ok assign 0 t=60", begun, *lines, f"2 ok consume {given} t=61")
+
+
+@pytest.mark.parametrize(
+    ("lines", "anomaly"),
+    [
+        (starts(), "duplicate_unexplained"),
+        (starts(given="b"), "duplicate"),  # that is where it began
+        (starts(begun="2 ok begin 0:1"), "duplicate_unexplained"),  # whichever broker it was
+        (starts(begun="2 ok begin 0"), "duplicate"),  # that broker knew no offset
+        (starts(begun="1 ok begin 0:1"), "duplicate"),  # another member began there
+        # it has lost the lock, and asked again
+        (starts("2 ok begin 0:0 by=0"), "duplicate"),
+        (starts("2 ok begin 0 by=0"), "duplicate"),
+        # it has lost the queue, and not asked again
+        (starts("2 ok assign t=60.2", "2 ok assign 0 t=60.4"), "duplicate"),
+    ],
+)
+def test_a_new_owner_gets_nothing_below_the_offset_with_which_it_began(
+    lines: tuple[str, ...], anomaly: str
+) -> None:
+    [finding] = check_duplication(*lines).findings
+
+    assert finding.anomaly == anomaly
+    assert ("below offset 1, where it began" in finding.detail) is (anomaly != "duplicate")
+
+
+@pytest.mark.parametrize(
+    ("of", "anomaly"),
+    [
+        (fault("offsets_reset", "n0", at_s=60.3, healed_s=60.4), "duplicate"),
+        (fault("offsets_reset", "n0", at_s=30.0, healed_s=30.1), "duplicate_unexplained"),
+        (fault("kill", "n1", at_s=60.3, healed_s=60.4), "duplicate_unexplained"),
+    ],
+)
+def test_only_a_fault_that_sets_an_owner_back_lets_it_go_below_where_it_began(
+    of: FaultFacts, anomaly: str
+) -> None:
+    [finding] = check_duplication(*starts(), replica_sets={"b": ("n0",)}, faults=(of,)).findings
+
+    assert finding.anomaly == anomaly

@@ -97,6 +97,21 @@ def master_forgets_offset(draft: Planting) -> None:
 
 
 @KINDS.mutation(
+    "duplicate_unexplained",
+    "a member takes a queue over, and gets the last three messages below the offset that the broker reported to it",
+    workloads=GROUPED,
+)
+def member_begins_lower(draft: Planting) -> None:
+    run = draft.run
+    begins = [op for op in run.ops if op.f == "begin" and (op.value.get("offset") or 0) >= 3]
+    begun = draft.choose(begins, lambda op: draft.is_here(op.time_ns) and _is_taken_over(run, op))
+    for n, delivery in enumerate(_below(run, begun), 1):
+        message = [message_of(run, delivery)]
+        at_ns = begun.time_ns + n * MS
+        draft.deliver(delivery, at_ns, message, process=begun.process, node=begun.node)
+
+
+@KINDS.mutation(
     "reset_ignored",
     "a broker says that it has sent the group of a settled member back, and the member goes on",
     workloads=GROUPED,
@@ -173,14 +188,8 @@ def _reset(draft: Planting, reset: OffsetsReset) -> None:
 
 def _known(run: Run, begun: Op) -> list[Delivery]:
     """The last three messages below where a member begins, if their owner pulled on long after they were committed."""
-    value = begun.value
+    value, last = begun.value, _below(run, begun)
     place, offset = (value["topic"], value["broker"], value["queue"]), value.get("offset") or 0
-    before = [
-        d
-        for d in run.deliveries
-        if (d.place, d.group) == (place, value["group"]) and d.time_ns < begun.time_ns
-    ]
-    last = [d for d in before if offset - 3 <= d.offset < offset]
     owners = {d.process for d in last}
     if len(last) != 3 or len(owners) != 1 or begun.process in owners:
         return []
@@ -199,6 +208,27 @@ def _known(run: Run, begun: Op) -> list[Delivery]:
     ):
         return []
     return last
+
+
+def _below(run: Run, begun: Op) -> list[Delivery]:
+    """The earlier deliveries to the group of the last three messages below the offset that a broker reported."""
+    value = begun.value
+    place, offset = (value["topic"], value["broker"], value["queue"]), value.get("offset") or 0
+    return [
+        d
+        for d in run.deliveries
+        if (d.place, d.group) == (place, value["group"]) and d.time_ns < begun.time_ns
+        if offset - 3 <= d.offset < offset
+    ]
+
+
+def _is_taken_over(run: Run, begun: Op) -> bool:
+    """Whether another member has consumed what lies right below, and no fault sends a member back there."""
+    last = _below(run, begun)
+    if len(last) != 3 or any(d.type != "ok" or d.process == begun.process for d in last):
+        return False
+    nodes = run.nodes_of_broker(begun.value["broker"])
+    return not run.is_explained(last[0].begin_ns, begun.time_ns + S, nodes, 10.0, RESTARTS)
 
 
 def _foreign_commit(draft: Planting, offset: int) -> None:
