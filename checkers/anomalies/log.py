@@ -278,6 +278,16 @@ LOG: Final = (
         example="`0 ok send a / 1 ok consume a / 9 ok drain 0:4:1`",
     ),
     Anomaly(
+        name="commit_late",
+        title="commit late or missing",
+        meaning=(
+            "a member had finished a message, and committed nothing of the queue soon afterwards, before it gave the "
+            "queue up, or before it stopped"
+        ),
+        promise=OFFSETS,
+        example="`1 ok assign 0 / 1 ok commit_to 0 / 0 ok send a / 1 ok consume a / 1 ok assign / 2 ok assign 0`",
+    ),
+    Anomaly(
         name="poll_skip",
         title="skipped messages between polls",
         meaning=(

@@ -39,6 +39,7 @@ from staticfire.checkers.features.request_reply import REQUESTS
 from staticfire.checkers.features.retries import RETRIES
 from staticfire.checkers.features.transactions import TRANSACTIONS
 from staticfire.checkers.groups.broadcasting import BROADCASTING
+from staticfire.checkers.groups.commit_times import COMMIT_TIMES
 from staticfire.checkers.groups.groups import GROUPS
 from staticfire.checkers.groups.listeners import LISTENERS
 from staticfire.checkers.groups.ownership import OWNERSHIP
@@ -91,6 +92,7 @@ KERNELS = (
     STORE_TIMES,
     LISTENERS,
     OWNERSHIP,
+    COMMIT_TIMES,
     DELIVERY_WAITS,
     LATENCY,
     RECOVERY_TIMES,

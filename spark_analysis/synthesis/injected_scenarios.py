@@ -217,6 +217,17 @@ def _overlapping_owners(scenario: Scenario, _sets: int) -> None:
     scenario.expect("overlapping_owners", keys[1], 1)
 
 
+def _commit_late(scenario: Scenario, _sets: int) -> None:
+    """The one owner of a queue consumes a message, and commits nothing for half a minute."""
+    scenario.to_group(0, "assign", "queues", [[scenario.broker, 0]])
+    value = {"group": scenario.group, "brokers": [[scenario.broker, 0, False]]}
+    scenario.op(0.5, "ok", "commit_to", value, process=scenario.consumer)
+    key = scenario.send(1)
+    scenario.consume(2, key, 0)
+    scenario.drained(30)
+    scenario.expect("commit_late", key, 0)
+
+
 def _key_moved(scenario: Scenario, _sets: int) -> None:
     first, second = (
         scenario.send(0, sharding_key=scenario.name),
@@ -494,6 +505,7 @@ SCENARIOS: Mapping[str, ScenarioInjection] = {
     "order_violated": _order_violated,
     "two_listeners": _two_listeners,
     "overlapping_owners": _overlapping_owners,
+    "commit_late": _commit_late,
     "key_moved": _key_moved,
     "hot_key": _hot_key,
     "member_missed": _member_missed,

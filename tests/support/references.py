@@ -7,6 +7,7 @@ from typing import Any
 
 from tests.support import (
     reference_checkers,
+    reference_commit_times,
     reference_contents,
     reference_copies,
     reference_cycles,
@@ -37,6 +38,7 @@ OF_FUNCTION: Mapping[Callable[..., Any], str] = {
     reference_checkers.misordered_sends: "nonmonotonic_send realtime_order",
     reference_checkers.out_of_order: "out_of_order",
     reference_checkers.commits_ahead: "commit_ahead",
+    reference_commit_times.late: "commit_late",
     reference_checkers.poll_anomalies: "poll_skip int_poll_skip nonmonotonic_poll int_nonmonotonic_poll",
     reference_contents.contents: "tag_changed properties_changed size_changed id_changed born_time_changed "
     "store_time_changed origin_changed",

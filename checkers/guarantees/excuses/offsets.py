@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from staticfire.checkers.guarantees.excuses.excuse import ON_ITS_WAY_S, Excuse, Role, Since
-from staticfire.checkers.guarantees.excuses.seconds import routes_known, two_requests
+from staticfire.checkers.guarantees.excuses.seconds import (
+    one_request,
+    routes_known,
+    two_requests,
+)
 from staticfire.checkers.guarantees.fault_effects import (
     CUTS,
     DISK,
     EMPTIES,
     FORGETS,
+    LISTENER,
     NETWORK,
     OFFSETS,
     ROLLS_BACK,
@@ -132,5 +137,30 @@ ROWS: tuple[Excuse, ...] = (
         mechanism="an operator reset the offsets",
         unproven=True,
         one_way=True,
+    ),
+    # commit_times.py: a member that is at rest with its broker commits soon, and before it leaves
+    Excuse(
+        anomaly="commit_late",
+        effects=(STOPS, STALLS, NETWORK),
+        on=(Role.LEADER,),
+        after=two_requests,
+        held_up=one_request,
+        mechanism="the leader took no commits",
+    ),
+    Excuse(
+        anomaly="commit_late",
+        effects=(STOPS, STALLS, DISK, LISTENER),
+        on=(Role.INVOLVED,),
+        after=one_request,
+        mechanism="the member was away, or its listener or its disk slow",
+    ),
+    Excuse(
+        anomaly="commit_late",
+        effects=(NETWORK, CUTS, ROUTES),
+        on=(Role.INVOLVED,),
+        across=(Role.LEADER,),
+        after=two_requests,
+        held_up=one_request,
+        mechanism="the member could not reach the leader",
     ),
 )

@@ -339,6 +339,33 @@ def _drain_row(draft: Planting) -> tuple[Op, int]:
 
 
 @KINDS.mutation(
+    "commit_late",
+    "an owner goes on for twelve seconds after it has finished a message, and commits nothing of the queue",
+    workloads=GROUPED,
+)
+def owner_commits_nothing(draft: Planting) -> None:
+    run = draft.run
+    like = draft.pick_delivery(
+        lambda d: is_settled(run, d, d.time_ns + 12 * S, any_fault=True) and _reports(run, d)
+    )
+    for op in run.ops[like.at :]:
+        if op.f != "commit" or op.process != like.process or op.time_ns > like.time_ns + 12 * S:
+            continue
+        if (op.value["group"], op.value["topic"]) != (like.group, like.topic):
+            continue
+        rows = [list(row) for row in op.value["offsets"] if row[:2] != [like.broker, like.queue]]
+        if rows:
+            draft.alter(op.index, offsets=rows)
+        else:
+            draft.drop(op.index)
+
+
+def _reports(run: Run, like: Delivery) -> bool:
+    """Whether the group of a delivery reports to which brokers it commits."""
+    return any(op.f == "commit_to" and op.value["group"] == like.group for op in run.ops)
+
+
+@KINDS.mutation(
     "commit_beyond_end",
     "at the drain the offset of a group is higher than its queue is long",
     workloads=GROUPED,

@@ -15,6 +15,11 @@ from tests.checkers.legal_histories import (
 )
 from tests.support.history_language import fault
 
+NO_COMMIT = (
+    *("1 ok open node=c1 t=0.2", "1 ok assign 0 t=0.5", "1 ok commit_to 0 t=0.6"),
+    *("0 ok send a t=1", "1 ok consume a t=2", "9 ok drain t=40"),
+)
+
 
 def histories() -> Iterator[Legal]:
     by_master = partial(offsets, asked="0")
@@ -113,3 +118,12 @@ def histories() -> Iterator[Legal]:
         fault("offsets_reset", at_s=50, healed_s=55),
         taken_s=60,
     )
+    for mechanism, of in (
+        ("the leader took no commits", fault("pause", "n0", at_s=4, healed_s=5)),
+        (
+            "the member was away, or its listener or its disk slow",
+            fault("pause", "c1", at_s=4, healed_s=5),
+        ),
+        ("the member could not reach the leader", cut("c1", "n0", at_s=4, healed_s=5)),
+    ):
+        yield Legal(mechanism=mechanism, anomaly="commit_late", ops=NO_COMMIT, faults=(of,))
