@@ -30,9 +30,15 @@ class Checkpoint:
         self.logics_ms = 0
         self.index_ms = 0
 
-    def open(self) -> None:
-        """Read the times; a missing or short file yields zero for all of them."""
+    def open(self, *, forgets: bool = False) -> None:
+        """Read the times; a missing or short file yields zero for all of them.
+
+        `forgets`: read them from the disk. Times whose fsync failed are in the page cache alone, and a file that is cut
+        because of them would be whole by those on the disk.
+        """
         self._file = self._storage.open(self._path, create=True)
+        if forgets:
+            self._file.forget_cache()
         data = self._file.pread(_TIMES.size, 0)
         if len(data) == _TIMES.size:
             self.physic_ms, self.logics_ms, self.index_ms = _TIMES.unpack(data)

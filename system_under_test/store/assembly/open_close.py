@@ -55,9 +55,10 @@ def _open(parts: StoreParts) -> RecoveryReport:
     parts.queues.load(clean=clean, whole=whole)
     if parts.config.index_enabled:
         parts.index.load()
-    if not (clean or parts.policy.believes_page_cache):
+    forgets = not (clean or parts.policy.believes_page_cache)
+    if forgets:
         _forget_cache(parts)
-    parts.checkpoint.open()
+    parts.checkpoint.open(forgets=forgets)
     running.set()  # before anything changes: the next start must look closely
     recovery = Recovery(
         storage=storage,
