@@ -142,10 +142,10 @@ ROWS: tuple[Excuse, ...] = (
     Excuse(
         anomaly="commit_late",
         effects=(STOPS, STALLS, NETWORK),
-        on=(Role.LEADER,),
+        on=(Role.SERVING_REPLICAS,),
         after=two_requests,
         held_up=one_request,
-        mechanism="the leader took no commits",
+        mechanism="no broker took commits",
     ),
     Excuse(
         anomaly="commit_late",
@@ -158,9 +158,9 @@ ROWS: tuple[Excuse, ...] = (
         anomaly="commit_late",
         effects=(NETWORK, CUTS, ROUTES),
         on=(Role.INVOLVED,),
-        across=(Role.LEADER,),
+        across=(Role.SERVING_REPLICAS,),
         after=two_requests,
         held_up=one_request,
-        mechanism="the member could not reach the leader",
+        mechanism="the member could not reach the broker",
     ),
 )

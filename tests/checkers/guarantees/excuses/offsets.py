@@ -119,11 +119,11 @@ def histories() -> Iterator[Legal]:
         taken_s=60,
     )
     for mechanism, of in (
-        ("the leader took no commits", fault("pause", "n0", at_s=4, healed_s=5)),
+        ("no broker took commits", fault("pause", "n0", at_s=4, healed_s=5)),
         (
             "the member was away, or its listener or its disk slow",
             fault("pause", "c1", at_s=4, healed_s=5),
         ),
-        ("the member could not reach the leader", cut("c1", "n0", at_s=4, healed_s=5)),
+        ("the member could not reach the broker", cut("c1", "n0", at_s=4, healed_s=5)),
     ):
         yield Legal(mechanism=mechanism, anomaly="commit_late", ops=NO_COMMIT, faults=(of,))
