@@ -20,6 +20,7 @@ from staticfire.checkers.guarantees.fault_effects import (
     ROUTES,
     STALLS,
     STOPS,
+    WRITES_FAIL,
 )
 
 ROWS: tuple[Excuse, ...] = (
@@ -141,7 +142,7 @@ ROWS: tuple[Excuse, ...] = (
     # commit_times.py: a member that is at rest with its broker commits soon, and before it leaves
     Excuse(
         anomaly="commit_late",
-        effects=(STOPS, STALLS, NETWORK),
+        effects=(STOPS, STALLS, DISK, WRITES_FAIL, NETWORK),
         on=(Role.SERVING_REPLICAS,),
         after=two_requests,
         held_up=one_request,
