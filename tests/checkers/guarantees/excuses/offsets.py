@@ -127,3 +127,10 @@ def histories() -> Iterator[Legal]:
         ("the member could not reach the broker", cut("c1", "n0", at_s=4, healed_s=5)),
     ):
         yield Legal(mechanism=mechanism, anomaly="commit_late", ops=NO_COMMIT, faults=(of,))
+    yield Legal(
+        mechanism="the member did not learn that the broker is back",
+        anomaly="commit_late",
+        ops=NO_COMMIT,
+        faults=(fault("name_server_freeze", "ns-1", at_s=4, healed_s=5),),
+        known={"coordinators": ("ns-1",)},
+    )
