@@ -285,7 +285,7 @@ def commit_out_of_date(draft: Planting) -> None:
 
 @KINDS.oddity("a client need not report its commits", workloads=without("broadcast"))
 def no_commits(draft: Planting) -> None:
-    _without_ops(draft, "commit")
+    _without_ops(draft, "commit", "commit_to")
 
 
 @KINDS.oddity("a client need not report its assignments")
@@ -293,10 +293,10 @@ def no_assignments(draft: Planting) -> None:
     _without_ops(draft, "assign")
 
 
-def _without_ops(draft: Planting, f: str) -> None:
+def _without_ops(draft: Planting, *names: str) -> None:
     if not draft.is_of_site():
         raise NoSuchSite
-    draft.drop_ops(lambda op: op.f == f)
+    draft.drop_ops(lambda op: op.f in names)
 
 
 @KINDS.oddity("a drain that was not done yet is asked again")

@@ -119,18 +119,25 @@ def histories() -> Iterator[Legal]:
         taken_s=60,
     )
     for mechanism, of in (
-        ("no broker took commits", fault("pause", "n0", at_s=4, healed_s=5)),
+        (
+            "no broker took commits, and the member learned late that it is back",
+            fault("pause", "n0", at_s=4, healed_s=5),
+        ),
+        ("no broker took commits", fault("slow_disk", "n0", at_s=4, healed_s=5)),
+        (
+            "a coordinator that starts names no broker",
+            fault("name_server_amnesia", "ns-1", at_s=4, healed_s=5),
+        ),
         (
             "the member was away, or its listener or its disk slow",
             fault("pause", "c1", at_s=4, healed_s=5),
         ),
         ("the member could not reach the broker", cut("c1", "n0", at_s=4, healed_s=5)),
     ):
-        yield Legal(mechanism=mechanism, anomaly="commit_late", ops=NO_COMMIT, faults=(of,))
-    yield Legal(
-        mechanism="the member did not learn that the broker is back",
-        anomaly="commit_late",
-        ops=NO_COMMIT,
-        faults=(fault("name_server_freeze", "ns-1", at_s=4, healed_s=5),),
-        known={"coordinators": ("ns-1",)},
-    )
+        yield Legal(
+            mechanism=mechanism,
+            anomaly="commit_late",
+            ops=NO_COMMIT,
+            faults=(of,),
+            known={"coordinators": ("ns-1",)},
+        )
