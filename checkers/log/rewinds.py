@@ -103,13 +103,13 @@ def _judge(
             if np.any(later & (own.process[:row] != process)):
                 return "by a member that had lost the queue before", False
         mine = (own.process[:row] == process) & (own.op_index[:row] > gain.op_index)
-        above = np.flatnonzero(mine & (own.offset[:row] > offset))
-        if not len(above):
+        last = np.flatnonzero(mine)[-1:]
+        if not len(last) or own.offset[last[0]] <= offset:
             least = least_offset(context, own.where(np.arange(row)), pair, gain)
             if offset >= least or resets.take(process, gain.time_ns, time_ns, offset):
                 return "by a member that took the queue over", True
             return f"{least} was surely committed when the member took the queue", False
-        higher, why = int(above[-1]), "by the same owner"
+        higher, why = int(last[0]), "by the same owner"
     times, nodes = (int(own.time_ns[higher]), time_ns), (context.timeline.nodes.get(process),)
     window = None if by_order else set_back_by(context, pair, SET_BACK, times, nodes)
     window = window or resets.take(process, *times, offset)

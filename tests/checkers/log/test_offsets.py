@@ -122,6 +122,18 @@ def test_who_may_set_an_offset_back(ops: list[str], why: str | None) -> None:
     assert (why or "took the queue over") in finding.detail
 
 
+@pytest.mark.parametrize(("committed", "valid"), [(1, True), (2, True), (0, False)])
+def test_a_reset_sets_a_member_back_beside_another_owner(committed: int, valid: bool) -> None:
+    """Both members own the queue, and an operator resets the offset of the group at 5 s."""
+    reset = fault("offsets_reset", at_s=5, healed_s=5.1)
+    ops = (
+        *("2 ok assign 0 t=1.5", "1 ok commit 0:2 t=2", "1 ok commit 0:1 t=5.2"),
+        *("2 ok commit 0:2 t=5.3", f"1 ok commit 0:{committed} t=9"),
+    )
+
+    assert check("offsets", *OWNED, *ops, faults=(reset,)).valid is valid
+
+
 @pytest.mark.parametrize(
     ("unclear", "valid"),
     [
