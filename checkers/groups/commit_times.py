@@ -8,10 +8,11 @@ queue
 * until the end of its process, which was asked to stop.
 
 What a member has consumed since its last commit comes again if it crashes, or goes to the next owner. `offsets` judges
-which offset it commits. Allowed while a fault keeps the member from the leader of the queue (excuse_table.py). A fault
-that may leave the queue without an owner (`queue_unowned`) allows it for a member that gives the queue up, because it
-may no longer know the broker, and for a member of an orderly group, because it may lack the lock. A member that gives
-up a queue of an orderly group waits for its listener, and commits after its report.
+which offset it commits. Allowed while a fault keeps the member from the broker of the queue, and until the member must
+have learned that the broker is back (excuse_table.py). A fault that may leave the queue without an owner
+(`queue_unowned`) allows it for a member that gives the queue up, because it may no longer know the broker, and for a
+member of an orderly group, because it may lack the lock. A member that gives up a queue of an orderly group waits for
+its listener, and commits after its report.
 
 Cannot see: members on nodes that never report to which brokers they commit, or in a broadcasting group no commit of the
 queue; groups whose members choose their queues, because there the application commits; what a member had finished when
