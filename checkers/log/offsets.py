@@ -191,14 +191,17 @@ def _given_anew(acked: MessageEvents) -> Mask:
 
 
 def _replaced(acked: MessageEvents, given: MessageEvents) -> Mask:
-    """Select sends of a queue at whose offset some group last received another message, sent without an answer."""
+    """Select sends of a queue at whose offset some group last received another message.
+
+    That message has no acknowledgement in this queue. Otherwise its own offset is known, and it replaced nothing here.
+    """
     if not len(given):
         return np.zeros(len(acked), np.bool_)
     given = given.where(np.lexsort((given.invoke_ns, given.queue_offset)))
     last = np.searchsorted(given.queue_offset, acked.queue_offset, side="right") - 1
     replaced: Mask = (
         (given.queue_offset[last] == acked.queue_offset)
-        & (given.message[last] != acked.message)
+        & ~np.isin(given.message[last], acked.message)
         & (given.invoke_ns[last] > acked.time_ns)
     )
     return replaced

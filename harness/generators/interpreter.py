@@ -25,9 +25,8 @@ TO_BE_REFUSED = "to be refused"  # begins the error of an illegal send that no b
 ACL_REFUSED = "AclException"  # part of a broker's remark when its access control refuses a request
 WITHDRAWN = "the right was withdrawn"  # begins the error of a send that a broker refused after that
 REFUSED = "refused"  # the op that records the code with which a broker refused an illegal send
-REPLY_PROPERTIES = (
-    "reply_properties"  # of a request that was answered; the history has them in `answer`
-)
+# Of a request that was answered; the history has them in `answer`.
+REPLY_PROPERTIES = "reply_properties"
 SENDS = frozenset({"send_batch", "transact", "request"})  # in the history they are sends
 
 

@@ -123,6 +123,7 @@ def test_a_group_may_pass_over_what_came_in_the_place_of_what_it_wanted() -> Non
         ((4.0, "c", 1), False),
         ((0.05, "c", 1), True),  # b came later
         ((4.0, "b", 1), True),
+        ((4.0, "a", 1), True),  # a is stored elsewhere: the broker gave out a wrong message
         ((4.0, "c", 2), True),
     ],
 )
