@@ -30,7 +30,6 @@ RECORDED = sorted(path.name for path in APACHE_RUNS.iterdir() if path.is_dir())
 TIER_S = {
     "ack-before-fsync": 0,
     "ack-before-replica": 0,
-    "checkpoint-before-queues": 0,
     "failed-delayed-delivery-is-skipped": 0,
     "failed-flush-counts": 0,
     "immunity-is-judged-twice": 0,
