@@ -64,11 +64,12 @@ def _some_positions(acknowledged: list[list[Any]]) -> list[list[Any]]:
 def _is_cleaned_meanwhile(value: dict[str, Any]) -> bool:
     """Whether a broker may have deleted messages between the look-up and the end of the search by time.
 
-    It had messages at the look-up and none at the search, or a search ended at the first message that is left.
+    It had messages at the look-up and none at the search, a search ended at the first message that is left, or nothing
+    is left at the answer of a search.
     """
     searched = value.get("searched")
     nothing = searched == [] and not value.get("refused")
-    is_cut = any(row[4] > row[2] and row[6] is None for row in searched or ())
+    is_cut = any(row[6] is None and (row[5] is None or row[4] > row[2]) for row in searched or ())
     return is_cut or (nothing and any(row[5] for row in value["messages"]))
 
 

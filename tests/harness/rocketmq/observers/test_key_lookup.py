@@ -154,9 +154,12 @@ def test_after_a_cleaning_between_look_up_and_search_both_are_repeated() -> None
         (["b", 0, 1, 700, 4, 900, None], 9, 5),  # and always did
         (["b", 0, 1, 700, 4, 900, 800], 1, 1),  # what lies before it is there
         (["b", 0, 1, 700, 1, 700, None], 1, 1),  # it was the first
+        (["b", 0, 1, 700, 1, None, None], 1, 2),  # all of them are gone
+        (["b", 0, 1, 700, 1, None, None], 9, 5),  # and always were: the search leads to nothing
+        (["b", 0, 1, 700, 2, None, 700], 1, 1),  # it leads past the last one
     ],
 )
-def test_a_search_that_ends_at_the_first_message_left_is_repeated(
+def test_a_search_is_repeated_if_a_cleaning_explains_its_answer(
     answer: list[Any], again: int, asked: int
 ) -> None:
     cluster = Cluster({"broker-a-0": {"a", "b"}})
