@@ -18,67 +18,18 @@ from staticfire.harness.conformance.wire import Wire, request
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.message import java_string_hash
 
-DELAY_S = 1.0  # of level 1
-SOON_S = 5.0
 TAG = "red"
 PERM_INHERIT, PERM_ALL = 1, 7
 OWN_TOPICS = (  # option that opens it, number of queues
     ("clusterTopicEnable", 16),
     ("brokerTopicEnable", 1),
 )
-FORGETS = "autoDeleteUnusedStats"
 EXTENDED = {"enableConsumeQueueExt": "true", "enableCalcFilterBitMap": "true"}
 SLOW_PUTS = 20  # enough that the quick ones of the same minute do not decide the quantile
 SLOW_S = 8.5  # that each of them waits for a slave
 ROUND_S = 60.0  # reports cover the last whole minute
 SLOW_RANGE = "[5~10s]"
 _RANGE = re.compile(r"(\[\S+\]):(\d+) ")
-
-
-@case("RMQ-ADM-12", is_alone=True)
-async def counters_of_a_topic(bench: Bench) -> None:
-    topic, broker = await bench.topic(), await bench.broker()
-    require_equal("the code without a message", await _counted(broker, topic), _UNKNOWN)
-    await bench.store(broker, topic, properties={"DELAY": "1"})
-    early = await _counted(broker, topic)
-    require_equal("the code before a delayed message is due", early, _UNKNOWN)
-    code = await ask_until(
-        lambda: _counted(broker, topic),
-        lambda code: code == ResponseCode.SUCCESS,
-        within_s=DELAY_S + SOON_S,
-        every_s=0.1,
-    )
-    require_equal("the code after it was due", code, 0)
-    sent = await bench.topic()
-    await bench.store(broker, sent)
-    require_equal("the code after a send", await _counted(broker, sent), 0)
-    await _forgotten(broker, topic)
-    require_equal(
-        "the code for another topic than the deleted one", await _counted(broker, sent), 0
-    )
-
-
-async def _forgotten(broker: Wire, topic: str) -> None:
-    """Require that a broker forgets the counters of a topic that is deleted, if it does that at all."""
-    before = await option_of(broker, FORGETS)
-    if before is None:
-        return
-    # A broker that always forgets may refuse it.
-    await broker.ask(RequestCode.UPDATE_BROKER_CONFIG, body=f"{FORGETS}=true\n".encode())
-    try:
-        await broker.obtain(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic})
-        require_equal("the code for a deleted topic", await _counted(broker, topic), _UNKNOWN)
-    finally:
-        await broker.ask(RequestCode.UPDATE_BROKER_CONFIG, body=f"{FORGETS}={before}\n".encode())
-
-
-_UNKNOWN = ResponseCode.SYSTEM_ERROR
-
-
-async def _counted(broker: Wire, topic: str) -> int:
-    """Return the code of the answer about a topic's counter of stored messages."""
-    fields = {"statsName": "TOPIC_PUT_NUMS", "statsKey": topic}
-    return (await broker.ask(RequestCode.VIEW_BROKER_STATS_DATA, fields)).code
 
 
 @case("RMQ-ADM-13")

@@ -50,6 +50,21 @@ def what_is_due_is_not_counted(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(InternalCopies, "_append", lambda self, copy: self._store.put(copy))
 
 
+@system("RMQ-ADM-19")
+def a_batch_counts_as_one_message(patch: pytest.MonkeyPatch) -> None:
+    put = BrokerStatistics.put
+    patch.setattr(
+        BrokerStatistics,
+        "put",
+        lambda self, topic, queue, _, size: put(self, topic, queue, 1, size),
+    )
+
+
+@system("RMQ-ADM-19")
+def what_is_sent_back_does_not_count(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(BrokerStatistics, "send_back", lambda *_: None)
+
+
 @system("RMQ-ADM-13")
 def topics_of_own_names_are_closed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(topics, "_open_or_bare", lambda _: topics.PERM_INHERIT)
