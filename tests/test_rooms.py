@@ -139,7 +139,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "harness/cli/admin": ("commands",),
     "harness/conformance": ("contract", "data", "clients", "cases", "sites", "outputs"),
-    "harness/conformance/cases": ("durability", "client"),
+    "harness/conformance/cases": ("durability", "client", "limits"),
     "checkers/model": ("building",),
     "checkers/formats": ("columnar", "chunks", "jepsen"),
 }

@@ -1,11 +1,11 @@
-"""Members of consumer groups, made by hand: a connection, heartbeats, and the broker's requests."""
+"""Members of groups, made by hand: a connection, heartbeats, and the broker's requests."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from staticfire.harness.conformance.bench import Bench
 from staticfire.harness.conformance.failures import TargetUnfit
@@ -31,6 +31,12 @@ class Member:
         answer = await self.wire.ask(RequestCode.HEART_BEAT, body=json.dumps(self.beat).encode())
         if answer.code != ResponseCode.SUCCESS:
             raise TargetUnfit(f"a heartbeat was answered with {answer.code} {answer.remark}")
+
+    async def again(self, bench: Bench) -> Member:
+        """Connect once more with the same client id, and send a heartbeat. Raises TargetUnfit."""
+        later = replace(self, wire=await bench.connect(self.wire.address))
+        await later.say_alive()
+        return later
 
     async def next_request(self, code: int, *, wait_s: float) -> RemotingCommand | None:
         """Wait for the broker's next request with this code, and send heartbeats meanwhile."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from staticfire.harness.conformance.cases.limits import require_answered_in_time
+from staticfire.harness.conformance.cases.limits.requests import require_answered_in_time
 from staticfire.harness.conformance.failures import ClauseBroken
 from staticfire.system_under_test.protocol.codes import ResponseCode
 

@@ -83,6 +83,7 @@ class Components:
             notify=notify_consumers_changed,
             may_notify=self.tables.groups.hears_of_changes,
             tells_of_silent_members=policies.admin.tells_of_silent_members,
+            keeps_shared_client_ids=policies.keeps_shared_client_ids,
             on_empty=self.tables.filters.unregister,
             share=turn_output.share,
         )

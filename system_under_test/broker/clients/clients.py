@@ -129,6 +129,7 @@ class Clients:
         notify: sends code 40 for a group to one member's connection.
         may_notify: whether a group wants to be notified of changes.
         tells_of_silent_members: whether the group is notified of a member that expired.
+        keeps_shared_client_ids: whether the end of one connection leaves a client id to the others that registered it.
         on_empty: called when the last member of a consumer group has gone.
         share: what the requests of the node have taken of this turn of the loop.
     """
@@ -140,6 +141,7 @@ class Clients:
         notify: Notify,
         may_notify: Callable[[str], bool] = lambda group: True,
         tells_of_silent_members: bool = True,
+        keeps_shared_client_ids: bool = True,
         on_empty: Callable[[str], None] = lambda group: None,
         share: TurnShare | None = None,
     ) -> None:
@@ -151,6 +153,7 @@ class Clients:
         self._notify = notify
         self._may_notify = may_notify
         self._tells_of_silent_members = tells_of_silent_members
+        self._keeps_shared_client_ids = keeps_shared_client_ids
         self._consumers: dict[str, ConsumerGroup] = {}
         self._producers: dict[str, dict[int, Member]] = {}
         self._producer_connections: dict[str, Connection] = {}  # by client id
@@ -254,9 +257,10 @@ class Clients:
                 self._forget_producer_id(known)
             if former is not None and former.key in members:
                 members[former.key].is_replaced = True
-            enter(members)
+            is_new = enter(members)
             mine.producers[producer_group] = None
-            self._producer_connections[heartbeat.client_id] = connection
+            if is_new or self._keeps_shared_client_ids:
+                self._producer_connections[heartbeat.client_id] = connection
         for data in heartbeat.consumers:
             group = self._consumer_group(data)
             is_new = enter(group.members)
@@ -335,7 +339,9 @@ class Clients:
     def _forget_producer_id(self, member: Member) -> None:
         """The client id of a member of a producer group leads to its connection no longer."""
         known = self._producer_connections.get(member.client_id)
-        if known is not None and known.key == member.connection.key:
+        if known is None:
+            return
+        if known.key == member.connection.key or not self._keeps_shared_client_ids:
             del self._producer_connections[member.client_id]
 
     def _leave_consumers(self, group: str, key: int) -> None:

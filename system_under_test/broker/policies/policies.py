@@ -117,6 +117,8 @@ class BrokerPolicies:
     # A pull with an expression that makes no sense gets everything; messages may be hidden by bits of another filter.
     filters: FilterPolicy
     registration: RegistrationKind  # a hung name server delays registration at the others
+    # A client that has connected again is forgotten when its former connection ends: no reply arrives any more.
+    keeps_shared_client_ids: bool
     admin: AdminPolicy  # what administrators and silent members meet
     acl: AclPolicy  # an account may make itself an administrator
 
@@ -190,6 +192,7 @@ BROKER_POLICIES = {
         metadata_file=MetadataFile,
         replication=HARDENED_REPLICATION,
         services=HARDENED_SERVICES,
+        keeps_shared_client_ids=True,
         filters=FilterPolicy(refuses_unparsable=True, trusts_bits=tested_since),
         registration=Registration,
         acl=AclPolicy(admin_codes=ADMIN_CODES, needs_of=needs_of, forgives_unique_key=True),
@@ -203,6 +206,7 @@ BROKER_POLICIES = {
         metadata_file=UnsafeMetadataFile,
         replication=FAITHFUL_REPLICATION,
         services=FAITHFUL_SERVICES,
+        keeps_shared_client_ids=False,
         filters=FilterPolicy(refuses_unparsable=False, trusts_bits=born_before),
         registration=RegistrationRounds,
         acl=AclPolicy(

@@ -28,7 +28,9 @@ from tests.system_under_test.broker.bench import Peer
 class Registry:
     """Clients on a clock moved by hand; `notified` lists (group, connection key) of each code 40."""
 
-    def __init__(self, *, tells_of_silent_members: bool = True) -> None:
+    def __init__(
+        self, *, tells_of_silent_members: bool = True, keeps_shared_client_ids: bool = True
+    ) -> None:
         self.now_ns = 0
         self.notified: list[tuple[str, int]] = []
         self.share = TurnShare()
@@ -38,6 +40,7 @@ class Registry:
             notify=self._notify,
             may_notify=lambda group: group not in self.quiet_groups,
             tells_of_silent_members=tells_of_silent_members,
+            keeps_shared_client_ids=keeps_shared_client_ids,
             share=self.share,
         )
         self.peers = {key: Peer(key) for key in (1, 2, 3)}
@@ -55,8 +58,9 @@ class Registry:
         heartbeat = HeartbeatData(client_id=f"c{key}", consumers=[data])
         self._beat(key, heartbeat)
 
-    def produce(self, key: int, group: str = "p") -> None:
-        self._beat(key, HeartbeatData(client_id=f"c{key}", producer_groups=[group]))
+    def produce(self, key: int, group: str = "p", client_id: str = "") -> None:
+        client_id = client_id or f"c{key}"
+        self._beat(key, HeartbeatData(client_id=client_id, producer_groups=[group]))
 
     def _beat(self, key: int, heartbeat: HeartbeatData) -> None:
         connection = self.peers[key].connection
@@ -163,6 +167,21 @@ def test_an_expired_member_is_reported_to_the_others_or_not(
     registry.clients.connection_closed(registry.peers[1].connection)
     assert registry.members() == ["c2"]
     assert registry.take_notified() == reported
+
+
+@pytest.mark.parametrize(("mode", "reached"), [(Mode.HARDENED, 2), (Mode.FAITHFUL, None)])
+def test_a_former_connection_that_ends_takes_the_client_id_along_or_not(
+    mode: Mode, reached: int | None
+) -> None:
+    """RocketMQ does not enter a client id again for a connection that it knows (#6810)."""
+    policies = BROKER_POLICIES[mode]
+    registry = Registry(keeps_shared_client_ids=policies.keeps_shared_client_ids)
+    registry.produce(1, client_id="c")
+    registry.produce(2, client_id="c")
+    registry.clients.connection_closed(registry.peers[1].connection)
+    registry.produce(2, client_id="c")
+    found = registry.clients.producer_connection("c")
+    assert (None if found is None else found.key) == reached
 
 
 def test_the_last_member_that_expires_takes_its_group_along() -> None:

@@ -8,7 +8,7 @@ import json
 from staticfire.harness.conformance.answers import number
 from staticfire.harness.conformance.bench import Bench
 from staticfire.harness.conformance.case import case, require, require_equal
-from staticfire.harness.conformance.cases.limits import BODY_MAX, PROPERTIES_MAX
+from staticfire.harness.conformance.cases.limits.requests import BODY_MAX, PROPERTIES_MAX
 from staticfire.harness.conformance.cases.long_polling import is_answered, wait_for_messages
 from staticfire.harness.conformance.cases.offsets import commit, committed
 from staticfire.harness.conformance.cases.transactions import (

@@ -7,7 +7,7 @@ import struct
 
 from staticfire.harness.conformance.bench import STORED, Bench
 from staticfire.harness.conformance.case import case, require, require_equal
-from staticfire.harness.conformance.cases.limits import BODY_MAX
+from staticfire.harness.conformance.cases.limits.requests import BODY_MAX
 from staticfire.harness.conformance.cases.name_server import FakeBroker
 from staticfire.harness.conformance.cases.send import batch_record
 from staticfire.harness.conformance.request_fields import send_fields, short_fields

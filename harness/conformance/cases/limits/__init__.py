@@ -1,0 +1,1 @@
+"""Cases about bounds: of requests, of groups, and of what peers make a node keep."""
