@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,9 @@ from staticfire.checkers.model.history import INT64_MAX, HistoryError, decode_ob
 from staticfire.checkers.model.plain_files import plain_size
 from staticfire.harness.histories.sources import Source, source_at
 from staticfire.harness.run_folder.facts_file import facts_of_run
+from staticfire.harness.run_folder.node_logs import NodeLine, json_lines, node_lines
 from staticfire.harness.run_folder.run_folder import RunFolder
 
-LINE_BYTES_MAX = 16 << 20
 FAULT_BYTES_MAX = 64 << 20
 Record = Mapping[str, Any]
 
@@ -33,16 +32,6 @@ class Fault:
     healed_ns: int | None
     bitten: bool
     evidence: str  # JSON
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeLine:
-    """A line of a server's log."""
-
-    time_ns: int
-    node: str
-    event: str
-    fields: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,19 +64,7 @@ class RecordedRun:
 
     def node_lines(self) -> Iterator[NodeLine]:
         """Yield the logs of all servers, one after the other. Raises HistoryError, OSError."""
-        nodes = self.folder / "nodes"
-        if not nodes.is_dir() or nodes.is_symlink():
-            return
-        for folder in sorted(nodes.iterdir()):
-            for _, line in json_lines(folder / "log.jsonl"):
-                time_ns, event, fields = line.get("time_ns"), line.get("event"), line.get("fields")
-                if type(time_ns) is int and 0 <= time_ns <= INT64_MAX and isinstance(event, str):
-                    yield NodeLine(
-                        time_ns=time_ns,
-                        node=folder.name,
-                        event=event,
-                        fields=fields if isinstance(fields, dict) else {},
-                    )
+        return node_lines(self.folder)
 
     def faults(self) -> list[Fault]:
         """Return the planned faults by the time at which they fired. Raises HistoryError, OSError."""
@@ -133,29 +110,6 @@ def recorded_run(folder: Path) -> RecordedRun:
     source = source_at(folder)
     name = folder.resolve().name
     return RecordedRun(name=name, folder=folder, facts=facts_of_run(folder), source=source)
-
-
-def json_lines(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
-    """Yield (number, object) of a file of JSON lines; nothing if it is missing. Half a line at the end is skipped.
-
-    Raises HistoryError, OSError.
-    """
-    if not path.exists():
-        return
-    plain_size(path)
-    with path.open("rb") as file:
-        for number, line in enumerate(iter(partial(file.readline, LINE_BYTES_MAX), b""), start=1):
-            if not line.endswith(b"\n"):
-                if len(line) < LINE_BYTES_MAX:
-                    return
-                raise HistoryError(f"{path} line {number}: longer than {LINE_BYTES_MAX} bytes")
-            try:
-                record = orjson.loads(line)
-            except orjson.JSONDecodeError as error:
-                raise HistoryError(f"{path} line {number}: not JSON ({error})") from error
-            if not isinstance(record, dict):
-                raise HistoryError(f"{path} line {number}: not a JSON object")
-            yield number, record
 
 
 def _fault(number: int, record: Record) -> Fault:

@@ -135,8 +135,10 @@ def explain_run(
     """Print why the run in a folder failed. Raises BadInput."""
     from staticfire.harness.explain.copies import copies_of
     from staticfire.harness.explain.explanation import NothingToExplain, explanation_of
+    from staticfire.harness.explain.node_log import node_log_of
     from staticfire.harness.explain.recorded_run import read_run
     from staticfire.harness.explain.surroundings import surroundings_of
+    from staticfire.harness.run_folder.node_logs import node_lines
 
     folder = RunFolder(run)
     try:
@@ -155,7 +157,10 @@ def explain_run(
                 facts=recorded.facts,
                 setting=_setting(folder, recorded.facts),
             )
-            around = surroundings_of(explanation.witness, recorded.ops)
+            witness = explanation.witness
+            around = surroundings_of(witness, recorded.ops)
+            servers = recorded.facts.replica_sets.get(witness.broker or "", ())
+            logged = node_log_of(witness, explanation.events, node_lines(folder.path), servers)
     except NothingToExplain as error:
         raise BadInput(
             f"{run} cannot be explained: {error}; `staticfire hunt --until-found` looks for a run that fails"
@@ -167,13 +172,13 @@ def explain_run(
     if recorded.is_torn:
         print("note      the history is torn: what came after is not in it", file=sys.stderr)
     copies = copies_of(
-        explanation.witness,
+        witness,
         recorded.observations,
         recorded.faults,
-        recorded.facts.replica_sets.get(explanation.witness.broker or "", ()),
+        servers,
         recorded.stored_logs,
     )
-    found = [part for part in (copies, around) if part is not None]
+    found = [part for part in (copies, logged, around) if part is not None]
     explanation = replace(explanation, parts=found)
     if asked is not None and asked.repeats:
         campaign = repeatable(folder)
