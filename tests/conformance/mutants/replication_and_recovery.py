@@ -14,6 +14,7 @@ from staticfire.system_under_test.broker.replication.catch_up import CatchUpMark
 from staticfire.system_under_test.broker.replication.ha import HaService
 from staticfire.system_under_test.broker.replication.ha_connections import HaSenderConnection
 from staticfire.system_under_test.broker.replication.record_repair import RecordRepair
+from staticfire.system_under_test.broker.replication.slave_sync import SlaveSync
 from staticfire.system_under_test.broker.sending.pending_sends import PendingSends
 from staticfire.system_under_test.configuration.option_values import one_of
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
@@ -241,3 +242,11 @@ def groups_are_kept_in_memory_alone(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
         SubscriptionGroups, "_replace", lambda self, groups: setattr(self, "_groups", groups)
     )
+
+
+@system("RMQ-HA-18")
+def a_slave_does_not_copy_delay_offsets(patch: pytest.MonkeyPatch) -> None:
+    async def nothing(_self: SlaveSync, _master: str) -> None:
+        """The file stays as it is."""
+
+    patch.setattr(SlaveSync, "_copy_delay_offsets", nothing)

@@ -6,6 +6,7 @@ import asyncio
 import json
 from contextlib import suppress
 
+from staticfire.harness.conformance.answers import json_in
 from staticfire.harness.conformance.asking import ask_until
 from staticfire.harness.conformance.bench import Bench
 from staticfire.harness.conformance.case import case, require, require_equal
@@ -27,6 +28,8 @@ KEPT_S = 10.0  # two periods of persisting
 WATCH_S, CALM_S = 2.0, 0.5  # together shorter than slaveTimeout (3 s)
 WATCHED = 3  # the least counts: a virtual machine may compile or collect garbage at any time
 WORK_SHARE = 0.05  # of a processor, for what a wait takes
+DELAY_LEVEL, DUE_S = 1, 6.0  # of 1 s
+DELAY_OFFSETS = "config/delayOffset.json"
 REFUSED_S = 10.0  # after which a peer that does not speak TLS has been refused
 GOES_S = 1.0  # shorter than slaveTimeout
 SLOW = 500.0  # times as long as usual
@@ -250,6 +253,34 @@ async def _unknown_metadata(follower: Wire, topic: str, group: str) -> str:
     if group not in known.groups:
         return "the group"
     return "" if await committed(follower, topic, group) == 1 else "the group's offset"
+
+
+@case("RMQ-HA-18", limit_s=90)
+async def progress_of_delayed_messages(bench: Bench) -> None:
+    topic, broker = await bench.topic(queues=1), await bench.broker()
+    slave = await bench.slave_of(await bench.master())
+    await bench.store(broker, topic, properties={"DELAY": str(DELAY_LEVEL)})
+    pulled = await ask_until(
+        lambda: bench.pull(broker, topic), lambda pulled: pulled.messages, within_s=DUE_S
+    )
+    require(pulled.messages, f"a message of level {DELAY_LEVEL} is not there after {DUE_S:g} s")
+    wanted = _progress((await broker.obtain(RequestCode.GET_ALL_DELAY_OFFSET)).body)
+    require(wanted > 0, f"the master's progress of level {DELAY_LEVEL} is {wanted}")
+
+    async def copied() -> int:
+        files = below_root(await bench.read_store(slave.address))
+        return _progress(files.get(DELAY_OFFSETS, b"{}"))
+
+    within_s = 2 * SYNC_S + 5
+    found = await ask_until(copied, lambda found: found >= wanted, within_s=within_s)
+    require(found >= wanted, f"the slave has progress {found} after {within_s:g} s, not {wanted}")
+
+
+def _progress(document: bytes) -> int:
+    """Return the next offset to deliver of the level, as delayOffset.json and code 45 have it; 0 for none."""
+    found = json_in(document)
+    table = found.get("offsetTable") if isinstance(found, dict) else None
+    return int(table.get(str(DELAY_LEVEL), 0)) if isinstance(table, dict) else 0
 
 
 @case(
