@@ -62,7 +62,7 @@ LEFT: dict[str, int] = {
     "checkers/anomalies/white_box.py": 2,
     "checkers/derived/follower_lag.py": 1,
     "checkers/derived/followers_behind.py": 2,
-    "checkers/features/refusals.py": 1,
+    "checkers/features/refusals.py": 2,
     "checkers/guarantees/excuses/locks.py": 1,
     "checkers/guarantees/excuses/log.py": 1,
     "checkers/guarantees/excuses/sends.py": 4,

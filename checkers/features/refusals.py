@@ -9,7 +9,9 @@ a fault of the leader explains it, or a fault of a follower that the leader asks
 no such fault explains that it could not store the message. It does not matter whether it stored the message all
 the same: after SYSTEM_ERROR that is not known. A broker may also refuse a send of another account while the rights of
 the account are being changed. The rule also applies to a message that a consumer sends back: the broker that holds it
-must make a copy, unless a fault explains that it could not, or had not loaded its groups yet.
+must make a copy, unless a fault explains that it could not, or had not loaded its groups yet. A broker may also report
+that the copy is not flushed or replicated yet (FLUSH_DISK_TIMEOUT, FLUSH_SLAVE_TIMEOUT). Only a fault that explains
+this status of a send (`send_status.py`) allows that.
 
 Cannot see: illegal sends that the client itself refused, which have no code; a client also refuses if a coordinator
 knows no route for the topic. Sends that a client reports without a code are not judged. Of several attempts only the
@@ -56,6 +58,13 @@ BUSY = SYSTEM_BUSY
 ACCOUNT_REFUSED = "account_refused"  # row of the table of excuses
 UNABLE = frozenset({SYSTEM_ERROR, SERVICE_NOT_AVAILABLE, TOPIC_NOT_EXIST})
 UNABLE_TO_TAKE_BACK = UNABLE | {SUBSCRIPTION_GROUP_NOT_EXIST}
+# The broker has made the copy, and reports that it is less safe than asked. The value is the row of the excuses.
+UNSAFE: Mapping[int, str] = MappingProxyType(
+    {
+        10: "spurious_weak_status FLUSH_DISK_TIMEOUT",
+        12: "spurious_weak_status FLUSH_SLAVE_TIMEOUT",
+    }
+)
 
 
 def check_refusals(_columns: Columns, context: Context) -> Verdict:
@@ -101,7 +110,9 @@ def _finding(context: Context, one: Refused) -> Finding:
 
 def _excuse(context: Context, one: Refused, anomaly: str) -> str | None:
     """Return the reason why the broker could not store the message or read the request."""
-    if one.code not in (UNABLE_TO_TAKE_BACK if one.is_sent_back else UNABLE):
+    if one.is_sent_back and one.code in UNSAFE:
+        anomaly = UNSAFE[one.code]
+    elif one.code not in (UNABLE_TO_TAKE_BACK if one.is_sent_back else UNABLE):
         return None
     timings = context.facts.timings
     asked_s = timings.send_back_s if one.is_sent_back else timings.request_s

@@ -186,8 +186,9 @@ CONSUMER: Final = (
             ),
             "code": Field(
                 WHOLE_OR_NULL,
-                "the response code with which the broker that holds the message refused to make a copy; null: no "
-                "answer. If missing, the broker made a copy or was not asked",
+                "the response code with which the broker that holds the message refused to make a copy; 10 or 12: it "
+                "made one that is not flushed (10) or replicated (12) yet; null: no answer. If missing, the broker "
+                "made a copy or was not asked",
                 True,
             ),
             "attempts": Field(WHOLE, "how many times this client sent its own copy", True, least=0),

@@ -184,4 +184,7 @@ def answer_send_back(connection: Connection, request: RemotingCommand, code: Res
         ext = {} if code == ResponseCode.SUCCESS else {STATUS_FIELD: code.name}
         connection.send(RemotingCommand.response(request, ResponseCode.SUCCESS, None, ext))
     else:
-        connection.send(RemotingCommand.response(request, ResponseCode.SYSTEM_ERROR, code.name))
+        ext = {STATUS_FIELD: code.name}
+        connection.send(
+            RemotingCommand.response(request, ResponseCode.SYSTEM_ERROR, code.name, ext)
+        )

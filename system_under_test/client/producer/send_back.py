@@ -37,7 +37,11 @@ SEND_BACK_TIMEOUT_S = 5.0  # RocketMQ: MQClientAPIImpl.consumerSendMessageBack
 FIRST_LEVEL = 3  # 10 s
 # A weaker status is what code 36 calls a success as well: sent again, the message would double each time.
 STORED = (SendStatus.SEND_OK, SendStatus.SLAVE_NOT_AVAILABLE)
-STATUS_FIELD = "sendStatus"  # of our brokers alone: of a success that is not as safe as it could be
+UNSAFE_CODES = {
+    code.name: int(code)
+    for code in (ResponseCode.FLUSH_DISK_TIMEOUT, ResponseCode.FLUSH_SLAVE_TIMEOUT)
+}
+STATUS_FIELD = "sendStatus"  # of our brokers alone: of a copy that is not as safe as it could be
 
 
 class SentBack(NamedTuple):
@@ -47,7 +51,8 @@ class SentBack(NamedTuple):
         status: how safe its copy is; None: there is none, for all we know.
         is_copied: whether this client sent the copy itself, because the broker that holds the message made none.
         is_asked: whether that broker was to make one.
-        refusal: the code with which it refused; None: it made the copy, or did not answer.
+        refusal: the code with which it refused, or the code of the status of a copy that is not safe enough; None: it
+            made the copy, or did not answer.
         attempts: how many times this client sent its own copy.
     """
 
@@ -125,7 +130,8 @@ class SendBack:
             self._client.env.log.warning(
                 "message was not taken back", code=response.code, remark=response.remark
             )
-            return None, response.code
+            status = response.ext_fields.get(STATUS_FIELD, "")
+            return None, UNSAFE_CODES.get(status, response.code)
         is_weak = response.ext_fields.get(STATUS_FIELD) == SendStatus.SLAVE_NOT_AVAILABLE.name
         return SendStatus.SLAVE_NOT_AVAILABLE if is_weak else SendStatus.SEND_OK, None
 

@@ -232,6 +232,11 @@ def sent_back(index: int, code: int | None, *, at_s: float = 15) -> Op:
         (26, (fault("disk_lost", "n0", at_s=10, healed_s=14),), 0),  # its groups, too
         (26, (), 1),
         (16, (fault("kill", "n0", at_s=10, healed_s=14),), 1),  # no broker that comes up says so
+        (12, (), 1),  # a copy that no follower had
+        (12, (fault("pause", "n1", at_s=10, healed_s=14),), 0),
+        (1, (fault("pause", "n1", at_s=10, healed_s=14),), 1),  # no follower is needed to store it
+        (10, (fault("slow_disk", "n0", at_s=10, healed_s=14),), 0),
+        (10, (fault("slow_disk", "n1", at_s=10, healed_s=14),), 1),
         (1, (fault("kill", "n2", at_s=10, healed_s=14),), 1),  # of another broker
         (1, (fault("kill", "n0", at_s=15.5, healed_s=20),), 1),  # later
     ],

@@ -173,10 +173,14 @@ def test_4_9_8_does_not_wait() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "code"), [(Mode.HARDENED, ResponseCode.SYSTEM_ERROR), (Mode.FAITHFUL, 0)]
+    ("mode", "code", "status"),
+    [
+        (Mode.HARDENED, ResponseCode.SYSTEM_ERROR, "FLUSH_SLAVE_TIMEOUT"),
+        (Mode.FAITHFUL, ResponseCode.SUCCESS, None),
+    ],
 )
 def test_a_copy_that_no_slave_has_confirmed_counts_in_faithful_mode_alone(
-    mode: Mode, code: int
+    mode: Mode, code: int, status: str | None
 ) -> None:
     """R36: FLUSH_SLAVE_TIMEOUT, heard as success, lets the consumer move on."""
     bench = Bench(mode=mode)
@@ -188,7 +192,8 @@ def test_a_copy_that_no_slave_has_confirmed_counts_in_faithful_mode_alone(
     )
     ((_, answer, _),) = bench.waiting
     answer(ResponseCode.FLUSH_SLAVE_TIMEOUT)
-    assert peer.take().code == code
+    answered = peer.take()
+    assert (answered.code, answered.ext_fields.get("sendStatus")) == (code, status)
 
 
 @pytest.mark.parametrize(("mode", "queues"), [(Mode.HARDENED, {0}), (Mode.FAITHFUL, {0, 1, 2, 3})])

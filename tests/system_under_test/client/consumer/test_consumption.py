@@ -254,6 +254,11 @@ def test_a_copy_of_a_retry_waits_for_the_flush_as_it_would_for_that_of_a_new_mes
             1,
             SentBack(SendStatus.SEND_OK, True, True, ResponseCode.SYSTEM_ERROR, attempts=1),
         ),
+        (
+            answer_code(ResponseCode.SYSTEM_ERROR, sendStatus="FLUSH_SLAVE_TIMEOUT"),
+            1,
+            SentBack(SendStatus.SEND_OK, True, True, ResponseCode.FLUSH_SLAVE_TIMEOUT, attempts=1),
+        ),
         (stay_silent, 1, SentBack(SendStatus.SEND_OK, True, True, None, attempts=1)),
     ],
 )
