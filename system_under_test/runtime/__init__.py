@@ -1,1 +1,1 @@
-"""The doors to the world: asyncio and `Env`, and their implementations on a real machine."""
+"""`Env`, the interface of a node to the world besides asyncio, and its implementation on a real machine."""

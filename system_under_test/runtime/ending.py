@@ -1,4 +1,4 @@
-"""Ending tasks, with the same turns of the event loop in every version of Python."""
+"""Ends tasks in the same number of event-loop turns on every version of Python."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterable
 
 
 async def end_tasks(tasks: Iterable[asyncio.Task[object]]) -> None:
-    """Cancel `tasks` and return when all have ended, whatever became of them.
+    """Cancel `tasks` and return when all have ended: returned, failed or cancelled.
 
-    `asyncio.gather` waits one turn of the loop for a task that has ended before in Python 3.11, and none from 3.12 on.
-    A simulated run would not be the same in both.
+    In Python 3.11 `asyncio.gather` takes one turn of the loop for a task that has already ended, from 3.12 on none.
+    A simulated run would differ between the two.
     """
     left = list(tasks)
     for task in left:
@@ -19,7 +19,7 @@ async def end_tasks(tasks: Iterable[asyncio.Task[object]]) -> None:
 
 
 async def until_ended(tasks: Iterable[asyncio.Task[object]]) -> None:
-    """Return when all `tasks` have ended, whatever became of them."""
+    """Return when all `tasks` have ended: returned, failed or cancelled."""
     left = list(tasks)
     if not left:
         return
@@ -30,7 +30,7 @@ async def until_ended(tasks: Iterable[asyncio.Task[object]]) -> None:
         nonlocal missing
         missing -= 1
         if not task.cancelled():
-            task.exception()  # or asyncio would log that it was never looked at
+            task.exception()  # marks it as retrieved; otherwise asyncio logs it
         if not missing and not all_ended.done():
             all_ended.set_result(None)
 

@@ -45,9 +45,9 @@ class File(Protocol):
         ...
 
     def forget_cache(self) -> None:
-        """Let what is not waiting to be written be read from the disk again (POSIX_FADV_DONTNEED).
+        """Drop clean pages from the page cache: the next read comes from the disk (POSIX_FADV_DONTNEED).
 
-        After a failed fsync Linux shows pages that the disk does not have, also to the next process.
+        After a failed fsync Linux keeps pages that the disk does not have, and serves them to later processes, too.
         """
         ...
 
@@ -63,8 +63,8 @@ class DiskUsage:
     """Bytes of the file system that holds a path."""
 
     total_bytes: int
-    free_bytes: int  # that this node may use
-    reserved_bytes: int = 0  # free as well, but for others (of ext4 5 % for root)
+    free_bytes: int  # available to this node
+    reserved_bytes: int = 0  # free, but reserved for other users (ext4 keeps 5 % for root)
 
 
 class Storage(Protocol):
@@ -97,9 +97,9 @@ class Storage(Protocol):
         ...
 
     def take_errors(self, folder: str) -> None:
-        """Hear of each write-back below `folder` that has failed and of which no process has heard; raises nothing.
+        """Consume the write-back errors below `folder` that no process has seen yet; raises nothing.
 
-        Linux keeps such an error with the file, and the first fsync of a later process reports it.
+        Linux keeps such an error with the file and reports it to the first fsync, even one of a later process.
         """
         ...
 
@@ -128,7 +128,7 @@ class Log(Protocol):
 
 
 class TlsMode(StrEnum):
-    """What a server does with peers that begin a TLS handshake, and with those that do not (tls.server.mode)."""
+    """Whether a server accepts plain connections, TLS connections or both (tls.server.mode)."""
 
     DISABLED = "disabled"
     PERMISSIVE = "permissive"
@@ -147,45 +147,45 @@ class Tls(Protocol):
 
     @property
     def is_prepared(self) -> bool:
-        """Whether `server_context` takes no time that peers would notice."""
+        """Whether `server_context` returns quickly enough to be called in the event loop."""
         ...
 
     def prepare(self) -> None:
-        """See to it that it takes none from now on. May run in any thread, and raises nothing."""
+        """Do the slow part of `server_context` in advance. May run in any thread, and raises nothing."""
         ...
 
     def server_context(self) -> ssl.SSLContext:
-        """For one more connection that was accepted: files that changed meanwhile are read again. Raises TlsError."""
+        """The context for the next accepted connection; rereads files that have changed. Raises TlsError."""
         ...
 
     def client_context(self) -> ssl.SSLContext | None:
-        """For one more connection to another node; None: it is plain. Raises TlsError."""
+        """The context for the next connection to another node; None: use no TLS. Raises TlsError."""
         ...
 
     def replica_server_context(self) -> ssl.SSLContext | None:
-        """For one more connection to the replication port; None: it is plain. Raises TlsError."""
+        """The context for the next connection accepted on the replication port; None: use no TLS. Raises TlsError."""
         ...
 
     def replica_client_context(self) -> ssl.SSLContext | None:
-        """For one more connection to the replication port of another broker; None: it is plain. Raises TlsError."""
+        """The context for the next connection to a master's replication port; None: use no TLS. Raises TlsError."""
         ...
 
 
 class Worker(Protocol):
-    """A thread for one kind of job that blocks. Jobs touch nothing that the event loop goes on using."""
+    """A thread for one kind of blocking job. A job must not touch objects that the event loop uses meanwhile."""
 
     def run(self, job: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
-        """Call `job` in the thread, after those before it, then `done` in the event loop with what it raised."""
+        """Call `job` in the thread, after earlier jobs, then `done` in the event loop with its exception or None."""
         ...
 
     def close(self) -> None:
-        """End the thread after the jobs it has. There is no other job after this."""
+        """End the thread once its queued jobs have run. `run` must not be called afterwards."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Env:
-    """Everything a node may touch of the world, besides asyncio."""
+    """A node's only access to the outside world besides asyncio."""
 
     name: str
     storage: Storage
@@ -194,6 +194,7 @@ class Env:
     log: Log
     tls: Tls | None = None  # None: this node speaks no TLS
     make_worker: Callable[[], Worker] = ExecutorWorker
-    # All connections share a turn of the loop. A simulated turn ends with its first blocking call: nothing is to share.
+    # Whether all connections of a node share the time of one loop turn. A simulated turn ends with its first blocking
+    # call, so there is nothing to share.
     shares_turns: bool = True
-    connections_max: int = 1 << 20  # that a port may accept, so that descriptors are left for files
+    connections_max: int = 1 << 20  # of each port, so that descriptors are left for files

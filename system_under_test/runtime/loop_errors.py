@@ -1,6 +1,7 @@
-"""Errors that reach only the event loop go to the log of the node: one line each, repetitions counted.
+"""Logs errors that reach only the event loop, one line each, and counts repetitions.
 
-asyncio prints a traceback for each: without free descriptors a thousand a second, on a disk that has other uses.
+asyncio would print a traceback for each: a process without free descriptors prints a thousand a second and fills the
+disk.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from types import TracebackType
 from staticfire.system_under_test.runtime.env import Log
 
 REPEAT_AFTER_NS = 10_000_000_000
-KINDS_MAX = 100  # different messages that are distinguished
+KINDS_MAX = 100  # distinct messages counted separately
 
 
 class LoopErrors:
-    """An exception handler for a loop: the first of a kind is logged at once, then how many there were since."""
+    """An exception handler for a loop: logs the first error of a kind at once, later only how many there were since."""
 
     def __init__(self, log: Log, *, now_ns: Callable[[], int]) -> None:
         self._log = log

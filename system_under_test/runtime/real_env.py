@@ -21,7 +21,7 @@ _FILE_MODE = 0o644
 _SPARE_DESCRIPTORS = 16
 _CLOSED = (
     1 << 31
-) - 1  # never a descriptor: every call raises EBADF, where -1 would be a ValueError for some
+) - 1  # never a valid descriptor: every call raises EBADF; for -1 some would raise ValueError
 
 
 class RealFile:
@@ -82,9 +82,9 @@ class RealFile:
             os.posix_fadvise(self._descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
     def try_lock(self) -> bool:
-        """Both locks that exist: an open file description's, and a record lock on the first byte as Java takes it.
+        """Take both kinds of lock: one of the open file description, and a record lock on the first byte as Java does.
 
-        A process's record locks end when it closes any descriptor of the file; the first lock holds nevertheless.
+        The kernel drops a process's record locks when it closes any descriptor of the file; the first lock stays.
         """
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -100,9 +100,9 @@ class RealFile:
 
 
 class _Descriptors:
-    """Opens files, also for a moment in which accepted connections have taken every descriptor.
+    """Opens files even when accepted connections have taken every other descriptor.
 
-    Some are kept back from the first file on, so that a client without files has none.
+    It reserves some descriptors when it opens its first file, so that a client without files reserves none.
     """
 
     def __init__(self) -> None:
@@ -239,14 +239,14 @@ class JsonLinesLog:
 
 
 def use_all_descriptors() -> None:
-    """Raise this process's limit of open files to what it may have; a store keeps many of them open."""
+    """Raise this process's soft limit of open files to its hard limit: a store keeps many files open."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _connections_max() -> int:
-    """For each of the ports of a broker, of which there are three: a quarter of the descriptors is for its files."""
+    """The limit of each of a broker's three ports, so that a quarter of the descriptors is left for its files."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return 1 << 20 if soft == resource.RLIM_INFINITY else max(1, soft // 4)
 

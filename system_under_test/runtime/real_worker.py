@@ -1,8 +1,8 @@
-"""A thread of one's own for one kind of blocking job (RocketMQ: ServiceThread).
+"""A dedicated thread for one kind of blocking job (RocketMQ: ServiceThread).
 
-Handing a job to asyncio's executor and its result back makes two futures and takes a dozen locks: 50 us a job, which is
-what a flush itself costs on a good disk. The result comes back through a pipe: a byte of asyncio's own, which wakes its
-loop for `call_soon_threadsafe`, takes three calls of a socket, and one of them fails.
+asyncio's executor makes two futures and takes a dozen locks for each job: 50 us, which is what a flush itself costs on
+a good disk. The thread announces results through its own pipe, because `call_soon_threadsafe` wakes the loop through a
+socket with three system calls, one of which fails.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Done = Callable[[BaseException | None], None]
 
 
 class RealWorker:
-    """Runs jobs one after the other. The thread begins with the first job, and never keeps a process from ending."""
+    """Runs jobs one after the other. The first job starts the thread, which never keeps a process from ending."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -40,7 +40,7 @@ class RealWorker:
 
 
 class _Ended:
-    """Jobs that have ended: the thread adds them, the loop takes them, and a pipe has a byte for each."""
+    """Queue of finished jobs: the thread adds them, the loop takes them, and a pipe holds one byte for each."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -57,14 +57,15 @@ class _Ended:
         os.close(self._write_end)
 
     def _take(self) -> None:
-        if os.read(self._read_end, 1):  # one at a time: what `done` raises concerns no other
+        # one at a time: an error in `done` must not affect the others
+        if os.read(self._read_end, 1):
             done, error = self._results.popleft()
             done(error)
         else:
             self._loop.remove_reader(self._read_end)
 
     def __del__(self) -> None:
-        """Neither the thread is left nor the loop, which may have ended first."""
+        """Runs when neither the thread nor the loop refers to this object any more; the loop may have ended first."""
         os.close(self._read_end)
 
 
@@ -74,7 +75,7 @@ def _work(jobs: SimpleQueue[tuple[Job, Done] | None], ended: _Ended) -> None:
         error: BaseException | None = None
         try:
             job()
-        except BaseException as raised:  # whatever it is, the loop has to know
+        except BaseException as raised:  # `done` passes it on in the loop
             error = raised
         ended.add(done, error)
     ended.no_more()

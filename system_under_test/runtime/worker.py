@@ -1,4 +1,4 @@
-"""A worker for environments without threads of their own: jobs go to the executor of the event loop."""
+"""A worker without a thread of its own: it passes jobs to the executor of the event loop."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 class ExecutorWorker:
-    """The Worker of `Env` in simulations, and for jobs so rare that a thread of their own would only sleep."""
+    """The Worker of `Env` in simulations, and for jobs too rare to deserve a thread of their own."""
 
     def run(self, job: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
         """See Worker."""
