@@ -1,4 +1,4 @@
-"""The shell around every node: connection <-> frames <-> handler (RocketMQ: rocketmq-remoting).
+"""The network layer of every node: connection <-> frames <-> handler (RocketMQ: rocketmq-remoting).
 
 `RemotingServer` listens, `RemotingClient` connects, and both speak through `Connection`. Handlers are plain
 synchronous functions; nothing here knows what a broker or a name server is.

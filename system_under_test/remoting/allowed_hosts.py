@@ -1,4 +1,4 @@
-"""Hosts that an option lists, by address or by block of addresses, and what is logged of the others."""
+"""An allowlist of hosts, by address or CIDR block, and a bounded log of refusals."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from ipaddress import IPv6Address, ip_address, ip_network
 
 from staticfire.system_under_test.runtime.env import Log
 
-REFUSALS_LOGGED_MAX = 1_000  # different ones of one node
-SHOWN_MAX = 100  # characters of a name in a log or an answer
+REFUSALS_LOGGED_MAX = 1_000  # distinct refusals that a node logs
+SHOWN_MAX = 100  # characters of a name in a log line or an answer
 
 
 class AllowedHosts:
@@ -25,7 +25,7 @@ class AllowedHosts:
         return not self._networks
 
     def allows(self, host: str) -> bool:
-        """Whether the host is listed. A name that is no address is not."""
+        """Whether the list is empty or covers `host`. It never covers a host name, only addresses."""
         if self.allows_all:
             return True
         try:
@@ -38,7 +38,7 @@ class AllowedHosts:
 
 
 class RefusalLog:
-    """Logs each refusal once, up to a number of them: a peer that tries again and again does not fill the log."""
+    """Logs each distinct refusal once, REFUSALS_LOGGED_MAX at most: a peer that keeps trying cannot fill the log."""
 
     def __init__(self, log: Log) -> None:
         self._log = log

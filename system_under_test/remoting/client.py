@@ -18,7 +18,7 @@ from staticfire.system_under_test.remoting.pending_requests import PendingReques
 from staticfire.system_under_test.runtime.ending import until_ended
 from staticfire.system_under_test.runtime.env import Env, TlsError
 
-# for what is written to be delivered, and for TLS to end with a word from each side
+# time for written bytes to be delivered, and for both sides to send their TLS close_notify
 GOODBYE_TIMEOUT_S = 1.0
 CONNECT_TIMEOUT_S = 3.0  # RocketMQ: com.rocketmq.remoting.client.connect.timeout
 
@@ -26,8 +26,8 @@ CONNECT_TIMEOUT_S = 3.0  # RocketMQ: com.rocketmq.remoting.client.connect.timeou
 class RemotingClient:
     """Calls other nodes by address (`host:port`). Connects at the first call, and again after a connection ended.
 
-    `on_request` answers what the other side asks on the same connection; `sign` adds a signature to each request.
-    `on_end` is called with the address after a connection ended that `close_connection` did not end.
+    `on_request` answers requests that the peer sends on the same connection; `sign` adds a signature to each request.
+    `on_end` is called with the address after a connection has ended, except by `close_connection`.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class RemotingClient:
         self._connect_timeout_s = connect_timeout_s
         self._connections: dict[str, Connection] = {}
         self._connects: dict[str, PendingConnect] = {}
-        self._open_ones: dict[int, OpenOne] = {}  # by key: connections that are not gone
+        self._open_ones: dict[int, OpenOne] = {}  # by key: connections that are not gone yet
         self._next_key = 0
         self._closed = False
 
@@ -137,8 +137,8 @@ class RemotingClient:
     async def _wait_until_gone(self) -> None:
         """Give the connections `GOODBYE_TIMEOUT_S` to end by themselves.
 
-        A timer of its own: nodes close their client while they are being cancelled, where asyncio.timeout ends them in
-        Python 3.11.2 and older.
+        It uses a timer of its own: a node closes its client while it is being cancelled, and there asyncio.timeout of
+        Python 3.11.2 and older would cut the wait short.
         """
         ones = list(self._open_ones.values())
 
@@ -193,7 +193,7 @@ class RemotingClient:
                 else:
                     await loop.create_connection(lambda: connection, host, port, ssl=tls)
         except (asyncio.CancelledError, TimeoutError):
-            connection.abort()  # it may have been made in the very turn in which we gave up
+            connection.abort()  # it may have been opened in the same turn in which we gave up
             raise
         if connection.closed:
             raise ConnectionResetError("the peer closed the connection at once")
@@ -211,7 +211,7 @@ class RemotingClient:
 
 
 class OpenOne(NamedTuple):
-    """A connection, and a future that is done once it has gone."""
+    """A connection, and a future that is done once it is gone."""
 
     connection: Connection
     gone: asyncio.Future[None]

@@ -1,12 +1,12 @@
 """One TCP connection between two nodes, seen from either end (RocketMQ: NettyRemotingAbstract, NettyDecoder).
 
 Bytes go through the frame decoder; requests go to the handler, in order; responses go to the callers that wait for
-them. Both ends may ask. Nothing here starts a task. Requests that have had their share of a turn
-of the loop (`turn_share`) leave the rest to later turns.
+them. Either end may send requests. Nothing here starts a task. Once requests have used up the node's share of a turn
+of the loop (`turn_share`), the remaining ones wait for later turns.
 
-Everything a peer can do is bounded: input holds at most one frame, output at most OUTPUT_SIZE_MAX (all connections of
-a server together: see `held_memory`), silence lasts at most IDLE_TIMEOUT_S. Bytes that break the protocol end the
-connection with one log line.
+What a peer can cost is bounded: the input buffer holds at most one frame, the output at most OUTPUT_SIZE_MAX (all
+connections of a server together: see `held_memory`), silence lasts at most IDLE_TIMEOUT_S. Bytes that break the
+protocol end the connection with one log line.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from staticfire.system_under_test.runtime.env import Log
 
 IDLE_TIMEOUT_S = 120.0  # RocketMQ: serverChannelMaxIdleTimeSeconds, clientChannelMaxIdleTimeSeconds
 OUTPUT_SIZE_MAX = 40 * 1024 * 1024  # bytes a peer may leave unread
-OUTPUT_COUNTED_SIZE = 1024 * 1024  # from here on, what a peer leaves unread counts as held memory
+OUTPUT_COUNTED_SIZE = 1024 * 1024  # above this, what a peer leaves unread counts as held memory
 WRITE_BATCH_SIZE = 1024 * 1024  # bytes collected before they are written without waiting for more
-# Bytes read in one turn of the loop. Of many small requests the first are answered while the peer writes the last.
+# Bytes read in one turn of the loop: few, so that we answer the first small requests while the peer writes the last.
 READ_SIZE = 32 * 1024
 LARGE_READ_SIZE = 256 * 1024  # inside a frame that is larger than READ_SIZE
 CLOSE_TIMEOUT_S = 5.0  # a closing connection gets this long to deliver what it holds
 REMARK_LENGTH_MAX = 1024  # characters of an error text that go back to the peer
 OPAQUE_MAX = 0x7FFFFFFF
-PAUSE_S = 1.0  # a timer that is this late means that the process itself stood still
+PAUSE_S = 1.0  # a timer that is this late means that this process was paused
 
 # A handler answers at once, or returns None and answers later through `connection.send`, or never.
 Handler = Callable[["Connection", RemotingCommand], RemotingCommand | None]
@@ -54,7 +54,7 @@ Sign = Callable[[RemotingCommand], None]  # adds a signature to a request
 
 
 class Connection(asyncio.Protocol):
-    """One connection. `key` is unique among the connections of its server or client, and is never used again."""
+    """One connection. `key` is unique among all connections that its server or client ever has."""
 
     __slots__ = (
         "_active_at_s",
@@ -124,7 +124,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def share(self) -> TurnShare:
-        """What the node's requests have taken of this turn of the loop."""
+        """How much of this loop turn the node's requests have used."""
         return self._share
 
     @property
@@ -140,7 +140,7 @@ class Connection(asyncio.Protocol):
     # Sending
 
     def send(self, command: RemotingCommand) -> None:
-        """Write a command, together with all others of this turn of the loop. Nothing happens once closed."""
+        """Write a command, together with all others of this turn of the loop. Does nothing once closed."""
         if not self.closed:
             self.send_frame(command.encode())
 
@@ -180,7 +180,7 @@ class Connection(asyncio.Protocol):
         self._pending.add(command.opaque, request)
         try:
             self.send(command)
-        except Exception as error:  # the command cannot be encoded: that is for its caller alone
+        except Exception as error:  # the command cannot be encoded: only its caller gets the error
             self._pending.discard(command.opaque)
             request.fail(error)
 
@@ -194,17 +194,17 @@ class Connection(asyncio.Protocol):
 
     def has_answered_after(self, opaque: int) -> bool:
         """Whether the peer has answered a request that was sent after this one: then it has read this one, too."""
-        # Behind the last opaque of all they begin at 0 again, and nothing is known.
+        # Opaques wrap around to 0; across the wrap the order is unknown, and the answer is False.
         return 0 < self._pending.answered - opaque < OPAQUE_MAX // 2
 
     # Ending
 
     def close(self) -> None:
-        """Deliver what is written, then end the connection. Outstanding requests fail at once."""
+        """Deliver what was sent, then end the connection. Outstanding requests fail at once."""
         if self.closed:
             return
         self.flush()
-        if self.closed:  # the flush itself met a peer that does not read
+        if self.closed:  # the flush has ended it: the peer does not read
             return
         self._end("was closed")
         if self._transport is not None:
@@ -277,7 +277,7 @@ class Connection(asyncio.Protocol):
         cast(Any, self._transport).max_size = size
 
     def _take(self, frames: list[bytes]) -> None:
-        """Accept frames in their order, for as long as a turn may take. Raises RemoteProtocolError."""
+        """Accept frames in order until the share of this turn is used up. Raises RemoteProtocolError."""
         time = self.loop.time
         began_s = time()
         until_s = began_s + self._share.slice_s
@@ -302,7 +302,7 @@ class Connection(asyncio.Protocol):
         self._later_size += sum(map(len, frames))
 
     def _go_on(self) -> None:
-        """With the frames that have waited for this turn."""
+        """Accept the frames that were put off to this turn."""
         if self.closed:
             return
         self._reading = True
@@ -331,13 +331,13 @@ class Connection(asyncio.Protocol):
             self.serve(command, self._handler or refuse_request)
 
     def serve(self, request: RemotingCommand, handler: Handler) -> None:
-        """Let `handler` answer one request. Whatever it raises is the answer to this request only."""
+        """Let `handler` answer one request. An exception becomes an error answer to this request only."""
         try:
             response = handler(self, request)
             if response is not None:
                 self._answer(request, response)
         except Exception as error:
-            # A ValueError is about what the peer sent, and goes back to the peer; anything else is about us.
+            # A ValueError is the peer's mistake and only goes back to the peer; anything else is ours, and is logged.
             if not isinstance(error, ValueError):
                 self._log.error("request failed", code=request.code, error=describe(error))
             self._answer(request, failed(request, error))
@@ -361,7 +361,7 @@ class Connection(asyncio.Protocol):
         assert self._transport is not None
         try:
             self._transport.write(data)
-        except OSError as error:  # of TLS: the others of this turn get their answers
+        except OSError as error:  # of TLS: must not stop the flush of this turn's other connections
             self._log.warning("cannot write", peer=self.address, error=str(error))
             self.abort()
         if self._unread:
@@ -392,7 +392,8 @@ class Connection(asyncio.Protocol):
             return
         self.closed = True
         self._memory.release(self)
-        self._decoder = FrameDecoder()  # this object lives until the garbage collector meets it
+        # frees the buffer; this object lives until the garbage collector runs
+        self._decoder = FrameDecoder()
         self._later.clear()
         self._output.clear()
         if self._timer is not None:
@@ -414,7 +415,7 @@ class Connection(asyncio.Protocol):
         now_s = self.loop.time()
         idle_until_s = self._active_at_s + IDLE_TIMEOUT_S
         if now_s - due_s > PAUSE_S:
-            # We stood still, not the peer: what it sent meanwhile may not have been read yet.
+            # This process was paused, not the peer: what it sent meanwhile may not have been read yet.
             self._check_idle_at(now_s + IDLE_TIMEOUT_S)
         elif idle_until_s > now_s:
             self._check_idle_at(idle_until_s)
@@ -424,7 +425,7 @@ class Connection(asyncio.Protocol):
 
 
 def not_supported(request: RemotingCommand) -> RemotingCommand:
-    """Code 3, with RocketMQ's words (NettyRemotingAbstract.processRequestCommand)."""
+    """A response with code 3 and RocketMQ's text (NettyRemotingAbstract.processRequestCommand)."""
     return RemotingCommand.response(
         request,
         ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
@@ -438,7 +439,7 @@ def refuse_request(_: Connection, request: RemotingCommand) -> RemotingCommand:
 
 
 def failed(request: RemotingCommand, error: Exception) -> RemotingCommand:
-    """Code 1 with the text of the error."""
+    """A response with code 1 and the text of the error."""
     return RemotingCommand.response(
         request, ResponseCode.SYSTEM_ERROR, describe(error)[:REMARK_LENGTH_MAX]
     )

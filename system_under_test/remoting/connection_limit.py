@@ -1,6 +1,6 @@
-"""Descriptors are shared with the files of the store: peers may not take them all.
+"""Limits the connections of a port, so that peers cannot take the descriptors that the store needs for its files.
 
-A broker that cannot open its next file for want of a descriptor must stop. RocketMQ leaves it to the host's ulimit.
+A broker that cannot open its next file for want of a descriptor must stop. RocketMQ relies on the host's ulimit.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from staticfire.system_under_test.runtime.env import Log
 
 
 class ConnectionLimit:
-    """How many connections one port takes; the first refusal is logged, until there is room again."""
+    """Admits up to `most` connections; logs a refusal once, and again only after there has been room."""
 
     __slots__ = ("_log", "_most", "_was_full")
 
@@ -21,7 +21,7 @@ class ConnectionLimit:
         self._was_full = False
 
     def admits(self, count: int) -> bool:
-        """Whether there may be one more than `count`."""
+        """Whether a port with `count` open connections may accept one more."""
         is_full = count >= self._most
         if is_full and not self._was_full:
             self._log.warning("too many connections: no more are taken", most=self._most)
@@ -30,7 +30,7 @@ class ConnectionLimit:
 
 
 class TurnedAway(asyncio.Protocol):
-    """A connection that is ended at once."""
+    """The protocol of a connection over the limit: closes it at once."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)

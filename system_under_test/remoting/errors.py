@@ -1,10 +1,10 @@
-"""The errors of a remote call."""
+"""Errors of listening and of remote calls."""
 
 from __future__ import annotations
 
 
 class CannotListen(OSError):
-    """A port cannot be bound: which, and why, in one sentence. `errno` is that of the failed call."""
+    """The port cannot be bound; the text names address and reason. `errno` is that of the failed call."""
 
     def __init__(self, host: str, port: int, error: OSError) -> None:
         super().__init__(error.errno, error.strerror)
@@ -16,7 +16,7 @@ class CannotListen(OSError):
 
 
 class RemotingError(ConnectionError):
-    """A remote call that has no answer."""
+    """A remote call got no answer."""
 
 
 class RemotingConnectError(RemotingError):

@@ -1,7 +1,7 @@
-"""The memory that the connections of one server hold for their peers, bounded for all of them together.
+"""Bounds the memory that all connections of one server together hold for their peers.
 
-A peer may announce a frame of 16 MiB and never finish it, or ask and ask and never read the answers. Over the limit,
-the connection that has held memory for longest is ended: an honest peer finishes soon.
+A peer may announce a frame of 16 MiB and never finish it, or keep sending requests without reading the answers. Over
+the limit, the server ends the connection that has held memory for longest: an honest peer finishes soon.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 HELD_SIZE_MAX = 128 << 20  # bytes of all connections of a server
-UNCOUNTED_SIZE = 64 << 10  # a connection that holds no more than this is not looked at
+UNCOUNTED_SIZE = 64 << 10  # a connection that holds no more than this does not count
 
 
 class Holder(Protocol):
@@ -21,7 +21,7 @@ class Holder(Protocol):
 
 
 class HeldMemory:
-    """Who holds how much, in the order in which they began."""
+    """Held bytes by connection, in the order in which the connections began to hold memory."""
 
     __slots__ = ("_held", "_size", "_size_max")
 
@@ -32,11 +32,11 @@ class HeldMemory:
 
     @property
     def size(self) -> int:
-        """Bytes that are counted now."""
+        """Bytes held now by the connections that count."""
         return self._size
 
     def hold(self, holder: Holder, size: int, *, is_new: bool = False) -> None:
-        """`holder` now has `size` bytes; `is_new` if it has made an end of what it held before."""
+        """`holder` now holds `size` bytes; `is_new`: it has finished with what it held before."""
         if not self._held and size <= UNCOUNTED_SIZE:  # nearly always
             return
         if is_new or size <= UNCOUNTED_SIZE:
@@ -52,5 +52,5 @@ class HeldMemory:
             oldest.refuse_memory(held_size)
 
     def release(self, holder: Holder) -> None:
-        """`holder` has released its memory, or has ended."""
+        """Stop counting `holder`: it has released its memory, or has ended."""
         self._size -= self._held.pop(holder, 0)

@@ -18,7 +18,7 @@ TimedOut = Callable[["PendingRequest"], RemotingError]
 
 
 class PendingRequest:
-    """One request on its way. `closes` asks for the end of the connection if the answer stays out."""
+    """A request that waits for its answer. `closes`: end the connection if none comes in time."""
 
     __slots__ = ("closes", "code", "deadline_s", "future", "timeout_s")
 
@@ -47,7 +47,8 @@ class PendingRequest:
 class PendingRequests:
     """Requests by opaque.
 
-    `timed_out` makes the error of a late request and may close the connection: it is called while no state is held.
+    `timed_out` makes the error of a late request. It may close the connection, so it is called when this object's state
+    is consistent.
     """
 
     __slots__ = ("_loop", "_requests", "_sweep_at_s", "_timed_out", "_timer", "answered")
@@ -85,7 +86,8 @@ class PendingRequests:
 
     def take_all(self) -> list[PendingRequest]:
         """End: remove and return the requests that still wait, oldest first. No request may be added any more."""
-        self._timed_out = None  # it belongs to the owner of this object: a cycle would keep both
+        # it refers to the owner of this object: a cycle would keep both alive
+        self._timed_out = None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

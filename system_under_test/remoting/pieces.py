@@ -1,4 +1,4 @@
-"""Answers that take long: each turn of the loop makes one piece of one of them, so that others are served between."""
+"""Makes long answers piece by piece, one piece a turn of the loop, so that other requests are served in between."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from staticfire.system_under_test.protocol.command import RemotingCommand, size_
 from staticfire.system_under_test.remoting.connection import Connection, Handler
 
 WAITING_MAX = 1_000
-WAITING_SIZE_MAX = 64 << 20  # bytes, about, of their requests
+WAITING_SIZE_MAX = 64 << 20  # bytes, approximately, of the waiting requests
 
 
 class Pieces:
-    """Requests whose answers are not complete, in turn. True if there are any: then a new one waits, too."""
+    """A queue of requests whose answers are incomplete. True if it has any: then a new request must wait, too."""
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[Connection, RemotingCommand, Handler]] = deque()
@@ -32,9 +32,9 @@ class Pieces:
         *,
         first: bool = False,
     ) -> RemotingCommand | None:
-        """Let `handler` go on with a request in a later turn; SYSTEM_BUSY if too many wait.
+        """Let `handler` go on with a request in a later turn; returns SYSTEM_BUSY if too many wait.
 
-        `first`: before all that wait, so that requests are answered in their order.
+        `first`: before all other waiting requests, so that requests are answered in order.
         """
         size = size_of(request)
         if len(self._waiting) >= WAITING_MAX or self._size + size > WAITING_SIZE_MAX:

@@ -16,7 +16,8 @@ from staticfire.system_under_test.remoting.turn_share import TurnShare
 from staticfire.system_under_test.runtime.env import Env, TlsMode
 
 BACKLOG = 1024  # RocketMQ: serverSocketBacklog
-ACCEPTS_A_TURN = 2  # who is one too many holds a descriptor for some turns of the loop
+# a connection over the limit still holds a descriptor for some turns of the loop
+ACCEPTS_A_TURN = 2
 STOP_TIMEOUT_S = 1.0  # connections that are not gone by then are aborted
 
 
@@ -25,7 +26,7 @@ async def listen(
 ) -> asyncio.Server:
     """asyncio's server on one address. Raises CannotListen.
 
-    `backlog` connections may wait; asyncio itself would accept as many of them in one turn.
+    The kernel queues up to `backlog` connections. asyncio alone would also accept that many in one turn.
     """
     loop = asyncio.get_running_loop()
     try:
@@ -41,8 +42,8 @@ async def listen(
 class RemotingServer:
     """Accepts connections and hands their requests to one handler.
 
-    `on_close` is called once for each connection that was accepted, after it ended for whatever reason. Keys of
-    connections count up from `first_key`. Servers of one node may share a `turn_output`.
+    `on_close` is called once for each accepted connection, after it has ended for any reason. Keys of connections
+    count up from `first_key`. Servers of one node may share a `turn_output`.
     """
 
     def __init__(
@@ -71,12 +72,12 @@ class RemotingServer:
 
     @property
     def share(self) -> TurnShare:
-        """What the requests of the node have taken of this turn of the loop."""
+        """How much of this loop turn the node's requests have used."""
         return self._turn_output.share
 
     @property
     def connections(self) -> list[Connection]:
-        """Those that are open now, oldest first."""
+        """The open connections, oldest first."""
         return [connection for connection in self._connections.values() if not connection.closed]
 
     async def start(self) -> None:
@@ -149,7 +150,7 @@ class RemotingServer:
         if self._on_close is None:
             return
         loop, share = connection.loop, self.share
-        if share.is_over:  # hundreds may end at once
+        if share.is_over:  # hundreds of connections may end in one turn
             share.wait(partial(self._clean_up, self._on_close, connection), loop)
         else:
             self._clean_up(self._on_close, connection)

@@ -1,7 +1,7 @@
-"""TLS on the listening side: who speaks it is known by the first byte (RocketMQ: NettyRemotingServer.HandshakeHandler).
+"""TLS on the listening side; the first byte shows who uses it (RocketMQ: NettyRemotingServer.HandshakeHandler).
 
-A connection that turns out to be plain gets its transport for itself: from then on nothing here is in its way. One that
-begins with a handshake gets a transport that encrypts, over memory buffers, so any event loop will do.
+A plain connection then gets the transport directly, without a layer in between. One that begins with a handshake gets
+a transport that encrypts through memory buffers, which works with any event loop.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CHUNK_SIZE = 256 * 1024
 
 
 class FirstByte(asyncio.Protocol):
-    """Stands in front of a connection until its first byte shows what the peer speaks."""
+    """The protocol of a new connection until its first byte shows whether the peer uses TLS."""
 
     def __init__(self, connection: Connection, tls: Tls, log: Log) -> None:
         self._connection = connection
@@ -95,8 +95,8 @@ class TlsSession(asyncio.Transport, asyncio.Protocol):
         self._outgoing = ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         self._ready = False  # the handshake is over
-        self._early = bytearray()  # written before that
-        self._late = b""  # of a handshake that waits for a later turn of the loop
+        self._early = bytearray()  # written before the handshake was over
+        self._late = b""  # handshake bytes put off to a later turn of the loop
 
     # What the connection calls
 
@@ -111,7 +111,7 @@ class TlsSession(asyncio.Transport, asyncio.Protocol):
 
     def close(self) -> None:
         if self._ready:
-            with suppress(ssl.SSLError):  # the peer's own goodbye is not waited for
+            with suppress(ssl.SSLError):  # does not wait for the peer's close_notify
                 self._tls.unwrap()
             self._send()
         self._transport.close()
@@ -168,7 +168,7 @@ class TlsSession(asyncio.Transport, asyncio.Protocol):
             self._greet(data)
 
     def _greet(self, data: bytes) -> None:
-        """A step of the handshake: a signature takes as long as many requests."""
+        """Do one step of the handshake, and charge its time to the turn: a signature takes as long as many requests."""
         loop = self._connection.loop
         began_s = loop.time()
         self._receive(data)
@@ -188,14 +188,14 @@ class TlsSession(asyncio.Transport, asyncio.Protocol):
             self._send()
         except ssl.SSLError as error:
             self._log.warning("TLS failed", peer=self._connection.address, error=str(error))
-            self._send()  # the alert that gives the peer the reason
+            self._send()  # the TLS alert with the reason
             self._transport.close()
 
     def _read(self) -> None:
-        """Hand on what can be decrypted. Raises SSLWantReadError when more is needed."""
+        """Pass decrypted data to the connection. Raises SSLWantReadError when more input is needed."""
         while not self._connection.closed:
             data = self._tls.read(CHUNK_SIZE)
-            if not data:  # the peer said goodbye
+            if not data:  # the peer sent close_notify
                 self._connection.close()
                 return
             self._connection.data_received(data)

@@ -1,4 +1,4 @@
-"""The output of one node in one turn of its event loop, on all connections that share it."""
+"""Collects a node's output of one loop turn, over all its connections."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Writer(Protocol):
 class TurnOutput:
     """Connections with something to write. They are flushed in the next turn of the loop, with one callback for all.
 
-    As a context manager, whose block must not wait, it flushes at the end of the block instead: work that answers many
-    requests saves them a turn. `share` is what their requests have taken of a turn.
+    As a context manager it flushes at the end of the block instead, so that work which answers many requests saves them
+    a turn; the block must not await. `share` counts the time that requests have used of the turn.
     """
 
     __slots__ = ("_in_block", "_writers", "share")

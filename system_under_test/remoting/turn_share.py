@@ -1,7 +1,7 @@
-"""The share that the requests of a node, on all its connections together, have of a turn of the event loop.
+"""Limits the time that the requests of a node, on all its connections together, use of one turn of the event loop.
 
-Hundreds of connections may have something to read in the same turn, each with requests that take long. Once they have
-had their share, what is left waits for later turns, in order of arrival, a slice of each connection at a time.
+Hundreds of connections may have slow requests to read in the same turn. Once they have used up the share, the rest
+waits for later turns, in order of arrival, one slice of each connection at a time.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
-TURN_S = 0.025  # of one turn of the loop, so that other peers are served
-SLICE_S = 0.002  # of one connection, once others wait
+TURN_S = 0.025  # time for requests in one turn of the loop, so that other work gets its turn
+SLICE_S = 0.002  # time for one connection while others wait
 
 
 class TurnShare:
-    """What the requests of a node have taken of this turn, and what waits for the next one.
+    """Counts the time that a node's requests have used of this turn, and queues the rest for the next one.
 
-    It is not known when a turn begins: what a few turns with little to do have taken is added up. Where turns are not
-    shared, each connection has the same time in each turn, whatever others have taken.
+    It cannot see where a turn begins, so it adds up the time of several short turns. Where turns are not shared, each
+    connection has the full time in each turn, however much others have used.
     """
 
     __slots__ = ("_is_scheduled", "_is_shared", "_spent_s", "_waiting")
@@ -31,17 +31,17 @@ class TurnShare:
 
     @property
     def is_over(self) -> bool:
-        """Whether what comes now has to wait."""
+        """Whether new requests have to wait for a later turn."""
         return self._spent_s >= TURN_S or bool(self._waiting)
 
     @property
     def slice_s(self) -> float:
-        """How long one connection may go on now."""
+        """How long, in seconds, one connection may go on now."""
         left_s = TURN_S - self._spent_s
         return min(SLICE_S, left_s) if self._waiting else left_s
 
     def spend(self, seconds: float, loop: asyncio.AbstractEventLoop) -> None:
-        """Requests have taken so long."""
+        """Charge `seconds` of request time to this turn."""
         if not self._is_shared:
             return
         self._spent_s += seconds
@@ -70,6 +70,6 @@ class TurnShare:
                 waiting.popleft()()
                 if self._spent_s >= TURN_S:
                     break
-        finally:  # an error is for one of them alone
+        finally:  # an error in one callback must not stop the others
             if waiting:
                 self._schedule(loop)
