@@ -1,1 +1,1 @@
-"""Bytes to commands and messages, and back. No asyncio, no clock, no files."""
+"""Encodes and decodes commands and messages. No asyncio, no clock, no files."""

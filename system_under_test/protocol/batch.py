@@ -1,7 +1,7 @@
 """The body of a batch send: several messages of one topic and queue (RocketMQ, MessageDecoder.encodeMessages).
 
 Each is: total size (4), magic 0 (4), checksum 0 (4), flag (4), body length (4), body, properties length (2),
-properties. The broker stores one record for each; afterwards nothing shows that they came together.
+properties. The broker stores one record for each; the records do not show that they came in one batch.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class BatchEntry(NamedTuple):
     body: bytes
     properties: dict[str, str]
     flag: int = 0
-    property_text: str = ""  # `properties` as they came
+    property_text: str = ""  # `properties` as received
 
 
 def encode_batch(entries: Iterable[BatchEntry]) -> bytes:

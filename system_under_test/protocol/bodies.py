@@ -75,7 +75,7 @@ class QueueData(JsonBody):
     read_queue_nums: Int32
     write_queue_nums: Int32
     perm: Int32
-    # Up to 4.8 the name had a typing error.
+    # Up to 4.8 the name had a typo.
     topic_sys_flag: Int32 = field(default=0, metadata={"also": ("topicSynFlag",)})
 
 
@@ -102,12 +102,12 @@ class ClusterInfo(JsonBody):
     cluster_addr_table: dict[str, list[str]]  # broker names by cluster
 
 
-# What brokers know, register and copy
+# Tables that brokers keep, register and copy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataVersion(JsonBody):
-    """The version of a table; another one means another content, not a later one."""
+    """The version of a table; a different version means different content, not newer content."""
 
     timestamp: Int64 = 0  # ms
     counter: Int64 = 0
@@ -158,15 +158,15 @@ class RegisterBrokerBody(JsonBody):
 
     @classmethod
     def decode(cls, body: bytes, *, compressed: bool, version: int) -> Self:
-        """Read a registration as a broker of the given version sends it; no body is an empty table.
+        """Read a registration as a broker of the given version sends it; an empty body is an empty table.
 
-        Raises BodyError: the body is not what it must be.
+        Raises BodyError: the body is malformed.
         """
         return cls.from_json(cls.read(body, compressed=compressed, version=version))
 
     @staticmethod
     def read(body: bytes, *, compressed: bool, version: int) -> object:
-        """The document of the bytes that `decode` reads, whose values are not yet looked at. Raises BodyError."""
+        """Parse the bytes that `decode` reads, without checking values. Raises BodyError."""
         if not body:
             return {}
         if version < BODY_VERSION_MIN:
@@ -175,7 +175,7 @@ class RegisterBrokerBody(JsonBody):
 
     @classmethod
     def decode_in_pieces(cls, document: Any, topics: int) -> Generator[None, None, Self]:
-        """What `from_json` returns, of so many topics between two yields. Raises BodyError."""
+        """Like `from_json`, but yields after every `topics` topics. Raises BodyError."""
         wrapper = document["topicConfigSerializeWrapper"]
         rest = {**wrapper, "topicConfigTable": {}}
         found = cls.from_json({**document, "topicConfigSerializeWrapper": rest})

@@ -37,7 +37,7 @@ ConsumeResult: TypeAlias = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KVTable(JsonBody):
-    """The answer to code 28, and others."""
+    """RocketMQ: KVTable; the answer to code 28 and others."""
 
     table: dict[str, str] = field(default_factory=dict)
 
@@ -144,7 +144,7 @@ class ProcessQueueInfo(JsonBody):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumeStatus(JsonBody):
-    """How a consumer does on one topic: times in ms, rates a second."""
+    """A consumer's performance on one topic: times in ms, rates per second."""
 
     pull_rt: float = field(default=0.0, metadata={"wire": "pullRT"})
     pull_tps: float = field(default=0.0, metadata={"wire": "pullTPS"})
@@ -184,8 +184,8 @@ class StatsSummary(JsonBody):
     """RocketMQ: BrokerStatsItem: one window of a counter."""
 
     sum: Int64 = 0
-    tps: float = 0.0  # a second
-    avgpt: float = 0.0  # sum by call
+    tps: float = 0.0  # sum per second
+    avgpt: float = 0.0  # sum per call
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,7 @@ class QueueLockRequest(JsonBody):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockedQueues(JsonBody):
-    """RocketMQ: LockBatchResponseBody: what the client holds now, of what it asked for."""
+    """RocketMQ: LockBatchResponseBody; those of the requested queues that the client has locked now."""
 
     queues: list[MessageQueue] = field(default_factory=list, metadata={"wire": "lockOKMQSet"})
 
@@ -178,7 +178,7 @@ class ConsumerStatus(JsonBody):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetMovedEvent(JsonBody):
-    """The body of a message in OFFSET_MOVED_EVENT: a consumer asked beyond what its queue holds."""
+    """The body of a message in OFFSET_MOVED_EVENT: a consumer pulled at an offset that its queue does not hold."""
 
     consumer_group: str
     message_queue: MessageQueue

@@ -110,7 +110,7 @@ class RequestCode(IntEnum):
     ADD_WRITE_PERM_OF_BROKER = 327
     GET_ALL_PRODUCER_INFO = 328
     DELETE_EXPIRED_COMMITLOG = 329
-    LIFT_CATCH_UP = 60001  # ours alone: accept sends although not every replica has answered
+    LIFT_CATCH_UP = 60001  # not in RocketMQ: accept sends although not every replica has answered
 
 
 class ResponseCode(IntEnum):
@@ -150,7 +150,7 @@ class ResponseCode(IntEnum):
 
 
 class SendStatus(StrEnum):
-    """SEND_OK is a promise; the other three mean "stored, but less safely than asked"."""
+    """SEND_OK is a promise; the other three mean "stored, but less safely than requested"."""
 
     SEND_OK = "SEND_OK"
     FLUSH_DISK_TIMEOUT = "FLUSH_DISK_TIMEOUT"

@@ -16,7 +16,7 @@ RESPONSE_FLAG = 1
 ONEWAY_FLAG = 2
 
 _HEADER_SIZE_MAX = (1 << 24) - 1
-# Of a header that is read; RocketMQ has no limits. Properties, the longest field, have up to 32,767 characters.
+# Limits of a received header; RocketMQ has none. Properties, the longest field, have up to 32,767 characters.
 READ_HEADER_SIZE_MAX = 1 << 20  # bytes
 FIELDS_MAX = 4096  # ext fields; no request of RocketMQ has more than 30
 _INT_MAX = (1 << 31) - 1
@@ -30,12 +30,12 @@ _unpack_word = struct.Struct(">I").unpack_from  # serialize type and header leng
 _FIXED = struct.Struct(">hBhiii")  # code, language, version, opaque, flag, remark length
 _INT = struct.Struct(">i")
 _KEY = struct.Struct(">h")
-REQUEST_SIZE = 512  # bytes, about, of a request in memory, without its fields and its body
-FIELD_SIZE = 100  # bytes, about, that a field of a header takes beside its characters
+REQUEST_SIZE = 512  # approximate bytes of a request in memory, without its fields and its body
+FIELD_SIZE = 100  # approximate bytes that a header field takes besides its characters
 
 
 class RemotingCommand:
-    """The wire unit. `ext_fields` is the custom header: text to text."""
+    """One request or response. `ext_fields` is the custom header: text to text."""
 
     __slots__ = (
         "body",
@@ -187,7 +187,7 @@ def _decode_json(header: bytes, body: bytes) -> RemotingCommand:
         get("flag", 0),
         get("version", 0),
     )
-    # One look at all four: a call for each costs a send half a microsecond.
+    # One check of all four: a call for each would cost a send half a microsecond.
     if not (
         type(code) is type(opaque) is type(flag) is type(version) is int
         and 0 <= code | opaque | flag | version <= _INT_MAX
@@ -207,7 +207,7 @@ def _decode_json(header: bytes, body: bytes) -> RemotingCommand:
 
 
 def _check_numbers(fields: dict[str, object]) -> None:
-    """Raise for the first number that is none; one below 0 is allowed."""
+    """Raise RemoteProtocolError for the first field that is not a 32-bit integer; negative ones are allowed."""
     for name in ("code", "opaque", "flag", "version"):
         value = fields.get(name, 0)
         if type(value) is not int or not _INT_MIN <= value <= _INT_MAX:
@@ -285,11 +285,11 @@ def _checked(size: int, available: int, what: str) -> int:
 
 
 def _decode_entries(header: bytes, position: int, end: int) -> dict[str, str]:
-    """Entries without key or value are dropped: a Java peer decodes them to null."""
+    """Drops entries without key or value, which a Java peer decodes to null."""
     fields: dict[str, str] = {}
     entries = 0
     while position < end:
-        entries += 1  # those that are dropped or come twice count, too
+        entries += 1  # dropped and repeated ones count, too
         if entries > FIELDS_MAX:
             raise RemoteProtocolError(_too_many(entries))
         (key_size,) = _KEY.unpack_from(header, position)
@@ -305,7 +305,7 @@ def _decode_entries(header: bytes, position: int, end: int) -> dict[str, str]:
 
 
 def size_of(request: RemotingCommand) -> int:
-    """Bytes, about, that a request takes in memory."""
+    """Approximate bytes that a request takes in memory."""
     fields = request.ext_fields.items()
     return (
         REQUEST_SIZE

@@ -1,6 +1,6 @@
-"""Compressed bodies (RocketMQ: MessageSysFlag, MessageDecoder.decode). Brokers store them as they come.
+"""Inflates compressed bodies (RocketMQ: MessageSysFlag, MessageDecoder.decode). Brokers store them as received.
 
-ZLIB alone is undone here: the standard library has neither LZ4 nor Zstandard, and producers use these only on request.
+Only ZLIB is supported: the standard library has neither LZ4 nor Zstandard, and producers use these only on request.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ INFLATED_SIZE_MAX = 64 << 20
 
 
 def inflate_body(message: Message) -> Message:
-    """The message with its body as it was sent; the flag stays, as in RocketMQ.
+    """The message with its body inflated; the flag stays set, as in RocketMQ.
 
     A body of another type, one that is damaged, or one that would take more than INFLATED_SIZE_MAX stays compressed:
     a consumer must get past it.

@@ -48,7 +48,7 @@ class Header:
     def from_ext(cls, ext: Mapping[str, str]) -> Self:
         """Read a header; fields that it does not know are ignored.
 
-        Raises HeaderError: a required field is missing, or a number is none or does not fit.
+        Raises HeaderError: a required field is missing, or a number is malformed or out of range.
         """
         header: object = cls
         return _read(cls, _header_fields(header).by_name, ext)
@@ -89,7 +89,7 @@ class _HeaderFields(NamedTuple):
 
 @cache
 def _header_fields(header: Any) -> _HeaderFields:
-    """Raises TypeError for a class that `_read`, which does without its constructor, would read wrongly."""
+    """Raises TypeError for a class that `_read`, which bypasses the constructor, would read wrongly."""
     made = [field.name for field in fields(header) if field.default_factory is not MISSING]
     if made or hasattr(header, "__post_init__"):
         raise TypeError(
@@ -129,7 +129,7 @@ def _parser(hint: Any) -> Parse | None:
 
 
 class _Integers(dict[str, int]):
-    """Text to integer of so many bits. Most numbers of a header are small: those are looked up, not parsed."""
+    """Parses text to an integer of `bits` bits. Most numbers in headers are small and only need a look-up."""
 
     def __init__(self, bits: int) -> None:
         super().__init__({str(value): value for value in range(_SMALL_COUNT)})
@@ -162,7 +162,7 @@ _PARSE_INT: dict[int, Parse] = {32: INT32S.__getitem__, 64: INT64S.__getitem__}
 def _read(
     header_type: type[ReadHeader], wire_fields: tuple[_WireField, ...], ext: Mapping[str, str]
 ) -> ReadHeader:
-    """Put the fields into their slots: the constructor of a frozen dataclass takes longer than all the rest."""
+    """Set the slots directly: the constructor of a frozen dataclass takes longer than all the rest."""
     header = object.__new__(header_type)
     get = ext.get
     for _, wire, parse, default, put in wire_fields:

@@ -1,4 +1,4 @@
-"""Custom headers of administration and of what brokers ask of clients (RocketMQ: common.protocol.header)."""
+"""Custom headers of administrative requests and of brokers' requests to clients (RocketMQ: common.protocol.header)."""
 
 from __future__ import annotations
 

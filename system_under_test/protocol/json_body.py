@@ -1,6 +1,6 @@
 """JSON bodies: dataclasses to documents and back, as a Java bean would be.
 
-A body class only declares its fields; their annotations say what is read: str, Int32, Int64, bool, names of a Java enum
+A body class only declares its fields; their annotations give the types: str, Int32, Int64, bool, names of a Java enum
 (`Annotated[str, (...)]`), float, list, dict, other bodies, each possibly `| None`. A field without a default is
 required. A dict whose keys are objects (RocketMQ: `Map<MessageQueue, ...>`) is written by `encode` as Java needs it.
 """
@@ -48,14 +48,14 @@ class JsonBody:
 
     @classmethod
     def from_request(cls, body: bytes) -> Self:
-        """Like from_bytes, for what any peer may send: see `loads_request`. Raises BodyError."""
+        """Like from_bytes, for the body of an untrusted peer: see `loads_request`. Raises BodyError."""
         return cls.from_json(loads_request(body))
 
     @classmethod
     def from_json(cls, document: object) -> Self:
-        """Read a document; properties that the class does not know are ignored, null counts as missing.
+        """Read a document; ignores unknown properties; null counts as missing.
 
-        Raises BodyError: it is no object, a required property is missing, or a value is not what it must be.
+        Raises BodyError: it is not an object, a required property is missing, or a value is malformed.
         """
         if not isinstance(document, dict):
             raise BodyError(f"{cls.__name__}: {document!r:.80} is not an object")
@@ -138,7 +138,7 @@ def _reader(hint: Any) -> Read:
 
 
 def _key_reader(hint: object) -> Read:
-    """Keys are text; that of an object is its JSON."""
+    """The function that reads a key: text, or for an object key its JSON."""
     read = _reader(hint)
     return partial(_read_object_key, read) if hasattr(hint, "from_json") else read
 

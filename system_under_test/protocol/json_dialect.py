@@ -13,12 +13,13 @@ from typing import Any, Final
 import orjson
 
 DEPTH_MAX: Final = 100
-# A request: the largest takes 60 ms to read. A heartbeat of 100 groups with three topics each has 3,000 elements.
+# Limits of a request: the largest takes 60 ms to read. A heartbeat of 100 groups of 3 topics has 3,000 elements.
 REQUEST_ELEMENTS_MAX: Final = 20_000
 REQUEST_SIZE_MAX: Final = 4 << 20  # bytes
-# What references stand for, all together: shared values must not explode when read.
+# Limit of what all references together expand to: a small body must not explode when read.
 EXPANSION_MAX: Final = 1 << 20  # elements
-CHARACTERS_AN_ELEMENT: Final = 16  # of a text that a reference stands for
+# a text that a reference expands to counts one element for so many characters
+CHARACTERS_AN_ELEMENT: Final = 16
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"')
@@ -30,7 +31,7 @@ _REFERENCE_STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
 
 
 class BodyError(ValueError):
-    """A body that is no JSON, or not of the shape that its request needs."""
+    """A body is not JSON, or does not have the structure that its request needs."""
 
 
 def dumps(value: object) -> bytes:
@@ -39,14 +40,14 @@ def dumps(value: object) -> bytes:
 
 
 def loads(text: bytes | str) -> Any:
-    """Read standard JSON or the dialect, of any size. Raises BodyError: it is neither."""
+    """Read standard JSON or the dialect, of any size. Raises BodyError if it is neither."""
     return _read(text, EXPANSION_MAX)
 
 
 def loads_request(text: bytes | str) -> Any:
-    """Like `loads`, for what any peer may send: the work that it takes is bounded.
+    """Like `loads`, for the body of an untrusted peer: bounds the work.
 
-    Raises BodyError: it is no JSON, has more than REQUEST_SIZE_MAX bytes, or more than REQUEST_ELEMENTS_MAX elements.
+    Raises BodyError: it is not JSON, or has more than REQUEST_SIZE_MAX bytes or REQUEST_ELEMENTS_MAX elements.
     """
     elements = _check_size(text, REQUEST_SIZE_MAX, REQUEST_ELEMENTS_MAX)
     return _read(text, REQUEST_ELEMENTS_MAX - elements)
@@ -64,7 +65,7 @@ def loads_large_request(text: bytes | str, *, size_max: int, elements_max: int) 
 
 
 def _check_size(text: bytes | str, size_max: int, elements_max: int) -> int:
-    """How many elements the text has at most. Raises BodyError if it is too large to be parsed."""
+    """An upper bound of the number of elements. Raises BodyError if the text is too large to be parsed."""
     if len(text) > size_max:
         raise BodyError(f"body has {len(text)} bytes; allowed: up to {size_max}")
     elements = count_elements(text)
@@ -74,14 +75,14 @@ def _check_size(text: bytes | str, size_max: int, elements_max: int) -> int:
 
 
 def count_elements(text: bytes | str) -> int:
-    """At least as many as the members and items of the document: commas and brackets in strings count, too."""
+    """An upper bound of members and items of the document: commas and brackets in strings count, too."""
     if isinstance(text, str):
         return text.count(",") + text.count("[") + text.count("{")
     return text.count(b",") + text.count(b"[") + text.count(b"{")
 
 
 def _read(text: bytes | str, expansion_max: int) -> Any:
-    """The document; its references may stand for `expansion_max` elements together."""
+    """The document; all its references together may expand to at most `expansion_max` elements."""
     marker: Any = _REFERENCE_KEY if isinstance(text, str) else _REFERENCE_KEY.encode()
     if marker not in text:
         try:
@@ -170,7 +171,7 @@ class _Parser:
                 return str(self._token(_INTEGER_KEY, "a key"))
 
     def _object_key(self) -> str:
-        if self._in_key:  # each level would double the text: every quote in it is escaped again
+        if self._in_key:  # each level would double the text: it escapes every quote again
             raise BodyError(f"an object is a key of a key, at {self._position}")
         self._in_key = True
         key = orjson.dumps(self._value(), option=orjson.OPT_SORT_KEYS).decode()
@@ -189,7 +190,7 @@ class _Parser:
         return value
 
     def _peek(self) -> str:
-        """The next character that is no space; "" at the end."""
+        """The next character that is not a space; "" at the end."""
         found = _SPACE.match(self._text, self._position)
         if found is not None:
             self._position = found.end()
@@ -211,13 +212,13 @@ class _Parser:
 
 
 class _References:
-    """Replaces the references of a document by what they stand for."""
+    """Replaces the references of a document by their targets."""
 
     __slots__ = ("_left", "_root")
 
     def __init__(self, root: object, expansion_max: int) -> None:
         self._root = root
-        self._left = expansion_max  # elements that references may still stand for
+        self._left = expansion_max  # elements that references may still expand to
 
     def resolved(self, value: object) -> object:
         """`value` without references. Raises BodyError."""
@@ -246,7 +247,7 @@ class _References:
         return target
 
     def _has_reference(self, value: object) -> bool:
-        """Whether a target holds a reference; its elements count."""
+        """Whether a target holds a reference; counts its elements against the limit."""
         self._left -= 1 + (len(value) // CHARACTERS_AN_ELEMENT if isinstance(value, str) else 0)
         if self._left < 0:
             raise BodyError("body has references that stand for too many elements")

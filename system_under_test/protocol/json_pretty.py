@@ -1,6 +1,6 @@
-"""JSON as RocketMQ's metadata files have it (fastjson: PrettyFormat, MapSerializer and ListSerializer).
+"""Writes JSON in the format of RocketMQ's metadata files (fastjson: PrettyFormat, MapSerializer and ListSerializer).
 
-Members with a name are each on a line of their own, after tabs; integer keys have no quotes and stay on one line.
+Each named member is on a line of its own, after tabs; integer keys have no quotes and stay on one line.
 """
 
 from __future__ import annotations

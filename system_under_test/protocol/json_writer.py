@@ -1,7 +1,7 @@
-"""JSON as RocketMQ's fastjson writes it, for peers that know nothing else (RocketMQ: RemotingSerializable.encode).
+"""Writes JSON exactly as RocketMQ's fastjson does, for peers that need that (RocketMQ: RemotingSerializable.encode).
 
-`json_dialect.dumps` writes what every tolerant peer reads. This module is for bodies that old clients take apart with
-parsers of their own: integer keys without quotes, objects as keys, properties in alphabetical order.
+`json_dialect.dumps` writes what every tolerant peer reads. This module is for bodies that old clients read with parsers
+of their own: integer keys without quotes, objects as keys, properties in alphabetical order.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ def dumps_browser_compatible(value: object) -> bytes:
 
 
 def _written(value: object, *, quotes_keys: bool) -> str:
-    try:  # nearly all has no key but text: then it is standard JSON
+    try:  # nearly all values have only text keys: then the result is standard JSON
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
     except orjson.JSONEncodeError:
         return _written_apart(value, quotes_keys=quotes_keys)
 
 
 def _written_apart(value: object, *, quotes_keys: bool) -> str:
-    """Member by member. Raises JSONEncodeError for a value that is none of JSON."""
+    """Write member by member. Raises JSONEncodeError for a value that JSON cannot express."""
     if isinstance(value, dict):
         members = (
             f"{_key(key, quotes_keys)}:{_written(value[key], quotes_keys=quotes_keys)}"
@@ -56,7 +56,7 @@ def _key(key: Any, quotes_keys: bool) -> str:
 
 
 def _order(key: Any) -> tuple[int, Any]:
-    """Numbers by value, then text, then objects by what they hold."""
+    """Sort key: numbers by value, then text, then objects by their content."""
     if isinstance(key, int):
         return 0, key
     return (1, key) if isinstance(key, str) else (2, tuple(key))

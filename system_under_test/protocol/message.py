@@ -38,7 +38,7 @@ _HEAD_SIZE = _HEAD.size
 _OFFSETS = struct.Struct(">qq")
 _OFFSETS_AT = 20
 _LAST_SYS_FLAG_AT = 39
-# Everything before the body, and the flags that give its form: by whether born host and store host are IPv6.
+# Layout of everything before the body, and its sys flags, by whether born host and store host are IPv6.
 _FRONTS = {
     (born_is_v6, store_is_v6): (
         struct.Struct(f">iiIiiqqiq{20 if born_is_v6 else 8}sq{20 if store_is_v6 else 8}siqi"),
@@ -52,10 +52,10 @@ RECORD_SIZE_MIN = 91
 
 
 class RecordError(ValueError):
-    """Bytes are not a record, or a message cannot become one."""
+    """Bytes are not a valid record, or a message cannot be encoded as one."""
 
 
-@dataclass(slots=True)  # not by keywords alone: made for every send
+@dataclass(slots=True)  # not kw_only, for speed: made for every send
 class Message:
     """A message as its record holds it. Hosts are (IP address, port); times are milliseconds since 1970."""
 
@@ -75,7 +75,7 @@ class Message:
     prepared_transaction_offset: int = 0
     body_crc: int = 0
     size_bytes: int = 0  # of the whole record, when decoded
-    # the record holds it in place of `properties`: it may name one twice
+    # if set, the record holds it instead of `properties`; it may name a property twice
     property_text: str | None = None
 
 
@@ -87,7 +87,7 @@ def body_checksum(body: Buffer) -> int:
 
 
 def encode_record(message: Message) -> bytearray:
-    """The record, with the offsets and the store timestamp of `message`; patch_record sets them later.
+    """The record, with the offsets and the store timestamp of `message`; `patch_record` can replace them later.
 
     Raises RecordError: topic or properties are too long, or a property holds a control character of the format.
     """
@@ -123,7 +123,7 @@ def encode_record(message: Message) -> bytearray:
     return bytearray().join((head, body, topic, _SHORT.pack(len(properties)), properties))
 
 
-@lru_cache(maxsize=4096)  # there are only so many clients, and one comes with every message
+@lru_cache(maxsize=4096)  # hosts are few, and every message names two
 def _front(born_host: Address, store_host: Address) -> tuple[struct.Struct, int, bytes, bytes]:
     """Layout and flags of a record with these hosts, and the hosts."""
     born, born_is_v6 = encode_host(born_host)
@@ -131,7 +131,7 @@ def _front(born_host: Address, store_host: Address) -> tuple[struct.Struct, int,
     return (*_FRONTS[born_is_v6, store_is_v6], born, store)
 
 
-@lru_cache(maxsize=4096)  # there are only so many topics, and one comes with every message
+@lru_cache(maxsize=4096)  # topics are few, and every message names one
 def _topic_field(topic: str) -> bytes:
     """Length and name."""
     name = topic.encode()
@@ -143,7 +143,7 @@ def _topic_field(topic: str) -> bytes:
 def patch_record(
     record: bytearray, *, queue_offset: int, physical_offset: int, store_timestamp_ms: int
 ) -> None:
-    """Set what is known only when the record gets its place in the log."""
+    """Set the fields that are known only once the record has its position in the log."""
     _OFFSETS.pack_into(record, _OFFSETS_AT, queue_offset, physical_offset)
     at = _HEAD_SIZE + (20 if record[_LAST_SYS_FLAG_AT] & BORN_HOST_V6 else 8)
     _LONG.pack_into(record, at, store_timestamp_ms)
@@ -152,7 +152,7 @@ def patch_record(
 def decode_record(buffer: Buffer, position: int = 0, *, check_crc: bool = False) -> Message:
     """Decode the record at `position`.
 
-    Raises RecordError: cut off, of another magic, with lengths that do not agree, or (if asked) a wrong checksum.
+    Raises RecordError: it is cut off, has another magic, lengths that do not agree, or (if asked) a wrong checksum.
     """
     try:
         return _decode(buffer, position, check_crc)
@@ -205,7 +205,7 @@ def _decode(buffer: Buffer, position: int, check_crc: bool) -> Message:
         raise RecordError(
             f"record at {position} has body checksum {body_checksum(body)}, not {crc}"
         )
-    return Message(  # in the order of the fields: by name they take twice as long
+    return Message(  # positional arguments: keywords take twice as long
         bytes(buffer[topic_at : properties_at - 2]).decode(),
         body,
         decode_properties(bytes(buffer[properties_at:end])),
@@ -226,7 +226,7 @@ def _decode(buffer: Buffer, position: int, check_crc: bool) -> Message:
 
 
 def record_properties(record: Buffer) -> dict[str, str]:
-    """The properties of one whole record, without a look at its body. Raises RecordError."""
+    """The properties of one whole record; skips its body. Raises RecordError."""
     try:
         sys_flag = record[_LAST_SYS_FLAG_AT]
         at = _HEAD_SIZE + (20 if sys_flag & BORN_HOST_V6 else 8) + 8
@@ -270,9 +270,9 @@ def size_at(buffer: Buffer, position: int) -> int:
     return size
 
 
-@lru_cache(maxsize=4096)  # there are only so many clients, and each comes with every message
+@lru_cache(maxsize=4096)  # hosts are few, and every message names two
 def encode_host(address: Address) -> tuple[bytes, bool]:
-    """Address bytes and port; and whether it is IPv6. Raises ValueError for something that is no IP address."""
+    """Address bytes and port, and whether it is IPv6. Raises ValueError if the host is not an IP address."""
     packed = _packed_v4(address[0])
     if packed is not None:
         return _V4.pack(packed, address[1]), False
@@ -293,7 +293,7 @@ def _packed_v4(host: str) -> bytes | None:
 
 @lru_cache(maxsize=4096)  # as encode_host
 def _decode_host(field: bytes) -> Address:
-    """What encode_host makes of an address."""
+    """The opposite of encode_host."""
     if len(field) == _V6.size:
         packed, port = _V6.unpack(field)
         return str(ip_address(packed)), port
@@ -308,8 +308,8 @@ def encode_properties(properties: dict[str, str]) -> bytes:
     """`name 0x01 value`, joined by 0x02, without a trailing 0x02 (as since 4.9.1).
 
     Raises:
-        RecordError: a name or value holds a separator, which would make other properties of it, or a NUL, which
-            recovery takes for a lost sector.
+        RecordError: a name or value holds a separator, which would split it, or a NUL, which recovery takes for a
+        lost sector.
     """
     text = PROPERTY_END.join(map(NAME_END.join, properties.items()))
     if (
@@ -330,7 +330,7 @@ def _encode_text(text: str) -> bytes:
 
 
 def decode_properties(data: bytes | str) -> dict[str, str]:
-    """Entries without a name or a value are dropped; of equal names the last wins.
+    """Drops entries without a name or a value; of equal names the last wins.
 
     Raises RecordError: the bytes are not UTF-8.
     """
@@ -359,7 +359,7 @@ def java_string_hash(text: str) -> int:
 
 
 def tags_code(tags: str | None) -> int:
-    """What a consume-queue entry holds of the tag (MessageExtBrokerInner.tagsString2tagsCode)."""
+    """The hash of the tag in a consume-queue entry; 0 without a tag (MessageExtBrokerInner.tagsString2tagsCode)."""
     return java_string_hash(tags) if tags else 0
 
 

@@ -19,18 +19,18 @@ from staticfire.system_under_test.protocol.json_dialect import (
 )
 from staticfire.system_under_test.protocol.json_writer import dumps_fastjson
 
-# A broker makes up to 18,000 topics without an administrator: 8,000 for sends, two for each of 5,000 groups.
+# A broker creates up to 18,000 topics without an administrator: 8,000 for sends, two for each of 5,000 groups.
 TOPICS_MAX = 20_000
 FILTER_SERVERS_MAX = 1_000
-SIZE_MAX = 8 << 20  # bytes without compression, which may make a small body a thousand times larger
-ELEMENTS_MAX = 10 * TOPICS_MAX  # of a body without compression: a topic has nine
+SIZE_MAX = 8 << 20  # inflated bytes: zlib can inflate a small body a thousandfold
+ELEMENTS_MAX = 10 * TOPICS_MAX  # JSON elements of an uncompressed body: a topic has nine
 
 _INT = struct.Struct(">i")
 _TOPIC_PROPERTIES = ("topicName", "readQueueNums", "writeQueueNums", "perm", "topicFilterType")
 
 
 def read_registration(body: bytes) -> object:
-    """The document of a body without compression. Raises BodyError: it is no JSON, or lists too much."""
+    """The document of an uncompressed body. Raises BodyError: it is not JSON, or lists too much."""
     document = loads_large_request(body, size_max=SIZE_MAX, elements_max=ELEMENTS_MAX)
     if isinstance(document, dict):
         wrapper = document.get("topicConfigSerializeWrapper", document)
@@ -48,9 +48,9 @@ def _check_count(what: str, count: int, count_max: int) -> None:
 
 
 def read_compressed_registration(body: bytes) -> dict[str, object]:
-    """The document that the body would have been without compression.
+    """The document of a compressed body, as an uncompressed body would have it.
 
-    Raises BodyError: it is no whole zlib stream, inflates too far, lists too much, or holds something else.
+    Raises BodyError: it is not a whole zlib stream, inflates too far, lists too much, or is malformed inside.
     """
     data = _inflate(body)
     version, position = _take(data, 0)

@@ -17,7 +17,7 @@ _INT16_MASK = 0xFFFF
 class UniqueIdGenerator:
     """Makes ids (property UNIQ_KEY) that no other process makes, without asking a server.
 
-    An id is 32 or 56 hex characters: address, low 16 bits of the process id, 32 bits that the process has drawn,
+    An id is 32 or 56 hex characters: address, low 16 bits of the process id, 32 random bits of the process,
     milliseconds since the month began (UTC), a 16-bit counter.
     """
 
@@ -36,14 +36,14 @@ class UniqueIdGenerator:
             self._month_start_ms, self._month_end_ms = month_of(now_ms)
         elapsed_ms = now_ms - self._month_start_ms
         if -_CLOCK_STEP_MAX_MS < elapsed_ms < 0:
-            elapsed_ms = 0  # the clock was set back over the turn of the month
+            elapsed_ms = 0  # the clock was set back across the start of the month
         counter = self._counter
         self._counter = (counter + 1) & _INT16_MASK
         return f"{self._prefix}{elapsed_ms & _INT32_MASK:08X}{counter:04X}"
 
 
 def month_of(now_ms: int) -> tuple[int, int]:
-    """When the month of a time began and when the next one begins, in ms since 1970 (UTC)."""
+    """Start of the month that holds `now_ms`, and of the next one, in ms since 1970 (UTC)."""
     now = _EPOCH + timedelta(milliseconds=now_ms)
     start = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     end = (start + timedelta(days=31)).replace(day=1)
