@@ -20,12 +20,12 @@ _EVERYTHING = Permission.PUB | Permission.SUB
 
 
 class BadAccounts(ValueError):
-    """The file cannot be used; the text is one sentence."""
+    """The accounts file or a change to it cannot be used; the text is one sentence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """One access key, and what it opens."""
+    """One access key and its permissions."""
 
     access_key: str
     secret_key: str
@@ -57,7 +57,7 @@ class Account:
 
     @property
     def is_unlimited(self) -> bool:
-        """Whether it may send to, and consume from, every topic and every group."""
+        """Whether it may send to every topic and consume from every topic with every group."""
         granted = (self.default_topic, self.default_group, *self.permissions.values())
         is_open = all(one == _EVERYTHING for one in granted)
         return is_open or (self.is_admin and not self.permissions)
@@ -70,7 +70,7 @@ class Account:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accounts:
-    """What one version of the file says; `document` is the file itself."""
+    """The content of one version of the file; `document` is its parsed YAML."""
 
     document: dict[str, Any]
     by_key: Mapping[str, Account]
@@ -172,7 +172,7 @@ def _permissions(items: object, prefix: str) -> list[tuple[str, Permission]]:
 
 
 def _permission(value: object) -> Permission:
-    """Nothing is DENY; unlike RocketMQ, so is no other word, but refused."""
+    """An empty value means DENY. Unlike RocketMQ, which reads any unknown word as DENY, this refuses one."""
     if value is None or value == "":
         return Permission.DENY
     permission = PERMISSIONS.get(str(value).strip())

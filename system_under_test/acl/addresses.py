@@ -17,7 +17,7 @@ _PART_MAX = 255
 
 
 class BadPattern(ValueError):
-    """A pattern that cannot match what its author meant."""
+    """A pattern is malformed, or could not match what its author meant."""
 
 
 def make_matcher(pattern: str) -> IsWhite:

@@ -1,4 +1,4 @@
-"""Stands in front of a broker's handlers and lets pass what accounts allow (RocketMQ: PlainAccessValidator)."""
+"""Checks each request against the accounts before a broker handles it (RocketMQ: PlainAccessValidator)."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from staticfire.system_under_test.store.metadata_file import replace_atomically
 
 
 class AclException(ValueError):
-    """The request is not allowed; its sender gets code 1, under the name that RocketMQ gives it."""
+    """The request is not allowed; its sender gets code 1 and a text that begins with this name, as in RocketMQ."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AclPolicy:
-    """What a guard insists on."""
+    """What a guard requires of requests."""
 
     admin_codes: frozenset[int]
     needs_of: NeedsOf
@@ -37,7 +37,7 @@ class AclPolicy:
 
 
 class AccessGuard:
-    """The accounts of one file, as they were when it was last read without a mistake.
+    """Checks requests by the accounts of one file, as of the last time that it was read without a mistake.
 
     `requires_full_signature` refuses clients that sign as RocketMQ's do.
     """
@@ -59,7 +59,7 @@ class AccessGuard:
         self._policy = policy
         self._log = log
         self._now_ms = now_ms
-        self._read_at_ms = -1  # when the file that was read last had been changed
+        self._read_at_ms = -1  # modification time of the file when it was last read
         self.path = path
         self.accounts = Accounts.from_text("{}")
 
@@ -81,7 +81,7 @@ class AccessGuard:
             self._log.error("accounts not read", error=str(error))
 
     def check(self, request: RemotingCommand, host: str) -> None:
-        """Raises AclException, or ValueError for a request whose rights cannot be determined: it cannot be read."""
+        """Raises AclException, or ValueError for a request that cannot be read, so that its needs are unknown."""
         accounts = self.accounts
         if any(is_white(host) for is_white in accounts.global_white):
             return
@@ -133,7 +133,7 @@ class AccessGuard:
                 raise AclException(f"No {default}permission for {need.resource}")
 
     def replace(self, change: Callable[[Accounts, int], Accounts]) -> None:
-        """Change the accounts, durably. Raises ValueError for a change that makes no sense, or OSError."""
+        """Change the accounts, durably. Raises ValueError for an invalid change, or OSError."""
         accounts = change(self.accounts, self._now_ms())
         replace_atomically(self._storage, self.path, accounts.text().encode())
         self._read_at_ms = self._storage.modified_ms(self.path)
@@ -141,7 +141,7 @@ class AccessGuard:
 
 
 def read_text(storage: Storage, path: str) -> str:
-    """The content of a file. Raises OSError, or ValueError if it is no text."""
+    """The content of a file. Raises OSError, or ValueError if it is not text."""
     file = storage.open(path)
     try:
         return file.pread(file.size(), 0).decode()

@@ -36,7 +36,7 @@ PERMISSIONS = {
     "SUB|PUB": Permission.PUB | Permission.SUB,
 }
 
-# What only administrators may ask for (RocketMQ 4.9.8, Permission.ADMIN_CODE).
+# Requests that only administrators may send (RocketMQ 4.9.8, Permission.ADMIN_CODE).
 ADMIN_CODES_OF_ROCKETMQ: frozenset[int] = frozenset(
     (
         RequestCode.UPDATE_AND_CREATE_TOPIC,
@@ -46,7 +46,7 @@ ADMIN_CODES_OF_ROCKETMQ: frozenset[int] = frozenset(
         RequestCode.DELETE_SUBSCRIPTIONGROUP,
     )
 )
-# There, every account may make itself an administrator, move the offsets of others and delete files.
+# In RocketMQ every account may make itself an administrator, move the offsets of others and delete files.
 ADMIN_CODES: frozenset[int] = ADMIN_CODES_OF_ROCKETMQ | {
     RequestCode.UPDATE_AND_CREATE_ACL_CONFIG,
     RequestCode.DELETE_ACL_CONFIG,
@@ -78,14 +78,14 @@ NeedsOf = Callable[[RemotingCommand, TopicAt], list[Need]]
 
 
 def needs_in_rocketmq(request: RemotingCommand, _topic_at: TopicAt) -> list[Need]:
-    """What the sender must be allowed to do. Raises ValueError for a heartbeat that cannot be read."""
+    """The permissions that the sender needs in RocketMQ. Raises ValueError for a heartbeat that cannot be read."""
     return _listed(_needs(request))
 
 
 def needs_of(request: RemotingCommand, topic_at: TopicAt) -> list[Need]:
-    """The same, and the rights on the messages that a request names by their place, and on queues to be locked.
+    """Those of RocketMQ, and permissions on messages that a request names by offset and on queues that it locks.
 
-    There, every account may read any message by its offset, end the transactions of others and lock their queues.
+    In RocketMQ every account may read any message by its offset, end the transactions of others and lock their queues.
 
     Raises ValueError: the request cannot be read, or no message begins at the offset that it names.
     """

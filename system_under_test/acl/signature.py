@@ -13,7 +13,7 @@ from staticfire.system_under_test.protocol.command import RemotingCommand
 ACCESS_KEY = "AccessKey"
 SIGNATURE = "Signature"
 SECURITY_TOKEN = "SecurityToken"
-FULL_SIGNATURE = "FullSignature"  # ours alone
+FULL_SIGNATURE = "FullSignature"  # not in RocketMQ
 UNIQUE_KEY_QUERY = "_UNIQUE_KEY_QUERY"  # signed by Java's client, left out by its broker
 
 Sign = Callable[[RemotingCommand], None]
@@ -21,12 +21,12 @@ Sign = Callable[[RemotingCommand], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
-    """Who a client is (RocketMQ: SessionCredentials)."""
+    """A client's keys (RocketMQ: SessionCredentials)."""
 
     access_key: str
     secret_key: str
     security_token: str | None = None
-    full_signature: bool = False  # ours alone: sign the code and the names of the fields, too
+    full_signature: bool = False  # not in RocketMQ: sign the code and the names of the fields, too
 
     @classmethod
     def from_text(cls, text: str) -> Credentials:
@@ -44,7 +44,7 @@ class Credentials:
 
 
 def signed_content(ext_fields: Mapping[str, str], body: bytes, *, without: str = "") -> bytes:
-    """The values in the order of their names, then the body; the signature itself is no part of it."""
+    """The bytes to sign: values in the order of their names, without the signature, then the body."""
     values = [ext_fields[name] for name in sorted(ext_fields) if name not in (SIGNATURE, without)]
     return "".join(values).encode() + body
 
@@ -57,8 +57,8 @@ def signature_of(content: bytes, secret_key: str) -> str:
 def full_signature_of(request: RemotingCommand, secret_key: str) -> str:
     """Base64 of HMAC-SHA256 over the code, the body, and the names and values of all fields but the signatures.
 
-    RocketMQ's own signature says neither what is asked nor where a value ends and to which field it belongs. Here each
-    part follows its length, so that no two requests have the same content.
+    RocketMQ's own signature covers neither the request code nor the names of fields nor where a value ends. Here each
+    part follows its length, so that no two requests have the same signed content.
     """
     ext_fields = request.ext_fields
     parts = [str(request.code).encode(), request.body]
@@ -70,12 +70,12 @@ def full_signature_of(request: RemotingCommand, secret_key: str) -> str:
 
 
 def signer_of(credentials: Credentials | None) -> Sign | None:
-    """The signer of a client that may have no credentials."""
+    """The signer for `credentials`; None without them."""
     return None if credentials is None else make_signer(credentials)
 
 
 def make_signer(credentials: Credentials) -> Sign:
-    """What a client calls for each request before it is encoded."""
+    """The function that a client calls for each request before encoding it."""
 
     def sign(command: RemotingCommand) -> None:
         ext_fields = command.ext_fields

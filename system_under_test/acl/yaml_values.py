@@ -1,6 +1,6 @@
-"""Scalars of YAML as RocketMQ reads them (snakeyaml, and fastjson's TypeUtils.castToString and castToBoolean).
+"""Reads YAML scalars as RocketMQ does (snakeyaml, and fastjson's TypeUtils.castToString and castToBoolean).
 
-`secretKey: 12345678` is a number in YAML and text for RocketMQ, whose own plain_acl.yml and tools.yml have it.
+`secretKey: 12345678` is a number in YAML but text for RocketMQ, whose own plain_acl.yml and tools.yml have it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _Loader.add_implicit_resolver(
 
 
 def load_yaml(text: str) -> object:
-    """The document. Raises ValueError in one sentence if it is no YAML."""
+    """The document. Raises ValueError, with one sentence, if it is not YAML."""
     try:
         document: object = yaml.load(text, Loader=_Loader)
     except yaml.YAMLError as error:
@@ -39,7 +39,7 @@ def load_yaml(text: str) -> object:
 
 
 def text_of(value: object) -> str | None:
-    """Text, a number, a truth value or a date (ms since 1970) as text; None for whatever else, such as a list."""
+    """Text, a number, a boolean or a date (ms since 1970) as text; None for anything else, such as a list."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
@@ -50,7 +50,7 @@ def text_of(value: object) -> str | None:
 
 
 def truth_of(value: object) -> bool | None:
-    """A truth value, or a number or a word that stands for one; nothing is False. None for whatever else."""
+    """A boolean, or a number or word that stands for one; an empty value is False. None for anything else."""
     if value is None or isinstance(value, bool):
         return bool(value)
     if isinstance(value, int):
@@ -68,7 +68,7 @@ def truth_of(value: object) -> bool | None:
 
 
 def _double_text(value: float) -> str | None:
-    """Java's BigDecimal of its Double.toString; None for no number."""
+    """Java's BigDecimal of its Double.toString; None for NaN and infinity."""
     if not math.isfinite(value):
         return None
     if value == 0 or _WHOLE_FROM <= abs(value) < _WHOLE_TO:

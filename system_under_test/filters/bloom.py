@@ -1,7 +1,7 @@
 """The bloom filter of groups that filter by properties (RocketMQ, BloomFilter and BitsArray).
 
-A group has a few bits; a message has those of all groups whose expression is true of it. A group one of whose bits is
-missing does not want the message; if all are there, it may.
+A group has a few bits; a message has those of all groups whose expression matches it. If one bit of a group is missing,
+the group does not want the message; if all are set, it may.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ _LN_2 = Decimal(2).ln()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BloomBits:
-    """The bits of one group in one topic, of `bit_count`."""
+    """Positions of one group's bits in one topic, in a map of `bit_count` bits."""
 
     bit_count: int
     positions: tuple[int, ...]
 
     def are_in(self, bit_map: bytes) -> bool:
-        """Whether all of them are set in a map of `bit_count` bits."""
+        """Whether all of them are set in `bit_map`, which has `bit_count` bits."""
         return all(bit_map[at >> 3] >> (at & 7) & 1 for at in self.positions)
 
 
 class BloomFilter:
-    """Where the bits of a name are, for some rate of errors and some number of names.
+    """Maps names to bits, sized for a rate of false positives and a number of names.
 
     Args:
-        error_percent: of the groups that do not want a message, this share may be taken for such that do.
-        names: groups that are expected.
+        error_percent: rate of false positives, in percent: unwanted messages in which all bits of the group are set.
+        names: expected number of groups.
     """
 
     __slots__ = ("_hashes", "bit_count")
@@ -45,7 +45,7 @@ class BloomFilter:
                 f"a bloom filter of {error_percent} % errors for {names} groups cannot be;"
                 " 1 to 99 % and at least one group are needed"
             )
-        # Decimals: what a C library says of a logarithm may differ in the last bit.
+        # Decimals, because the logarithms of C libraries differ in the last bit.
         doublings = (Decimal(100) / error_percent).ln() / _LN_2
         self._hashes = math.ceil(doublings)
         bits = math.ceil(names * doublings / _LN_2)

@@ -1,4 +1,4 @@
-"""Values of SQL92 expressions as Java has them: how text becomes a number, and which of two values is greater.
+"""Values of SQL92 expressions with Java's rules: how text becomes a number, and which of two values is greater.
 
 A value is a bool, an int (Java's Integer), a `Long`, a float (Double), a str or None (unknown).
 """
@@ -18,9 +18,10 @@ _DOUBLE = re.compile(
 _HEX_DOUBLE = re.compile(
     r"([+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?"
 )
-# What Java's String.trim takes away: everything up to and with the space.
+# What Java's String.trim removes: all characters up to and including the space.
 _BLANKS = "".join(map(chr, range(33)))
-_TEXT_MAX = 4300  # of a number; beyond it Python refuses, and no number of Java's is that long
+# characters of a number: Python refuses to parse more, and no Java number is that long
+_TEXT_MAX = 4300
 
 
 class EvaluationError(ValueError):
@@ -28,7 +29,7 @@ class EvaluationError(ValueError):
 
 
 class Long(int):
-    """A number of 64 bits: text that it is compared with may be as large."""
+    """Java's Long: text that it is compared with is parsed as a Long, too."""
 
     __slots__ = ()
 
@@ -72,15 +73,15 @@ def parse_double(text: str) -> float:
 
 
 def parse_bool(text: str) -> bool:
-    """Boolean.valueOf: whatever is not "true" is false."""
+    """Boolean.valueOf: anything but "true" is false."""
     return text.lower() == "true"
 
 
 def compare(left: Known, right: Known) -> int:
-    """Below 0, 0 or above 0, after text has become what the other side is. Values that do not go together: -1.
+    """Below 0, 0 or above 0, after converting text to the type of the other side; -1 for types that cannot be compared.
 
-    Raises EvaluationError if text does not become that; and for a boolean on the left of text, since RocketMQ then
-    converts the wrong side (ComparisonExpression.__compare).
+    Raises EvaluationError if the text cannot be converted, and for a boolean on the left of text, since RocketMQ
+    then converts the wrong side (ComparisonExpression.__compare).
     """
     if type(left) is not type(right):
         converted = _convert(left, right)
@@ -94,7 +95,7 @@ def compare(left: Known, right: Known) -> int:
 
 
 def _convert(left: Known, right: Known) -> tuple[Known, Known] | None:
-    """Both as one kind; None if there is none."""
+    """Both values as one type; None if they have none in common."""
     if isinstance(left, bool):
         if isinstance(right, str):
             raise EvaluationError(f"{left} on the left of {right!r:.80}")
@@ -111,7 +112,7 @@ def _convert(left: Known, right: Known) -> tuple[Known, Known] | None:
 
 
 def _parse_like(model: Known, text: str) -> Known:
-    """The text as a value of the model's kind. Raises EvaluationError."""
+    """The text as a value of the model's type. Raises EvaluationError."""
     if isinstance(model, bool):
         return parse_bool(text)
     if isinstance(model, Long):

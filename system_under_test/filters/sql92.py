@@ -1,8 +1,8 @@
-"""SQL92 filters: text to something that says whether a message matches (RocketMQ, SelectorParser, SqlFilter).
+"""Compiles SQL92 filters to predicates over message properties (RocketMQ, SelectorParser, SqlFilter).
 
-The grammar is RocketMQ's, with its surprises: there is no check that the text ends where the expression does, so what
-does not continue it is ignored (`a LIKE 'x'` is the property `a`, which never matches); and NOT binds more tightly than
-any comparison. A broker keeps the last expressions that it has compiled.
+The grammar is RocketMQ's, with its surprises. It does not check that the text ends where the expression does, so it
+ignores a rest that does not continue the expression: `a LIKE 'x'` is the property `a`, which never matches. NOT binds
+more tightly than any comparison. A broker caches the expressions that it has compiled most recently.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lark import Lark, Token
 
 COMPILED_MAX = 100  # RocketMQ, SelectorParser: PARSE_CACHE
-# RocketMQ has no limits. The broker serves no other client while it parses.
+# RocketMQ has no limits. Here the broker serves no other client while it parses.
 TEXT_LENGTH_MAX = 16 << 10  # characters
 TOKENS_MAX = 2048
 LINE_COMMENT_LENGTH_MAX = 256  # each `--` looks that far for the end of its line
@@ -97,7 +97,7 @@ class SqlFilter:
         return self._evaluate(properties)
 
     def matches(self, properties: Properties) -> bool:
-        """Whether a message with these properties is to be delivered: only if the expression is true of it."""
+        """Whether a message with these properties is to be delivered: only if the expression is True, not unknown."""
         try:
             return self._evaluate(properties) is True
         except EvaluationError:
@@ -105,14 +105,14 @@ class SqlFilter:
 
 
 class CompiledFilters:
-    """Compiles expressions and remembers the last ones, those that cannot be compiled, too."""
+    """Compiles expressions and caches the latest results, failures included."""
 
     def __init__(self, kept_max: int = COMPILED_MAX) -> None:
         self._kept: OrderedDict[str, SqlFilter | FilterSyntaxError] = OrderedDict()
         self._kept_max = kept_max
 
     def __contains__(self, text: str) -> bool:
-        """Whether it takes no work to compile this expression."""
+        """Whether the result for this expression is cached."""
         return text in self._kept
 
     def compile(self, text: str) -> SqlFilter:
@@ -149,7 +149,7 @@ def _parse(text: str) -> Expression:
     """The longest beginning of the text that is an expression. Raises FilterSyntaxError."""
     from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
-    parsing: Any = _parser().parse_interactive(text)  # half of it has no types
+    parsing: Any = _parser().parse_interactive(text)  # lark annotates only half of this object
     token: Token | None = None
     try:
         for count, token in enumerate(parsing.lexer_thread.lex(parsing.parser_state)):
@@ -158,7 +158,7 @@ def _parse(text: str) -> Expression:
             try:
                 parsing.feed_token(token)
             except UnexpectedToken:
-                break  # JavaCC stops here, and asks whether what it has is complete
+                break  # JavaCC stops here, and checks whether the expression is complete
         expression = parsing.feed_eof(token)
     except UnexpectedCharacters as error:
         at = error.pos_in_stream or 0
@@ -173,7 +173,7 @@ def _parse(text: str) -> Expression:
 
 
 def load_parser() -> None:
-    """Load what the first expression needs. It takes 60 ms, which others need not wait for in a thread."""
+    """Load what the first expression needs. It takes 60 ms, so a server calls it in a thread."""
     _parser()
 
 
@@ -183,7 +183,7 @@ def _parser() -> Lark:
 
     @v_args(inline=True)
     class Build(Transformer[Any, Expression]):
-        """Makes expressions bottom up, while the text is parsed."""
+        """Builds expressions bottom up during parsing."""
 
         def or_(self, left: Expression, _or: Token, right: Expression) -> Expression:
             return make.make_or(left, right)

@@ -1,7 +1,7 @@
 """The nodes of SQL92 expressions and their evaluation (RocketMQ, org.apache.rocketmq.filter.expression).
 
 Three-valued: True, False, or None for unknown. `make_*` raise FilterSyntaxError for what RocketMQ refuses when it
-parses; what goes wrong later, for some properties, is an EvaluationError, and the message does not match.
+parses. What fails later, for the properties of one message, is an EvaluationError, and that message does not match.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class FilterSyntaxError(ValueError):
     """An expression that a broker refuses; the text says why."""
 
 
-@dataclass(frozen=True, slots=True)  # not by keywords alone: made here only
+@dataclass(frozen=True, slots=True)  # not kw_only: only this module makes them
 class Expression:
-    """One node; `constant` counts if `is_constant` says so. A chain of AND or OR is one node with many operands."""
+    """One node; `constant` is valid if `is_constant`. A chain of AND or OR is one node with many operands."""
 
     evaluate: Evaluate
     text: str
@@ -64,7 +64,7 @@ def make_whole_number(text: str) -> Expression:
 
 
 def make_float(text: str) -> Expression:
-    """A Double. RocketMQ takes neither zero nor what is infinite for one. Raises FilterSyntaxError."""
+    """A Double. RocketMQ accepts neither zero nor infinity. Raises FilterSyntaxError."""
     value = parse_double(text)
     if value == 0 or value == float("inf"):
         raise FilterSyntaxError(f"{text:.80} is outside the range of positive doubles")
@@ -79,7 +79,7 @@ def make_property(name: str) -> Expression:
 
 
 def as_condition(expression: Expression) -> Expression:
-    """The expression as a boolean; of a property that is there it is false, whatever it says.
+    """The expression as a boolean; a property is false if the message has it, whatever its value, else unknown.
 
     Raises FilterSyntaxError.
     """
@@ -106,7 +106,7 @@ def make_and(left: Expression, right: Expression) -> Expression:
 
 
 def _chain(operator: str, left: Expression, right: Expression, *, decisive: bool) -> Expression:
-    """A node of two conditions, or of one more than `left` has: its value is `decisive` if one of theirs is."""
+    """AND or OR of both, added to `left` if that is such a chain already. One `decisive` operand decides its value."""
     is_longer = left.operator == operator
     operands = (*(left.operands if is_longer else (as_condition(left),)), as_condition(right))
 
@@ -140,7 +140,7 @@ def make_not(operand: Expression) -> Expression:
 
 
 def make_negative(operand: Expression) -> Expression:
-    """Unary minus: of what is not a number, unknown. Raises FilterSyntaxError."""
+    """Unary minus; unknown for a value that is not a number. Raises FilterSyntaxError."""
     value_of = operand.evaluate
 
     def evaluate(properties: Properties) -> Value:
@@ -182,7 +182,7 @@ def _equality(left: Expression, right: Expression) -> Expression:
     return _condition(evaluate, f"{_short(left)} = {_short(right)}", left, right)
 
 
-# What an order says of the sign of a comparison.
+# Maps an operator to a test of the sign of a comparison.
 ORDERS: dict[str, Callable[[int], bool]] = {
     ">": lambda sign: sign > 0,
     ">=": lambda sign: sign >= 0,
@@ -192,7 +192,7 @@ ORDERS: dict[str, Callable[[int], bool]] = {
 
 
 def make_order(operator: str, left: Expression, right: Expression) -> Expression:
-    """One of `ORDERS`, between numbers, or what may become one. Raises FilterSyntaxError."""
+    """One of `ORDERS`, between values that are or may become numbers. Raises FilterSyntaxError."""
     for side in (left, right):
         is_number = side.is_constant and not side.is_boolean and not isinstance(side.constant, str)
         if side.is_boolean or (side.is_constant and not is_number):
@@ -210,14 +210,14 @@ def make_order(operator: str, left: Expression, right: Expression) -> Expression
 
 
 def _compare_numbers(left: Known, right: Known) -> int:
-    """Two texts are two doubles here; raises EvaluationError."""
+    """Like `compare`, but compares two texts as doubles. Raises EvaluationError."""
     if isinstance(left, str) and isinstance(right, str):
         return compare(parse_double(left), parse_double(right))
     return compare(left, right)
 
 
 def make_between(value: Expression, low: Expression, high: Expression) -> Expression:
-    """Raises FilterSyntaxError, for constants also if the low end is above the high one."""
+    """Raises FilterSyntaxError, also for constants whose low end is above the high end."""
     if low.is_constant and high.is_constant:
         if low.constant is None or high.constant is None:
             raise FilterSyntaxError("the ends of BETWEEN cannot be NULL")
@@ -261,7 +261,7 @@ def _condition(evaluate: Evaluate, text: str, *parts: Expression) -> Expression:
 
 
 def _depth(*parts: Expression) -> int:
-    """Of what is made of these parts. Raises FilterSyntaxError."""
+    """The depth of an expression made of these parts. Raises FilterSyntaxError beyond DEPTH_MAX."""
     depth = 1 + max(part.depth for part in parts)
     if depth > DEPTH_MAX:
         raise FilterSyntaxError(f"the expression has more than {DEPTH_MAX} levels")
