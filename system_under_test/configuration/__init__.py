@@ -1,1 +1,1 @@
-"""Options of brokers and name servers: files, checks, modes, what Apache has and we do nothing for."""
+"""Options of brokers and name servers: files, checks, modes, and RocketMQ options without effect here."""

@@ -1,8 +1,7 @@
 """Options of a node from a Java `.properties` file (`-c FILE`), under the names that RocketMQ gives them.
 
-Unlike RocketMQ, which keeps the default when a value makes no sense, a bad value is refused: a broker that runs
-with another flush mode than its file says is worse than one that does not start. Unknown names are ignored, as there,
-but they are reported.
+RocketMQ keeps the default when a value makes no sense. Here a node refuses to start: that is better than a broker that
+runs with another flush mode than its file says. Unknown names are ignored, as in RocketMQ, but reported.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ class Property:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Fields that a file sets, and the names in it that mean nothing here."""
+    """Fields that a file sets, and the names in it that this node does not know."""
 
     fields: dict[str, object]
     unknown: tuple[str, ...]
@@ -108,7 +107,7 @@ BROKER_PROPERTIES: dict[str, Property] = {
     "rocketmq.broker.multiPathSplitter": Property("path_splitter", text),
     "flushDiskType": Property("sync_flush", one_of({"SYNC_FLUSH": True, "ASYNC_FLUSH": False})),
     "transientStorePoolEnable": Property("transient_pool", yes_or_no),
-    # With one buffer, which the file being written holds, RocketMQ refuses everything.
+    # With one buffer, which the file being written holds, RocketMQ refuses every send.
     "transientStorePoolSize": Property("transient_pool_size", integer(2, 1 << 20)),
     "commitIntervalCommitLog": Property("commit_interval_s", milliseconds(1, 3_600_000)),
     "commitCommitLogLeastPages": Property("commit_pages", integer(0, 1 << 20)),

@@ -13,7 +13,7 @@ from staticfire.system_under_test.store.metadata_file import replace_atomically
 
 
 def rewrite_config_file(storage: Storage, path: str, known: Container[str], text: str) -> None:
-    """Let the file have the options of `text`; names in it that mean nothing to this node stay. Raises OSError."""
+    """Set the options of `text` in the file; names in it that this node does not know stay. Raises OSError."""
     before = parse_properties(_read(storage, path))
     others = {name: value for name, value in before.items() if name not in known}
     replace_atomically(storage, path, (format_properties(others) + text).encode())

@@ -1,14 +1,14 @@
-"""Options of RocketMQ 4.9.8 without effect here: Java's threads, buffers and pages, and features that are not there.
+"""Options of RocketMQ 4.9.8 without effect here: Java's threads, buffers and pages, and features that we lack.
 
-Nodes list them with RocketMQ's defaults, since mqadmin and dashboards read them. A change of one is accepted, and has
-no effect. Numbers of threads are those of a machine with one processor, which is what a node uses.
+Nodes report them with RocketMQ's defaults, since mqadmin and dashboards read them, and accept changes without effect.
+Numbers of threads are those of a machine with one processor, which is what a node uses.
 """
 
 from __future__ import annotations
 
 
 def format_idle(options: dict[str, str]) -> str:
-    """Lines of a `.properties` text, also for what is empty."""
+    """Lines of a `.properties` text, empty values included."""
     return "".join(f"{name}={value}\n" for name, value in options.items())
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-# Of a text that any peer may send: no node has more than 250 options.
+# Limits of a text from an untrusted peer: no node has more than 250 options.
 REQUEST_SIZE_MAX = 64 << 10  # characters
 REQUEST_LINES_MAX = 2_000
 
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
-# Possessive: a pattern that could go back would remember every character of a long line.
+# Possessive quantifiers: with backtracking the matcher would remember every character of a long line.
 _ENTRY = re.compile(r"((?:[^\\=:\s]++|\\.)*+)\s*+[=:]?+\s*+(.*)", re.DOTALL)
 
 
@@ -25,7 +25,7 @@ def check_request(text: str) -> None:
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Names and values; a name that comes twice has its last value."""
+    """Names and values; a repeated name has its last value."""
     found = {}
     for line in _logical_lines(text):
         match = _ENTRY.fullmatch(line)
@@ -35,7 +35,7 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def format_properties(values: Mapping[str, str]) -> str:
-    """The text that `parse_properties` reads back; what is empty is left out."""
+    """The text that `parse_properties` reads back, without empty values."""
     return "".join(f"{name}={_escape_value(value)}\n" for name, value in values.items() if value)
 
 
@@ -44,8 +44,8 @@ def _escape_value(value: str) -> str:
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    """Lines without comments and blanks; one that ends with an odd number of backslashes goes on."""
-    pending: list[str] = []  # the parts of one that goes on
+    """Lines without comments and blank lines; a line that ends with an odd number of backslashes continues."""
+    pending: list[str] = []  # the parts of a line that continues
     for raw in re.split(r"\r\n|\r|\n", text):
         line = raw.lstrip(" \t\f")
         if not pending and (not line or line[0] in "#!"):

@@ -25,7 +25,7 @@ def text(value: str) -> str:
 
 
 def name(value: str) -> str:
-    """A name that travels in every registration."""
+    """A name that every registration carries: at most NAME_LENGTH_MAX characters."""
     if len(value) > NAME_LENGTH_MAX:
         raise ValueError(f"up to {NAME_LENGTH_MAX} characters are allowed")
     return text(value)
@@ -92,7 +92,7 @@ def hours(value: str) -> tuple[int, ...]:
 
 
 def disk_used_max(value: str) -> int:
-    """Percent; RocketMQ takes 10 for what is below and 95 for what is above."""
+    """Percent; like RocketMQ, raises smaller values to 10 and lowers larger ones to 95."""
     return min(95, max(10, integer(-(1 << 31), (1 << 31) - 1)(value)))
 
 
@@ -133,7 +133,7 @@ def format_value(parse: Callable[[str], object], value: Any) -> str:
 
 
 def required(value: str) -> str | None:
-    """REQUIRED, or OPTIONAL, which is None: what is not asked for is not among the options that a node reports."""
+    """REQUIRED, or None for OPTIONAL: a node does not report an option whose value is None."""
     if value not in ("", "OPTIONAL", "REQUIRED"):
         raise ValueError("OPTIONAL and REQUIRED are allowed")
     return "REQUIRED" if value == "REQUIRED" else None
@@ -153,7 +153,7 @@ def addresses(value: str) -> tuple[str, ...]:
 
 
 def hosts(value: str) -> tuple[str, ...]:
-    """`address;block`, such as `10.0.0.7;10.0.1.0/24`; nothing is every host."""
+    """`address;block`, such as `10.0.0.7;10.0.1.0/24`; empty text means every host."""
     found = names(value)
     if value and not found:
         raise ValueError("addresses and blocks such as 10.0.1.0/24 are allowed")
@@ -168,7 +168,7 @@ def hosts(value: str) -> tuple[str, ...]:
 
 
 def allowed_names(value: str) -> tuple[str, ...]:
-    """`name;name`; nothing is every name."""
+    """`name;name`; empty text means every name."""
     found = names(value)
     if value and not found:
         raise ValueError("names with semicolons between them are allowed")
@@ -182,7 +182,7 @@ def one_address(value: str) -> str:
 
 
 def reachable_host(value: str) -> str:
-    """A broker registers the address that it listens on: clients must be able to use it."""
+    """A host that clients can connect to: a broker registers the address that it listens on."""
     if value in ("0.0.0.0", "::"):
         raise ValueError("an address that clients can connect to is needed")
     return text(value)
@@ -191,4 +191,4 @@ def reachable_host(value: str) -> str:
 mode = one_of({mode.value: mode for mode in Mode})
 port = integer(0, 65535)
 queue_capacity = integer(1, (1 << 31) - 1)
-broker_port = integer(1, 65534)  # registered, so not 0; replication listens on the next one
+broker_port = integer(1, 65534)  # registered, so not 0; replication listens on the next port

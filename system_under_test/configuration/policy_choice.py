@@ -1,6 +1,6 @@
-"""Single lines of a policy table: everything hardened, but for the policies that are named.
+"""Replaces single policies of a table: hardened except for the named policies.
 
-One faithful behaviour often hides another: a broker that a torn `topics.json` has ended loses no message any more.
+One faithful behaviour often hides another: a broker that a torn `topics.json` has stopped can lose no message.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ Table = TypeVar("Table")
 
 
 def policy_names(table: object) -> tuple[str, ...]:
-    """Every line of a table, such as `visible_end`; with a point those of the tables in it: `store.sync`."""
+    """The names of all policies of a table, such as `visible_end`; dotted for nested tables, such as `store.sync`."""
     return tuple(_names(table, ""))
 
 
@@ -27,9 +27,9 @@ def _names(table: Any, prefix: str) -> Iterator[str]:
 
 
 def with_chosen(table: Table, other: Table, names: Collection[str]) -> Table:
-    """`table` with the lines `names` from `other`.
+    """`table` with the policies `names` taken from `other`.
 
-    Raises ValueError for a name that the table has not.
+    Raises ValueError for a name that the table does not have.
     """
     known = policy_names(table)
     for name in names:

@@ -1,7 +1,7 @@
-"""Keys and certificates of a real node: files that the user names, or a certificate made for tests.
+"""Keys and certificates of a real node: files that the user names, or a generated test certificate.
 
-RocketMQ: TlsHelper and TlsSystemConfig; the property names are theirs. Differences: a file or key that cannot be used
-is refused at the start, where RocketMQ goes on without TLS.
+RocketMQ: TlsHelper and TlsSystemConfig; the property names are theirs. Unlike RocketMQ, which then goes on without TLS,
+a node does not start with a file or key that cannot be used.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class TlsOptions:
     client_certificate: str | None = None  # tls.client.certPath
     client_verifies: bool = False  # tls.client.authServer
     client_trust: str | None = None  # tls.client.trustCertPath
-    # Ours alone: replication, in both directions; None: it is plain.
+    # Not in RocketMQ: replication, in both directions; None: without TLS.
     ha_key: str | None = None  # tls.ha.keyPath
     ha_key_password: str | None = None  # tls.ha.keyPassword
     ha_certificate: str | None = None  # tls.ha.certPath
@@ -89,22 +89,22 @@ TLS_PROPERTIES: Mapping[str, Property] = {
 
 
 class RealTls:
-    """TLS of one process. Contexts are made when they are first needed and when one of their files has changed."""
+    """TLS of one process. It makes contexts when they are first needed and when one of their files has changed."""
 
     def __init__(self, options: TlsOptions) -> None:
         self._options = options
         self._server: tuple[tuple[int, ...], ssl.SSLContext] | None = None
         self._client: tuple[tuple[int, ...], ssl.SSLContext] | None = None
-        self._replica: dict[bool, tuple[tuple[int, ...], ssl.SSLContext]] = {}  # by: is the server
+        self._replica: dict[bool, tuple[tuple[int, ...], ssl.SSLContext]] = {}  # by is_server
 
     @property
     def mode(self) -> TlsMode:
         return self._options.mode
 
     def check(self, *, replicates: bool = False) -> None:
-        """Make what the options name, so that a mistake shows at the start. Raises TlsError.
+        """Make all contexts that the options need, so that a mistake shows at the start. Raises TlsError.
 
-        `replicates`: this node is a broker; others need no files for replication.
+        `replicates`: this node is a broker; other nodes need no files for replication.
         """
         options = self._options
         serves = options.mode is not TlsMode.DISABLED and options.server_certificate is not None
@@ -117,9 +117,9 @@ class RealTls:
 
     @property
     def is_prepared(self) -> bool:
-        """Whether `server_context` takes no time: it need not make a certificate for tests.
+        """Whether `server_context` is fast, because it need not make a test certificate.
 
-        That takes a package whose loading lasts a tenth of a second.
+        Making one loads a package, which takes a tenth of a second.
         """
         return self._server is not None or self._options.server_certificate is not None
 
@@ -174,7 +174,7 @@ class RealTls:
 def read_tls_options(
     path: str | None, *, mode: TlsMode | None = None, client_enabled: bool = False
 ) -> TlsOptions:
-    """Options from a file (None: RocketMQ's own place, if there is one) and the command line, which wins.
+    """Options from a file (None: RocketMQ's default path, if that exists) and the command line, which wins.
 
     Raises:
         ConfigError, or TlsError if the file cannot be read.
@@ -191,7 +191,7 @@ def read_tls_options(
         fields["mode"] = mode
     if client_enabled:
         fields["client_enabled"] = True
-    return TlsOptions(**fields)  # type: ignore[arg-type]  # the parsers give what the fields need
+    return TlsOptions(**fields)  # type: ignore[arg-type]  # the parsers return what the fields need
 
 
 def make_server_context(options: TlsOptions) -> ssl.SSLContext:
@@ -216,7 +216,7 @@ def make_server_context(options: TlsOptions) -> ssl.SSLContext:
 
 
 def make_client_context(options: TlsOptions) -> ssl.SSLContext:
-    """Host names are not compared, as in RocketMQ: addresses are numbers. Raises TlsError, OSError or SSLError."""
+    """Does not check host names, as in RocketMQ: addresses are numeric. Raises TlsError, OSError or SSLError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -236,7 +236,7 @@ def make_replica_context(options: TlsOptions, *, is_server: bool) -> ssl.SSLCont
     """Both sides show a certificate that `tls.ha.trustCertPath` vouches for. Raises OSError or SSLError."""
     assert options.ha_certificate is not None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if is_server else ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False  # addresses are numbers
+    context.check_hostname = False  # addresses are numeric
     context.verify_mode = ssl.CERT_REQUIRED
     context.load_cert_chain(options.ha_certificate, options.ha_key, options.ha_key_password)
     context.load_verify_locations(options.ha_trust)
@@ -251,7 +251,7 @@ def _described(side: str, make: Callable[[], ssl.SSLContext]) -> ssl.SSLContext:
 
 
 def _stamp(*paths: str | None) -> tuple[int, ...]:
-    """Changes when one of the files does."""
+    """A value that changes when one of the files changes."""
     return tuple(
         Path(path).stat().st_mtime_ns if Path(path).exists() else 0
         for path in paths
@@ -271,7 +271,7 @@ def _load_test_certificate(context: ssl.SSLContext) -> None:
 def make_test_certificate() -> tuple[bytes, bytes]:
     """A self-signed certificate and its key, as PEM (netty: SelfSignedCertificate). Raises TlsError.
 
-    The key is an elliptic one, unlike netty's: one of RSA takes a tenth of a second to make and a millisecond to sign.
+    It uses an elliptic-curve key, unlike netty: an RSA key takes a tenth of a second to make and a millisecond to sign.
     """
     try:
         from cryptography import x509
