@@ -1,1 +1,1 @@
-"""The message store of a broker: files as RocketMQ 4.9 writes them, and the promise that what was flushed survives."""
+"""The message store of a broker: it writes RocketMQ 4.9's files, and what it has flushed survives a power cut."""

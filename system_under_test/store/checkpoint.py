@@ -1,8 +1,8 @@
 """The checkpoint: up to which store time log and consume queues are known to be durable (RocketMQ, StoreCheckpoint).
 
 One 4096-byte page; its three int64 lie in one sector, so a power cut leaves the old or the new values, never a mixture.
-Recovery rebuilds everything from the file that holds this time. So the times may be too early, never too late: they
-are taken before the fsync that they vouch for begins.
+Recovery rebuilds everything from the log file that holds this time. So the times may be too early, never too late: the
+store reads them before it begins the fsync that they stand for.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _TIMES = struct.Struct(">qqq")
 
 
 class Checkpoint:
-    """physicMsgTimestamp, logicsMsgTimestamp and indexMsgTimestamp of the file, in milliseconds."""
+    """physicMsgTimestamp, logicsMsgTimestamp and indexMsgTimestamp of the file, in ms since 1970."""
 
     __slots__ = ("_file", "_path", "_storage", "index_ms", "logics_ms", "physic_ms")
 
@@ -33,8 +33,8 @@ class Checkpoint:
     def open(self, *, forgets: bool = False) -> None:
         """Read the times; a missing or short file yields zero for all of them.
 
-        `forgets`: read them from the disk. Times whose fsync failed are in the page cache alone, and a file that is cut
-        because of them would be whole by those on the disk.
+        `forgets`: drop the page cache first. Times whose fsync failed exist only there; by them recovery could cut a
+        file that is whole by the times on the disk.
         """
         self._file = self._storage.open(self._path, create=True)
         if forgets:
@@ -47,7 +47,7 @@ class Checkpoint:
 
     @property
     def min_timestamp_ms(self) -> int:
-        """Records stored until then are durable, and so are their queue entries."""
+        """Records stored up to this time are durable, and so are their queue entries."""
         return max(0, min(self.physic_ms, self.logics_ms) - REWIND_MS)
 
     def write(self, *, physic_ms: int, logics_ms: int, index_ms: int) -> None:
@@ -64,7 +64,7 @@ class Checkpoint:
         self._file.fsync()
 
     def lower_to(self, time_ms: int) -> None:
-        """Make times durable that are not later than `time_ms`: the log is about to end there."""
+        """Lower all times to at most `time_ms`, durably: the log is about to end there."""
         index_ms = min(self.index_ms, max(time_ms - 1, 0))
         if max(self.physic_ms, self.logics_ms) > time_ms or self.index_ms > index_ms:
             self.write(
@@ -75,7 +75,7 @@ class Checkpoint:
             self.sync()
 
     def lower_index_to(self, time_ms: int) -> None:
-        """Vouch for no index file that ends later than `time_ms`, durably: it is about to be cut."""
+        """Lower the time of the index to at most `time_ms`, durably: index files that end later are about to be cut."""
         if self.index_ms > time_ms:
             self.write(physic_ms=self.physic_ms, logics_ms=self.logics_ms, index_ms=time_ms)
             self.sync()

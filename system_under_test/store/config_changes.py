@@ -1,4 +1,4 @@
-"""Brings options that others hold up to date when some of them change while everything runs."""
+"""Updates an options object in place, so that all its holders see options that change at run time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def take_over(kept: Any, fresh: Any) -> None:
-    """Give `kept`, which others hold, the values of `fresh`: two dataclasses of the same kind, nested ones included."""
+    """Copy the values of `fresh` into `kept`, which others hold: two dataclasses of one type, including nested ones."""
     for field in fields(kept):
         old, new = getattr(kept, field.name), getattr(fresh, field.name)
         if old == new:

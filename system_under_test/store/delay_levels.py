@@ -1,7 +1,7 @@
 """Computes when delayed messages are due (RocketMQ, ScheduleMessageService.parseDelayLevel, computeDeliverTimestamp).
 
-A message of level n waits in queue n - 1 of SCHEDULE_TOPIC_XXXX. Its queue entry holds the time when it is due in place
-of the tags code; appending, replication and recovery compute it with the function here, so that they agree.
+A message of level n waits in queue n - 1 of SCHEDULE_TOPIC_XXXX. Its queue entry holds its due time instead of the tags
+code. Appending, replication and recovery all compute it with `due_time_ms`, so that they agree.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ _LEVEL = re.compile(r"([0-9]{1,9})([smhd])")
 
 
 class DelayLevels(tuple[int, ...]):
-    """Milliseconds of each level; `text` is how they were written."""
+    """The delay of each level, in milliseconds; `text` is the option's original text."""
 
     text: str
 
 
 def parse_delay_levels(text: str) -> DelayLevels:
-    """The levels of text like `1s 5s 10s 1m 2h`. Raises ValueError: a level is none; the text says what is allowed."""
+    """Parse levels such as `1s 5s 10s 1m 2h`. Raises ValueError, with a text that says what is allowed."""
     levels = []
     for part in text.split():
         match = _LEVEL.fullmatch(part)

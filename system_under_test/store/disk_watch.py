@@ -45,13 +45,14 @@ class DiskWatch:
         self._queue_folder = queue_folder
         self._warning_ratio = warning_ratio
         self.is_full = False  # writes are refused
-        self.check_interval_s = 1.0  # between two checks of a caller that wants to write
+        # least time between two checks by writers that meet a full disk
+        self.check_interval_s = 1.0
         self._next_look_ns = 0
 
     def used_ratio(self, folder: str) -> float:
-        """The used part of the file system of `folder`, rounded up to a percent; -1 if it cannot be read.
+        """The used share of the file system of `folder`, rounded up to a percent (0.01); -1 if it cannot be read.
 
-        As `df` has it: of what this node could use (RocketMQ, UtilAll.getDiskPartitionSpaceUsedPercent).
+        Like `df`, it leaves out reserved blocks (RocketMQ, UtilAll.getDiskPartitionSpaceUsedPercent).
         """
         try:
             usage = self._storage.disk_usage(folder)
@@ -65,12 +66,12 @@ class DiskWatch:
 
     @property
     def log_ratios(self) -> dict[str, float]:
-        """Of the file system of each folder that holds a part of the log."""
+        """The used share of the file system of each folder of the log."""
         return {folder: self.used_ratio(folder) for folder in self._log_folders}
 
     @property
     def log_ratio(self) -> float:
-        """Of the emptiest of them."""
+        """The lowest of `log_ratios`: new files can go to that folder."""
         return min(self.log_ratios.values())
 
     @property
@@ -82,7 +83,7 @@ class DiskWatch:
         self.mark_full(self.log_ratio > self._warning_ratio)
 
     def still_full(self) -> bool:
-        """For a writer who met the flag: service shall not wait for the next check once there is space again."""
+        """Whether the disk is still full, for a writer that met the flag; checks again after `check_interval_s`."""
         now_ns = self._clock.monotonic_ns()
         if now_ns >= self._next_look_ns:
             self._next_look_ns = now_ns + int(self.check_interval_s * 1e9)
@@ -97,7 +98,7 @@ class DiskWatch:
             report("disk full" if is_full else "disk has space again", usage=self.text())
 
     def text(self) -> str:
-        """RocketMQ, SendMessageProcessor.diskUtil; the index lies where the queues do."""
+        """The used shares as RocketMQ prints them (SendMessageProcessor.diskUtil); index and queues share a disk."""
         queue = self.queue_ratio
         return f"CL: {self.log_ratio:5.2f} CQ: {queue:5.2f} INDEX: {queue:5.2f}"
 

@@ -1,4 +1,4 @@
-"""The errors that the store raises. Every text is one sentence: what is wrong, the value, what is allowed."""
+"""Errors that the store raises. Each text is one sentence: what is wrong, the value, what is allowed."""
 
 from __future__ import annotations
 
@@ -20,4 +20,4 @@ class NoBuffer(StoreError):
 
 
 class RecordInvalid(StoreError):
-    """Replicated bytes are not the records that belong at their offset; nothing of them was appended."""
+    """Replicated bytes are not valid records for their offset; none of them was appended."""

@@ -1,8 +1,7 @@
-"""Makes what was written durable. A task is begun and finished by the store's thread and may run in another.
+"""Tasks that make writes durable. The store's thread begins and finishes a task; `run` may be called in another.
 
-A task holds the open files and numbers it needs, so that `run` shares nothing with the store; the end it vouches for
-was taken before it ran, so what is appended meanwhile does not count (RocketMQ, GroupCommitService and
-FlushConsumeQueueService).
+A task holds the open files and numbers that it needs, so that `run` shares nothing with the store. Its end offset was
+read before it ran, so later appends do not count (RocketMQ, GroupCommitService and FlushConsumeQueueService).
 """
 
 from __future__ import annotations
@@ -13,11 +12,11 @@ from typing import Protocol
 from staticfire.system_under_test.runtime.env import File, Storage
 from staticfire.system_under_test.store.checkpoint import Checkpoint
 
-Sync = Callable[[Callable[[], None]], None]  # calls what it is given, which may raise OSError
+Sync = Callable[[Callable[[], None]], None]  # calls its argument, which may raise OSError
 
 
 def at_once(run: Callable[[], None]) -> None:
-    """The caller that waits for a flush learns that it failed."""
+    """Call `run`; its errors reach the caller that waits for the flush."""
     run()
 
 
@@ -39,7 +38,7 @@ class SyncPlan:
         self._storage = storage
         self._files: list[
             File
-        ] = []  # open files: run() must not touch what the store goes on using
+        ] = []  # open files: run() must not touch objects that the store uses meanwhile
         self._new_files: list[tuple[SyncedFile, File]] = []
         self._folders: dict[str, None] = {}
 
@@ -61,7 +60,7 @@ class SyncPlan:
             self._storage.fsync_dir(folder)
 
     def finish(self) -> None:
-        """What was new is durable now."""
+        """Mark the synced files as no longer new."""
         for mapped_file, _ in self._new_files:
             mapped_file.is_new = False
 
@@ -84,10 +83,10 @@ class FlushTask:
         self._sync = sync
         self._failure = failure
         self.end_offset = end_offset
-        self.epoch = epoch  # of the store: a truncate() in between makes the task worthless
+        self.epoch = epoch  # of the store: after a truncate() in between the result does not count
 
     def run(self) -> None:
-        """Only file operations. Raises OSError, also for a write that failed before: what it lost is not durable."""
+        """Does only file operations. Raises OSError, also for an earlier failed write: its bytes are not durable."""
         if self._failure is not None:
             raise self._failure
         self._sync(self._plan.run)
@@ -99,7 +98,7 @@ class FlushTask:
 class QueueFlushTask:
     """Flushes consume queues and the index.
 
-    The checkpoint times it carries were true when it was made and count when it has run.
+    It carries the checkpoint times of the moment when it was made; they count once it has run.
     """
 
     __slots__ = (
@@ -131,11 +130,12 @@ class QueueFlushTask:
         self.physic_ms = physic_ms
         self.logics_ms = logics_ms
         self.index_ms = index_ms
-        self.dispatched_offset = dispatched_offset  # all entries of records before it are flushed
-        self.epoch = epoch  # of the store: a truncate() in between makes the task worthless
+        # the task flushes all entries of records before this offset
+        self.dispatched_offset = dispatched_offset
+        self.epoch = epoch  # of the store: after a truncate() in between the result does not count
 
     def run(self) -> None:
-        """Only file operations; also makes the checkpoint of the task before durable. Raises OSError."""
+        """Does only file operations; also makes the checkpoint of the previous task durable. Raises OSError."""
         self._sync(self._run)
 
     def _run(self) -> None:
@@ -143,7 +143,7 @@ class QueueFlushTask:
         self._checkpoint.sync()
 
     def finish(self) -> None:
-        """Only now may the checkpoint say that the queues are durable up to the times of this task."""
+        """Write the times of this task to the checkpoint: only now are the queues durable up to them."""
         self._plan.finish()
         self._checkpoint.write(
             physic_ms=self.physic_ms, logics_ms=self.logics_ms, index_ms=self.index_ms

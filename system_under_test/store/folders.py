@@ -1,4 +1,4 @@
-"""Folders whose entries survive a power cut."""
+"""Creates folders whose entries survive a power cut."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from staticfire.system_under_test.runtime.env import Storage
 
-# Of a folder that this process may not read, or whose file system syncs no folders, such as a read-only one (fsync(2)).
+# Errors of fsync(2) on a folder that this process may not read, or whose file system cannot sync folders (read-only).
 _NOT_SYNCED = {errno.EACCES, errno.EINVAL, errno.EROFS}
 
 
@@ -32,8 +32,8 @@ def make_durable_folder(storage: Storage, path: str) -> None:
 def sync_parents(storage: Storage, paths: Sequence[str]) -> None:
     """Make the entries of these folders and of all their parents durable.
 
-    An earlier process may have made them, and died before it synced them. A parent that this process cannot sync at all
-    is left out. Raises OSError if a sync fails.
+    An earlier process may have made them and died before it synced them. Skips parents that this process cannot sync
+    at all. Raises OSError if a sync fails.
     """
     parents = set()
     for path in paths:

@@ -1,7 +1,7 @@
-"""Tracks whether a store still works, and what it answers after it has failed.
+"""Tracks whether a store still works, and makes the refusals after it has failed.
 
-After a failed write or fsync the content of the platter is unknown: the store has failed for good. A full disk is no
-failure: it refuses writes for as long as it is full.
+After a failed write or fsync the content of the disk is unknown: the store has failed for good. A full disk is not a
+failure: the store refuses writes as long as the disk is full.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class StoreHealth:
             raise StoreError(self._reason(self.failure))
 
     def attempt(self, write: Callable[[], None]) -> None:
-        """Call `write` unless the store has failed; if that raises an OSError it has."""
+        """Call `write` unless the store has failed; an OSError of `write` makes it fail."""
         if self.failure is not None:
             return
         try:
@@ -46,7 +46,7 @@ class StoreHealth:
             self.failed(error)
 
     def refusal(self, error: OSError | NoSpace | None) -> PutResult:
-        """The answer to a put that `error`, or None for a disk known to be full, keeps from being appended."""
+        """The answer to a put that was not appended because of `error`; None: the disk is known to be full."""
         reason = self._reason(error) if isinstance(error, OSError) else self._disks.refusal()
         return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, reason=reason)
 
@@ -56,9 +56,9 @@ class StoreHealth:
 
 
 class FaithfulHealth(StoreHealth):
-    """As in RocketMQ, a failed write is a line in the log, and the store goes on.
+    """As in RocketMQ, logs a failed write, and the store goes on.
 
-    What could not be written stays in its buffer and is written with what comes next (MappedFile.commit0).
+    Bytes that could not be written stay in the buffer, and the next write includes them (MappedFile.commit0).
     """
 
     __slots__ = ()

@@ -1,7 +1,7 @@
 """Selects and hashes the keys of a message to index (RocketMQ, IndexService.buildIndex, indexKeyHashMethod).
 
-Java's string hash costs microseconds in Python, on the path of every send. Unique keys that one producer makes within a
-minute differ only in their last characters, so the hash of their common prefix is cached.
+Java's string hash takes microseconds in Python, for every send. Unique keys that one producer makes within a minute
+differ only in their last characters, so the hasher caches the hash of their common prefix.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from staticfire.system_under_test.store.record_scan import ScannedRecord, proper
 UNIQUE_KEY = "UNIQ_KEY"
 USER_KEYS = "KEYS"  # separated by single blanks
 
-_WEIGHTED_MAX = 256  # longer texts are hashed piece by piece
+_WEIGHTED_MAX = 256  # longer texts are hashed in chunks of this many characters
 _UNIQUE_KEY = b"\x02UNIQ_KEY\x01"
 _USER_KEYS = b"\x02KEYS\x01"
 _POWERS = tuple(pow(31, n, 1 << 32) for n in range(_WEIGHTED_MAX, -1, -1))
@@ -23,16 +23,16 @@ _TAIL_SIZE = 8  # of a unique key: half of its time and its counter
 _TAIL_POWERS = tuple(31**n for n in range(_TAIL_SIZE + 1))
 _HEADS_MAX = 1_000
 
-Heads = dict[str, int]  # what comes before the tail of a key -> what the hash has of it
+Heads = dict[str, int]  # prefix of a key, without its tail -> hash of topic and prefix
 
 
 def index_hash(topic: str, key: str) -> int:
-    """The hash under which the index has a key: never negative."""
+    """The hash of a key in the index: never negative."""
     return _absolute(_java_hash(f"{topic}#{key}"))
 
 
 class KeyHasher:
-    """Hashes the keys of messages; what it remembers is bounded. `is_on`: messageIndexEnable, else none is indexed."""
+    """Hashes the keys of messages, with a bounded cache. `is_on`: messageIndexEnable; if False, no key is indexed."""
 
     __slots__ = ("_count", "_heads", "is_on")
 
@@ -42,7 +42,7 @@ class KeyHasher:
         self._count = 0  # of all heads
 
     def hashes(self, topic: str, unique_key: str | None, keys: str | None) -> tuple[int, ...]:
-        """First that of the unique key, then one for each word of `keys`."""
+        """The hash of the unique key, then one for each word of `keys`."""
         if not self.is_on:
             return ()
         heads = self._heads.get(topic)
@@ -59,7 +59,7 @@ class KeyHasher:
         return tuple([self._hash(heads, topic, word) for word in words if word])
 
     def _hash(self, heads: Heads, topic: str, key: str) -> int:
-        """Like `index_hash`; remembers what comes before the tail."""
+        """Like `index_hash`; caches the hash of everything before the tail."""
         if not key.isascii():
             return index_hash(topic, key)
         head = heads.get(key[:-_TAIL_SIZE])
@@ -71,13 +71,13 @@ class KeyHasher:
         return value if value < 0x8000_0000 else _absolute(value)
 
     def _new_head(self, heads: Heads, topic: str, head: str) -> int:
-        """What the hash has of everything before the tail; of a short key that is the topic alone."""
+        """Compute and cache the hash of everything before the tail; for a short key that is the topic alone."""
         self._count_head()
         value = heads[head] = _java_hash(f"{topic}#{head}")
         return value
 
     def _count_head(self) -> None:
-        """One more will be remembered, or a topic with none so far; if there are too many, all are forgotten."""
+        """Count one more cached prefix or topic; clear the cache if there are too many."""
         self._count += 1
         if self._count > _HEADS_MAX:
             self._heads = {}
@@ -113,7 +113,7 @@ def _java_hash(text: str) -> int:
 
 
 def _absolute(unsigned: int) -> int:
-    """Java's Math.abs of the signed value; of the smallest one, which has none, 0."""
+    """Java's Math.abs of the signed value; 0 for the smallest value, which has no positive counterpart."""
     if unsigned < 0x8000_0000:
         return unsigned
     return 0x1_0000_0000 - unsigned if unsigned > 0x8000_0000 else 0

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 def default_log_folder(root: str) -> str:
-    """Where the log of a store lies unless configured otherwise."""
+    """The folder of a store's log unless configured otherwise."""
     return f"{root}/commitlog"
 
 
@@ -33,7 +33,7 @@ class LogFolders:
         self.all = tuple(sorted({*writable, *read_only}))
 
     def for_file(self, number: int) -> tuple[str, ...]:
-        """Where file `number` may go: the first one is the right one, the others take it if that has no space."""
+        """Folders for file `number`, best first; the others serve if the file does not fit into the first."""
         if len(self.writable) == 1:
             return self.writable
         roomy = [folder for folder in self.writable if not self._is_full(folder)]

@@ -2,8 +2,8 @@
 
 A file's name is the 20-digit offset of its first byte. A file is allocated in full before anything is written to it,
 so that a write can neither run out of space nor change a size. It counts as *new* until its size and its folder entry
-are durable. Only the last file may be new: with that rule a power cut leaves a short or missing file only at the end,
-and a wrong size anywhere else is damage that must not be papered over.
+are durable. Only the last file may be new. So a power cut leaves a short or missing file only at the end, and a wrong
+size anywhere else is damage that the store must report.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class MappedFile(StoreFile):
         self.base = base
 
     def create(self, size: int) -> None:
-        """Make the file with `size` reserved bytes of zeros. On OSError no part of it is left."""
+        """Make the file with `size` allocated bytes of zeros. On OSError no part of it is left."""
         self._file = self._storage.open(self.path, create=True)
         self.is_new = True
         try:
@@ -40,7 +40,7 @@ class MappedFile(StoreFile):
             raise
 
     def wipe_from(self, position: int, size: int) -> None:
-        """Make everything from `position` zeros and the file `size` bytes long, all of it reserved."""
+        """Zero everything from `position` and make the file `size` bytes long, all of it allocated."""
         self.file.truncate(position)
         self.file.allocate(size)
 
@@ -63,9 +63,9 @@ class MappedFileQueue:
         """A sequence in `folder`.
 
         Args:
-            parents: folders above `folder`, deepest first, that may be as new as the files.
-            folders: all folders that hold files, if there are others.
-            choose: where the file of a number may go, best first; without it, to `folder`.
+            parents: folders above `folder`, deepest first, whose names may not be durable yet.
+            folders: all folders with files of the sequence, if there are others than `folder`.
+            choose: maps a file's number to folders where it may go, best first; None: to `folder`.
         """
         self._storage = storage
         self.folders = folders or (folder,)
@@ -75,7 +75,7 @@ class MappedFileQueue:
         self.files: list[MappedFile] = []
         self._retired: list[
             MappedFile
-        ] = []  # removed, but a flush in flight may still hold their handles
+        ] = []  # removed files whose handles a flush in flight may hold
 
     @property
     def folder(self) -> str:
@@ -84,7 +84,7 @@ class MappedFileQueue:
 
     @property
     def entry_folders(self) -> tuple[str, ...]:
-        """What to sync, deepest first, when a file is new: only the last one may be."""
+        """Folders to sync, deepest first, when a file is new: only the last one may be."""
         folder = parent_folder(self.files[-1].path) if self.files else self.folder
         return (folder, *self._parents)
 
@@ -98,10 +98,10 @@ class MappedFileQueue:
         return self.files[-1].base + self.file_size if self.files else 0
 
     def load(self, *, clean: bool = False, whole: bool = False) -> None:
-        """Find the files and check their names and sizes; nothing is changed. Raises StoreError.
+        """Find the files and check their names and sizes; changes nothing. Raises StoreError.
 
-        Only a power cut leaves a short file: if the store was closed properly (`clean`), it is of another size.
-        With `whole` no file may be short, whatever has happened.
+        Only a power cut leaves a short file: after a proper close (`clean`) a short file means another configured size.
+        With `whole` no file may be short in any case.
         """
         found = [
             (name, folder)
@@ -118,9 +118,9 @@ class MappedFileQueue:
             last = self.files[-1]
             if (
                 whole or last.file.size()
-            ):  # a file of no bytes did not fit, and was not durably removed
+            ):  # an empty file did not fit on the disk, and its removal was not durable
                 self._check_size(last, may_be_short=not (clean or whole))
-            # The page cache of a process that was killed shows a full file of which nothing may be durable yet.
+            # After a kill the page cache may show a full file of which nothing is durable yet.
             self.files[-1].is_new = True
 
     def forget_cache(self) -> None:
@@ -129,10 +129,10 @@ class MappedFileQueue:
             mapped_file.forget_cache()
 
     def sync_names(self) -> None:
-        """Make durable what an earlier process did to the names in the folders, if there are several.
+        """If there are several folders, make the file names that an earlier process made or removed durable.
 
-        In one folder the order of names is kept by the file system; among several it is not, and a name that comes
-        back after a power cut would be a second file or lie behind a gap.
+        The file system keeps the order of changes within one folder, but not among several: a name that comes back
+        after a power cut would be a second file of its offset, or lie behind a gap.
         """
         if len(self.folders) > 1:
             for folder in self.folders:
@@ -186,7 +186,7 @@ class MappedFileQueue:
                     raise
                 no_space = NoSpace(f"no space for {mapped_file.path}: {error}")
                 if len(folders) > 1 and self._storage.exists(folder):
-                    # The next try may go elsewhere: the file must not come back beside it.
+                    # The next try may use another folder: this file must not come back there after a power cut.
                     self._storage.fsync_dir(folder)
             else:
                 self.files.append(mapped_file)
@@ -211,11 +211,11 @@ class MappedFileQueue:
             mapped_file.is_new = False
 
     def modified_ms(self, mapped_file: MappedFile) -> int:
-        """When the file was written last, by the file system's clock. Raises OSError."""
+        """The file's modification time in ms, by the file system's clock. Raises OSError."""
         return self._storage.modified_ms(mapped_file.path)
 
     def touched(self, start: int, end: int) -> list[MappedFile]:
-        """Files with bytes of [start, end), and new ones."""
+        """Files with bytes of [start, end), and all new files."""
         return [
             mapped_file
             for mapped_file in self.files
@@ -249,10 +249,10 @@ class MappedFileQueue:
             data = data[room:]
 
     def cut(self, offset: int) -> None:
-        """Remove the files at and beyond `offset`, last first, and make what lies beyond it zeros.
+        """Remove the files at and beyond `offset`, last first, and zero what lies beyond it in the last remaining file.
 
-        If old files were deleted and the sequence ends where it begins now, one empty file stays: its name is all that
-        shows a later start how far the sequence has come.
+        If old files were deleted and the sequence is now empty, one file of zeros stays: only its name shows the next
+        start how far the sequence has come.
         The removal is durable before the wipe begins: a short file must be the last one. The wipe is durable after
         the caller's fsync: the file counts as new until then.
         """
@@ -268,7 +268,8 @@ class MappedFileQueue:
         while self.files and self.files[-1].base >= offset and not self._is_start(offset):
             mapped_file = self.files.pop()
             folder = parent_folder(mapped_file.path)
-            if unsynced not in ("", folder):  # else this file could go and the one behind it stay
+            # else a power cut could bring back only the later file
+            if unsynced not in ("", folder):
                 self._storage.fsync_dir(unsynced)
             self._storage.unlink(mapped_file.path)
             self._retired.append(mapped_file)
@@ -278,19 +279,19 @@ class MappedFileQueue:
             self._storage.fsync_dir(unsynced or self.folder)
 
     def _is_start(self, offset: int) -> bool:
-        """Whether only the first file is left and `offset` is where it begins, behind files that were deleted."""
+        """Whether `offset` is the start of the only file left, behind files that were deleted."""
         return len(self.files) == 1 and self.files[0].base == offset > 0
 
     def drop_first(self) -> MappedFile:
         """Forget the first file, which must not be the last; the caller removes it from the disk.
 
-        Until its removal is durable no other file may follow it: what is left must begin somewhere and have no gap.
+        No other file may be removed until this removal is durable: what is left must have no gap.
         """
         assert len(self.files) > 1
         return self.files.pop(0)
 
     def retire(self, mapped_file: MappedFile) -> None:
-        """Close a file that is no longer of the sequence when no flush is in flight."""
+        """Let a file that is no longer of the sequence be closed once no flush is in flight."""
         self._retired.append(mapped_file)
 
     def is_blank_from(self, offset: int) -> bool:
@@ -307,7 +308,7 @@ class MappedFileQueue:
         for mapped_file in self.files:
             base = mapped_file.base
             if base + self.file_size > offset:
-                # All ranges before the first read: what the kernel reads ahead no longer counts as a hole.
+                # Get all ranges before the first read: pages that the kernel reads ahead no longer count as holes.
                 for start, stop in mapped_file.file.content_ranges(max(0, offset - base)):
                     end = self._end_of_content_in(base + start, base + stop, end)
         return end
@@ -324,7 +325,7 @@ class MappedFileQueue:
         return end
 
     def close_retired(self) -> None:
-        """Close removed files; call when no flush is in flight."""
+        """Close the retired files; call when no flush is in flight."""
         for mapped_file in self._retired:
             mapped_file.close()
         self._retired.clear()

@@ -1,4 +1,4 @@
-"""One JSON file that survives a power cut at any moment (RocketMQ, MixAll.string2File, without its hole).
+"""One JSON file that survives a power cut at any moment (RocketMQ, MixAll.string2File, which does not).
 
 RocketMQ copies the old content to `.bak`, deletes the file and renames `.tmp`, without any fsync: a power cut leaves
 empty or missing metadata. Here the new content is durable before a name points to it.
@@ -58,12 +58,12 @@ class MetadataFile:
 
 
 class UnsafeMetadataFile(MetadataFile):
-    """As RocketMQ does it (ConfigManager, MixAll.string2File): no fsync, and write errors are ignored."""
+    """Saves as RocketMQ does (ConfigManager, MixAll.string2File): no fsync, and write errors are ignored."""
 
     __slots__ = ()
 
     def load(self) -> dict[str, Any] | None:
-        """Like MetadataFile, but empty files are as good as none."""
+        """Like MetadataFile, but treats empty files as missing."""
         for path in (self.path, f"{self.path}.bak"):
             if self._storage.exists(path) and not self._is_empty(path):
                 return super().load()
@@ -77,7 +77,7 @@ class UnsafeMetadataFile(MetadataFile):
             file.close()
 
     def save(self, value: dict[str, Any]) -> None:
-        """Replace the object, if that works."""
+        """Try to replace the object; ignores errors."""
         with suppress(OSError):
             self._replace(_written(value))
 
@@ -96,7 +96,7 @@ class UnsafeMetadataFile(MetadataFile):
 
 
 def _replace_durably(storage: Storage, path: str, data: bytes) -> None:
-    """Put `data` into the file, and what it held into `path`.bak. On OSError one of the two holds the last content."""
+    """Write `data` to the file, and its old content to `path`.bak. On OSError one of the two holds the old content."""
     folder = parent_folder(path)
     make_durable_folder(storage, folder)
     temporary = f"{path}.tmp"
@@ -109,7 +109,7 @@ def _replace_durably(storage: Storage, path: str, data: bytes) -> None:
 
 
 def replace_atomically(storage: Storage, path: str, data: bytes) -> None:
-    """Put `data` into the file: at every moment it holds the old content or the new. For files without a backup."""
+    """Write `data` to the file: at every moment it holds the old or the new content. For files without a backup."""
     folder = parent_folder(path)
     make_durable_folder(storage, folder)
     _write(storage, f"{path}.tmp", data, fsync=True)
@@ -122,7 +122,7 @@ def _written(value: dict[str, object]) -> bytes:
 
 
 def _sorted(value: object) -> object:
-    """The same with sorted keys, numbers by value: equal content is equal text (RocketMQ: in the order of hashes)."""
+    """`value` with sorted keys, numbers by value, so that equal content gives equal text (RocketMQ: hash order)."""
     if not isinstance(value, dict):
         return value
     keys = sorted(value, key=lambda key: (int(key) if str(key).isdecimal() else -1, str(key)))

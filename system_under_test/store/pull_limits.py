@@ -7,11 +7,11 @@ from typing import Protocol
 
 
 class PullLimits(Protocol):
-    """May change while the store is open. The first message of a pull always fits."""
+    """Limits of one pull; they may change while the store is open. The first message of a pull always fits."""
 
     @property
     def memory_bytes(self) -> int:
-        """How far back from its end the log is taken to be in memory; what is older is on the disk."""
+        """How many bytes at the end of the log count as in memory; older bytes count as on the disk."""
 
     @property
     def transfer_memory_bytes(self) -> int:
@@ -19,7 +19,7 @@ class PullLimits(Protocol):
 
     @property
     def transfer_memory_count(self) -> int:
-        """Most messages for it."""
+        """Most messages for a pull whose next message is in memory."""
 
     @property
     def transfer_disk_bytes(self) -> int:
@@ -27,12 +27,12 @@ class PullLimits(Protocol):
 
     @property
     def transfer_disk_count(self) -> int:
-        """Most messages for it."""
+        """Most messages for a pull whose next message is on the disk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FixedPullLimits:
-    """RocketMQ's, unless configured otherwise (MessageStoreConfig)."""
+    """RocketMQ's defaults (MessageStoreConfig)."""
 
     memory_bytes: int = 3 << 30  # accessMessageInMemoryMaxRatio of the RAM
     transfer_memory_bytes: int = 256 << 10  # maxTransferBytesOnMessageInMemory

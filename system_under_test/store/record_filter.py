@@ -1,4 +1,4 @@
-"""The interface of a filter that looks into records (RocketMQ, MessageFilter)."""
+"""The interface of a filter by message properties (RocketMQ, MessageFilter)."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from typing import NamedTuple, Protocol
 
 
 class ExtensionUnit(NamedTuple):
-    """What the extension of a queue holds of one message (RocketMQ, ConsumeQueueExt.CqExtUnit)."""
+    """The data of one message in the extension of a queue (RocketMQ, ConsumeQueueExt.CqExtUnit)."""
 
     tags_code: int
     store_timestamp_ms: int
-    bit_map: bytes  # of the groups that want it; b"" if no group filtered when it got its entry
+    # bits of the groups that want it; b"" if no group filtered when it was dispatched
+    bit_map: bytes
 
 
 class RecordFilter(Protocol):
-    """Decides by the properties of a message, and perhaps already by its queue entry."""
+    """Decides by the properties of a message, and possibly already by its queue entry."""
 
     def may_match(self, unit: ExtensionUnit | None, physical_offset: int) -> bool:
-        """Whether the record has to be looked at; without a unit it always has to."""
+        """Whether `matches` must examine the record; True without a unit."""
 
     def matches(self, properties: Mapping[str, str]) -> bool:
         """Whether the message is wanted."""

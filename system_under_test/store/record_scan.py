@@ -1,7 +1,7 @@
-"""Walks raw commit-log bytes record by record, and believes nothing that does not add up.
+"""Walks raw commit-log bytes record by record, and validates each of them.
 
-The body has a checksum; topic and properties have none. A sector that a power cut took away reads as zeros, so a record
-counts only if its lengths agree, its physical offset is its position, and neither topic nor properties hold a zero.
+The body has a checksum; topic and properties have none. A sector lost in a power cut reads as zeros, so a record is
+valid only if its lengths agree, its physical offset is its position, and neither topic nor properties hold a zero.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ BLANK_HEADER = struct.Struct(">Ii")  # remaining size, magic
 BLANK_HEADER_SIZE = 8  # RocketMQ, CommitLog.END_FILE_MIN_BLANK_LENGTH
 
 RECORD_HEADER_SIZE = 88  # up to the body, with IPv4 hosts
-KEPT_SIZE = 40  # sizes, checksum, queue offset, physical offset: of two copies they must agree
-RECORD_SIZE_MIN = 91  # the same, and no body, topic or properties
+# sizes, checksum, queue offset, physical offset: two copies of a record must agree in them
+KEPT_SIZE = 40
+RECORD_SIZE_MIN = 91  # header and length fields, with empty body, topic and properties
 # TOTALSIZE MAGICCODE BODYCRC QUEUEID FLAG QUEUEOFFSET PHYSICALOFFSET SYSFLAG BORNTIMESTAMP
 _FIXED = struct.Struct(">IiIiiqqiq")
 _TIMESTAMP = struct.Struct(">q")
@@ -45,7 +46,7 @@ _DELAY = b"\x02DELAY\x01"
 
 
 class ScannedRecord(NamedTuple):
-    """What dispatch needs of a record."""
+    """The fields of a record that dispatch needs."""
 
     topic: bytes
     queue_id: int
@@ -55,7 +56,7 @@ class ScannedRecord(NamedTuple):
     tags_code: int
     store_timestamp_ms: int
     has_entry: bool
-    indexed: bytes  # the properties, after a 0x02; nothing if no key leads to the record
+    indexed: bytes  # 0x02 and the properties; b"" if the index gets no key of the record
 
 
 class ScanEnd(Enum):
@@ -66,7 +67,7 @@ class ScanEnd(Enum):
 
 
 class RecordScanner:
-    """Scans commit-log bytes; keeps the codes of the tags it has met, since tags repeat and Java's hash is slow."""
+    """Scans commit-log bytes; caches tags codes, since tags repeat and Java's hash is slow."""
 
     __slots__ = ("_delay_levels_ms", "_file_size", "_tags_codes")
 
@@ -84,7 +85,7 @@ class RecordScanner:
         """Call `found` for each whole record of `buffer`, whose first byte lies at `physical_offset`.
 
         Returns:
-            How many bytes whole records and blanks take, and why the scan stopped there.
+            The size of the whole records and blanks in bytes, and why the scan stopped there.
         """
         position = 0
         available = len(buffer)
@@ -162,7 +163,7 @@ class RecordScanner:
     def with_bad_body(
         self, buffer: bytes | bytearray, physical_offset: int
     ) -> ScannedRecord | None:
-        """The record of this place that `buffer` begins with, if all of it adds up but the checksum of its body."""
+        """The record for `physical_offset` at the start of `buffer` if only its body's checksum is wrong, else None."""
         if len(buffer) < RECORD_SIZE_MIN:
             return None
         size, magic = BLANK_HEADER.unpack_from(buffer)
@@ -171,7 +172,7 @@ class RecordScanner:
         return self._record(buffer, 0, size, physical_offset, has_sound_body=False)
 
     def has_bad_body(self, buffer: bytes | bytearray, physical_offset: int) -> bool:
-        """Whether `buffer` begins with the header of a record for this place whose body is not what was checksummed."""
+        """Whether `buffer` begins with a record for `physical_offset` whose body does not match its checksum."""
         if len(buffer) < RECORD_SIZE_MIN:
             return False
         size, magic, _, _, _, _, own_offset, _, _ = _FIXED.unpack_from(buffer)
@@ -196,7 +197,7 @@ class RecordScanner:
 
 
 def is_sound(record: bytes | bytearray, physical_offset: int) -> bool:
-    """Whether bytes from `physical_offset` are still the record of that place, with the body that was checksummed."""
+    """Whether `record`, read at `physical_offset`, is a record for that offset whose body matches its checksum."""
     if len(record) < RECORD_SIZE_MIN:
         return False
     fixed: tuple[int, ...] = _FIXED.unpack_from(record)
@@ -206,7 +207,7 @@ def is_sound(record: bytes | bytearray, physical_offset: int) -> bool:
     if sys_flag & _IPV6:
         body = _body_of(record, sys_flag)
         return body is not None and crc32(record[body.start : body.stop]) & 0x7FFFFFFF == crc
-    # As _body_of has it, for every message that is read.
+    # `_body_of`, inlined because this runs for every message read.
     body_size: int = _unpack_length(record, _LENGTH_AT)[0]
     if not 0 <= body_size <= size - _BODY_AT:
         return False
@@ -214,7 +215,7 @@ def is_sound(record: bytes | bytearray, physical_offset: int) -> bool:
 
 
 def with_body_of(record: bytes, other: bytes) -> bytes:
-    """`record` with the body of `other`, which has the same size; `other` where `record` has no place for it."""
+    """`record` with the body of `other`, which has the same size; `other` itself if the body does not fit."""
     sys_flag: int = _LENGTH.unpack_from(other, _SYS_FLAG_AT)[0]
     body = _body_of(other, sys_flag)
     if body is None or len(record) != len(other):
@@ -223,7 +224,7 @@ def with_body_of(record: bytes, other: bytes) -> bytes:
 
 
 def _body_of(record: bytes | bytearray, sys_flag: int) -> slice | None:
-    """Where the body of a record lies; None if that is beyond its end."""
+    """The position of a record's body; None if that is beyond the record's end."""
     at = _LENGTH_AT
     if sys_flag & _IPV6:
         at += 12 * bool(sys_flag & _IPV6_BORN) + 12 * bool(sys_flag & _IPV6_STORE)
@@ -236,17 +237,17 @@ def _body_of(record: bytes | bytearray, sys_flag: int) -> slice | None:
 
 
 def has_queue_entry(sys_flag: int) -> bool:
-    """Whether a record of this kind belongs into its consume queue."""
+    """Whether a record with this sys flag gets an entry in its consume queue."""
     return sys_flag & _TRANSACTION_MASK in _HAS_ENTRY
 
 
 def is_rolled_back(sys_flag: int) -> bool:
-    """Messages of the rollback type are the only ones that no key leads to (RocketMQ, IndexService.buildIndex)."""
+    """Whether a record is of the rollback type, which is not indexed (RocketMQ, IndexService.buildIndex)."""
     return sys_flag & _TRANSACTION_MASK == _TRANSACTION_MASK
 
 
 def stored_at_ms(record: bytes) -> int:
-    """The store timestamp in the first bytes of a record (at least RECORD_HEADER_SIZE of them)."""
+    """The store timestamp in ms, from at least RECORD_HEADER_SIZE first bytes of a record."""
     sys_flag: int = _LENGTH.unpack_from(record, _SYS_FLAG_AT)[0]
     time_ms: int = _TIMESTAMP.unpack_from(record, 68 if sys_flag & _IPV6_BORN else 56)[0]
     return time_ms

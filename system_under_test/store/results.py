@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class PutStatus(Enum):
-    """Whether a message was appended. Flush and replication are judged by the caller that waits for them."""
+    """Whether a message was appended. The caller waits for flush and replication, and decides their status."""
 
     PUT_OK = "PUT_OK"
     MESSAGE_ILLEGAL = "MESSAGE_ILLEGAL"
@@ -15,7 +15,7 @@ class PutStatus(Enum):
     CREATE_MAPPED_FILE_FAILED = "CREATE_MAPEDFILE_FAILED"
 
 
-@dataclass(slots=True)  # neither frozen nor by keywords: one is made for every send
+@dataclass(slots=True)  # neither frozen nor kw_only, for speed: made for every send
 class PutResult:
     """Where a message was appended; `end_offset` is where its record ends. If refused: why, and no offsets."""
 
@@ -31,7 +31,7 @@ class PutResult:
 
 @dataclass(slots=True)  # as PutResult
 class Dispatched:
-    """One message that is about to become visible in its queue, or has become so."""
+    """One message that is about to become visible in its queue, or has become visible."""
 
     topic: str
     queue_id: int

@@ -12,7 +12,7 @@ MS_PER_HOUR = 3_600_000
 
 @dataclass(slots=True, kw_only=True)
 class RetentionConfig:
-    """Ages, hours and levels; a level is the used part of a file system."""
+    """Ages, hours and levels; a level is the used share of a file system, from 0 to 1."""
 
     reserved_ms: int = 72 * MS_PER_HOUR  # fileReservedTime
     delete_hours: tuple[int, ...] = (4,)  # deleteWhen

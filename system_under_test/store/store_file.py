@@ -1,4 +1,4 @@
-"""A file of the store that is opened when it is needed."""
+"""A file of the store that is opened at first use."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from staticfire.system_under_test.runtime.env import File, Storage
 
 
 class StoreFile:
-    """At `path`. `is_new`: its size or its name may not be durable."""
+    """A file at `path`. `is_new`: its size or its name may not be durable."""
 
     __slots__ = ("_file", "_storage", "is_new", "path")
 
@@ -26,10 +26,10 @@ class StoreFile:
         return self._file
 
     def forget_cache(self) -> None:
-        """Read from the disk alone (see `File.forget_cache`); a file that was not open is not afterwards.
+        """Let later reads come from the disk (see `File.forget_cache`); a file that was closed stays closed.
 
-        Linux reports a failed write-back once, also to a later process if no earlier one has seen it. What failed is
-        not on the disk, and that is all that counts here.
+        It ignores errors: Linux reports a failed write-back once, possibly to a later process. What failed is not on
+        the disk, and that is all that counts here.
         """
         was_open = self._file is not None
         with suppress(OSError):

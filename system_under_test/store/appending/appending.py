@@ -1,4 +1,4 @@
-"""Turns messages into records at the end of the log (RocketMQ, CommitLog.asyncPutMessage), or says why not."""
+"""Appends messages as records to the log (RocketMQ, CommitLog.asyncPutMessage), or refuses them with a reason."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class MessageIllegal(ValueError):
 
 
 class Appender:
-    """Appends one message after the other; store times never go back, whatever the clock does."""
+    """Appends one message after the other; store times never decrease, even if the clock steps back."""
 
     __slots__ = (
         "_clock",
@@ -98,7 +98,7 @@ class Appender:
         return result
 
     def append_batch(self, messages: Sequence[Message]) -> list[PutResult]:
-        """Append messages of one queue as neighbours in one file, with one store time: all of them or none.
+        """Append messages of one queue next to each other in one file, with one store time: all of them or none.
 
         Raises as `append` does.
         """
@@ -131,9 +131,10 @@ class Appender:
         return queue if not message.sys_flag or has_queue_entry(message.sys_flag) else None
 
     def _reserve(self, queue: ConsumeQueue | None, size: int, entries: int, hashes: int) -> int:
-        """Where the records will begin. Raises NoSpace, OSError.
+        """Reserve space for records, queue entries and index entries; return where the records will begin.
 
-        All space is taken before the first byte is written: a full disk refuses a message, it never splits one.
+        It reserves all space before the first byte is written, so that a full disk makes it refuse a message instead of
+        writing part of one. Raises NoSpace, OSError.
         """
         offset = self._commit_log.reserve(size)
         if queue is not None and self._keeps_room_for_entries:
@@ -191,7 +192,7 @@ class Appender:
         return size
 
     def _entry_code(self, message: Message, store_timestamp_ms: int) -> int:
-        """What the queue entry holds of the message: its due time if it is delayed, else the hash of its tag."""
+        """The last field of the queue entry: the due time of a delayed message, else the hash of its tag."""
         properties = message.properties
         if message.topic == SCHEDULE_TOPIC:
             levels_ms = self._config.delay_levels_ms
@@ -201,7 +202,7 @@ class Appender:
         return self._tags_code(properties.get("TAGS"))
 
     def _hashes(self, message: Message) -> tuple[int, ...]:
-        """The hashes of the keys under which the message will be found."""
+        """The hashes of the keys under which the index will have the message."""
         if message.sys_flag and is_rolled_back(message.sys_flag):
             return ()
         properties = message.properties
@@ -215,7 +216,7 @@ class Appender:
             code = tags_code(tags)
             if (
                 len(self._tags_codes) < 10_000
-            ):  # tags repeat; a store full of unique ones must not fill the memory
+            ):  # tags repeat, so they are cached; unique ones must not fill the memory
                 self._tags_codes[tags] = code
         return code
 

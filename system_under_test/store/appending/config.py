@@ -11,7 +11,7 @@ from staticfire.system_under_test.store.queues.queue_extension import EXTENSION_
 from staticfire.system_under_test.store.retention_config import RetentionConfig
 from staticfire.system_under_test.store.transient_pool import PoolConfig
 
-# Whole record: message_size_max and this (RocketMQ, CommitLog.MessageExtEncoder).
+# A whole record may have message_size_max bytes and these (RocketMQ, CommitLog.MessageExtEncoder).
 RECORD_OVERHEAD_MAX = 64 << 10
 
 
@@ -19,8 +19,8 @@ RECORD_OVERHEAD_MAX = 64 << 10
 class StoreConfig:
     """Where a store lives, how large its files are and when its writes become durable.
 
-    With `buffered` puts wait in a buffer until `write_out` or `begin_flush`: no put may be answered before. Without it
-    each put reaches the page cache, and so survives the process, before it returns.
+    With `buffered`, puts wait in a buffer until `write_out` or `begin_flush`, and the broker must not acknowledge a put
+    before that. Without it, each put reaches the page cache, and so survives the process, before it returns.
 
     `message_size_max` and the options of `pull_limits`, `retention` and `pool` may change while the store is open.
     """

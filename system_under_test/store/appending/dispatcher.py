@@ -1,7 +1,7 @@
 """Gives durable records their queue and index entries (RocketMQ, ReputMessageService).
 
-Records wait here, in log order, from their append until a flush has vouched for them. RocketMQ reads them back from the
-log instead, and goes up to the written end: a consumer could then commit an offset that a power cut takes back.
+Records wait here, in log order, from their append until a flush has made them durable. RocketMQ instead reads them back
+from the log, up to the written end: a consumer can then commit an offset beyond what survives a power cut.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from staticfire.system_under_test.store.index.message_index import MessageIndex
 from staticfire.system_under_test.store.queues.consume_queue import ENTRY, ConsumeQueue
 from staticfire.system_under_test.store.results import Dispatched
 
-WaitingRecord = tuple[ConsumeQueue | None, Dispatched]  # without a queue it gets no entry
+WaitingRecord = tuple[ConsumeQueue | None, Dispatched]  # None: the record gets no queue entry
 
 
 class _Batch:
@@ -26,14 +26,15 @@ class _Batch:
         self.queue = queue
         if not queue.max_offset and not queue.files.files:
             numbers_given = queue.next_offset
-            queue.begin_at(first_offset)  # a replica that begins in the middle of the log
+            # on a replica whose log begins in the middle of the master's
+            queue.begin_at(first_offset)
             queue.next_offset = max(numbers_given, first_offset)
         self.entries = bytearray()
         self.next_offset = queue.max_offset
 
 
 class Dispatcher:
-    """Holds what is appended and not yet visible."""
+    """Holds records that are appended but not yet visible in their queues."""
 
     __slots__ = (
         "_dirty_queues",
@@ -50,10 +51,11 @@ class Dispatcher:
         self.dispatched_offset = 0
         self.durable_offset = 0  # below it every queue entry survives a power cut
         self.last_timestamp_ms = 0  # store time of the last record dispatched
-        self._dirty_queues: dict[tuple[str, int], ConsumeQueue] = {}  # with entries to be flushed
+        # queues with entries to be flushed
+        self._dirty_queues: dict[tuple[str, int], ConsumeQueue] = {}
 
     def begin_at(self, offset: int, last_timestamp_ms: int, queues: Iterable[ConsumeQueue]) -> None:
-        """Everything before `offset` is dispatched; what recovery has written to the queues is to be flushed."""
+        """Start at `offset`: everything before it is dispatched; `queues` have entries of recovery to be flushed."""
         self.dispatched_offset = offset
         self.last_timestamp_ms = last_timestamp_ms
         for queue in queues:
@@ -62,18 +64,18 @@ class Dispatcher:
         self.durable_offset = 0 if self._dirty_queues else offset
 
     def touch(self, queue: ConsumeQueue) -> None:
-        """The queue's files have changed: it belongs to the next flush."""
+        """The queue's files have changed: include it in the next flush."""
         self._dirty_queues[queue.topic, queue.queue_id] = queue
 
     def add(self, queue: ConsumeQueue | None, message: Dispatched) -> None:
-        """Let a message that was appended wait for its flush; without a queue it gets no entry there."""
+        """Let an appended message wait for its flush; `queue` is None for a message without a queue entry."""
         if queue is not None and queue.next_offset <= message.queue_offset:
             queue.next_offset = message.queue_offset + 1
         self._index.reserved += len(message.hashes)
         self._waiting.append((queue, message))
 
     def end_of_next(self, count: int) -> int | None:
-        """Where the first `count` records that wait end; None: there are not more."""
+        """The end of the first `count` waiting records; None if no more than these are waiting."""
         waiting = self._waiting
         return waiting[count - 1][1].end_offset if len(waiting) > count else None
 
@@ -81,7 +83,7 @@ class Dispatcher:
         """Append the entries of all records that end at or before `durable_offset`; return those messages.
 
         Raises:
-            NoSpace: nothing was appended; the records go on waiting.
+            NoSpace: nothing was appended; the records keep waiting.
             StoreError: a queue would get a hole.
             OSError: an entry could not be written.
         """
@@ -110,9 +112,9 @@ class Dispatcher:
         return visible
 
     def _due(self, durable_offset: int) -> list[WaitingRecord]:
-        """The records that end at or before `durable_offset`; they go on waiting."""
+        """The records that end at or before `durable_offset`; does not remove them."""
         waiting = self._waiting
-        if waiting and waiting[-1][1].end_offset <= durable_offset:  # mostly it is all of them
+        if waiting and waiting[-1][1].end_offset <= durable_offset:  # the usual case: all of them
             return list(waiting)
         due = []
         for record in waiting:
@@ -130,7 +132,7 @@ class Dispatcher:
             waiting.popleft()
 
     def _collect(self, records: list[WaitingRecord]) -> tuple[list[_Batch], list[Dispatched]]:
-        """Their entries, by queue, and the messages of these; without those that a queue has already."""
+        """The entries of `records` by queue, and their messages; skips entries that a queue already has."""
         batches: dict[ConsumeQueue, _Batch] = {}
         visible = []
         for queue, message in records:
@@ -168,13 +170,13 @@ class Dispatcher:
             self.last_timestamp_ms = min(self.last_timestamp_ms, time_ms)
 
     def restore_next_offsets(self) -> None:
-        """Count what still waits into the queues' next offsets, after a cut has set them back."""
+        """Set the queues' next offsets behind the records that still wait, after a cut has set them back."""
         for queue, message in self._waiting:
             if queue is not None:
                 queue.next_offset = message.queue_offset + 1
 
     def begin_flush(self) -> list[ConsumeQueue]:
-        """Queues to be flushed; what gets dirty from now on belongs to the next flush."""
+        """Queues to be flushed; later changes belong to the next flush."""
         queues = list(self._dirty_queues.values())
         self._dirty_queues = {}
         return queues

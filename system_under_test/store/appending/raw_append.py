@@ -1,10 +1,10 @@
-"""Appends bytes of another replica's log, after a check (RocketMQ, CommitLog.appendData checks nothing).
+"""Checks and appends bytes of another replica's log (RocketMQ, CommitLog.appendData checks nothing).
 
-Transfers end anywhere, but only whole records go to the files: header, topic and properties have no checksum, so a
-record written in two pieces could lose a few bytes between them in a power cut and still look sound.
+A transfer may end inside a record, but only whole records go to the files: header, topic and properties have no
+checksum, so a record written in two parts could lose a few bytes between them in a power cut and still look sound.
 
-A record whose body alone does not add up is taken: the sender's disk has changed it, and what follows must not wait for
-it. Readers find the damage here as they do there.
+It accepts a record of which only the body fails its checksum: the sender's disk has changed it, and the records behind
+it must not wait for it. Readers detect the damage here as they do there.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from staticfire.system_under_test.store.results import Dispatched
 
 
 class RawAppender:
-    """Holds back the bytes beyond the end of the log of a record, or of a blank, that has not arrived in full."""
+    """Appends whole records and blanks, and holds back the bytes of one that has not arrived in full."""
 
     __slots__ = (
         "_appender",
@@ -56,7 +56,7 @@ class RawAppender:
         self.on_damage: Callable[[int], None] = lambda _: None
 
     def append(self, offset: int, data: bytes) -> None:
-        """Append what `data`, which belongs at `offset`, makes whole.
+        """Append the records that `data`, which belongs at `offset`, completes.
 
         Raises:
             RecordInvalid, NoSpace: nothing was appended.
@@ -75,11 +75,11 @@ class RawAppender:
             self.on_damage(record.physical_offset)
 
     def drop_partial(self) -> None:
-        """Forget what was held back: the log does not go on that way."""
+        """Forget the bytes held back: the log will not continue with them."""
         self._partial = b""
 
     def _check_offset(self, offset: int) -> None:
-        """`offset` continues what was held back, or the log; or an empty log begins there."""
+        """Raises RecordInvalid unless `offset` continues the held-back bytes or the log, or can start an empty log."""
         log = self._commit_log
         if offset == log.end_offset + len(self._partial):
             return
@@ -96,7 +96,7 @@ class RawAppender:
     def _check_records(
         self, data: bytes, records: list[ScannedRecord], damaged: list[ScannedRecord]
     ) -> int:
-        """How many bytes of `data` are whole records and blanks that belong at the end of the log."""
+        """The size of the whole records and blanks in `data` that belong at the log's end. Raises RecordInvalid."""
         end = self._commit_log.end_offset
         consumed, reason = self._scanner.scan(data, end, records.append)
         while reason is ScanEnd.BAD:
@@ -119,7 +119,7 @@ class RawAppender:
         if record.has_entry:
             queue = self._queues.get_or_create(topic, record.queue_id)
         self._commit_log.mark(record.physical_offset)
-        # Should this replica become the master, its store times go on from the newest one it knows.
+        # If this replica becomes the master, its store times continue from the newest one that it knows.
         self._appender.last_timestamp_ms = max(
             self._appender.last_timestamp_ms, record.store_timestamp_ms
         )

@@ -1,8 +1,8 @@
-"""Dispatch as in RocketMQ, which reads back from the log what it dispatches (ReputMessageService, bug R14: issue 1164).
+"""Dispatch as in RocketMQ, which reads records back from the log (ReputMessageService, bug R14: issue 1164).
 
-At a record that it cannot parse a master gives up the rest of what it has read, up to the end of the file: messages
-that are whole get no queue entry, ever. A slave waits there instead, as the record may not have arrived in full. The
-next message of a queue takes the place of the first one that is missing ("logic queue order maybe wrong").
+At a record that it cannot parse, a master skips the rest of what it has read, up to the end of the file: sound messages
+there never get a queue entry. A slave waits there instead, as the record may not have arrived in full. The next message
+of a queue takes the queue offset of the first one that is missing ("logic queue order maybe wrong").
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from staticfire.system_under_test.store.index.message_index import MessageIndex
 from staticfire.system_under_test.store.record_scan import BLANK_HEADER, BLANK_HEADER_SIZE
 from staticfire.system_under_test.store.results import Dispatched
 
-ReadLog = Callable[[int, int], bytes]  # physical offset, size -> what of it the file there holds
+# (physical offset, size) -> bytes, at most to the end of the file
+ReadLog = Callable[[int, int], bytes]
 
 
 class RereadingDispatcher(Dispatcher):
-    """Looks at the header of each record in the log before it is dispatched."""
+    """Reads the header of each record back from the log before it dispatches the record."""
 
     __slots__ = ("_is_slave", "_read")
 
@@ -30,7 +31,7 @@ class RereadingDispatcher(Dispatcher):
         self._is_slave = is_slave
 
     def dispatch(self, durable_offset: int) -> list[Dispatched]:
-        """Like Dispatcher; what cannot be parsed is left out, with what follows it."""
+        """Like Dispatcher, but leaves out a record that it cannot parse, and what follows it."""
         start = self.dispatched_offset
         while start < durable_offset:
             data = self._read(start, durable_offset - start)
@@ -43,7 +44,7 @@ class RereadingDispatcher(Dispatcher):
         return super().dispatch(durable_offset)
 
     def _first_bad(self, start: int, data: bytes) -> int | None:
-        """Where the first record in `data`, which begins at `start`, lies that is none any more."""
+        """The offset of the first record that cannot be parsed in `data`, which begins at `start`; None if all can."""
         for _, message in self._waiting:
             position = message.physical_offset - start
             if position < 0:
@@ -63,4 +64,4 @@ class RereadingDispatcher(Dispatcher):
                 self._waiting[number] = (None, replace(message, hashes=()))
 
     def _meet_hole(self, message: Dispatched, next_offset: int) -> None:
-        """The entry goes where the missing one belongs."""
+        """Do not raise: the entry takes the queue offset of the missing one."""

@@ -1,1 +1,1 @@
-"""A whole store: its parts, how it is opened, flushed, truncated and closed."""
+"""A whole store: assembles its parts, opens, flushes, truncates and closes it."""

@@ -1,7 +1,7 @@
-"""Plans what is made durable next, and counts it once it is (RocketMQ, FlushRealTimeService, FlushConsumeQueueService).
+"""Plans flushes and records their results (RocketMQ, FlushRealTimeService, FlushConsumeQueueService).
 
-At most one flush of the log and one of the queues may be in flight. What a flush proves depends on the log not being
-cut meanwhile: each cut begins a new epoch, and a task of an older one counts for nothing.
+At most one flush of the log and one of the queues may be in flight. A flush proves nothing if the log is cut meanwhile:
+each cut begins a new epoch, and results of tasks of an older epoch do not count.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from staticfire.system_under_test.store.queues.queue_table import QueueTable
 
 
 class Flushing:
-    """Flushes of one store's log, queues and index."""
+    """Flushes one store's log, queues and index."""
 
     __slots__ = (
         "_checkpoint",
@@ -47,7 +47,7 @@ class Flushing:
         self._epoch = 0
 
     def begin_epoch(self) -> None:
-        """The log is about to be cut: what is in flight will prove nothing."""
+        """The log is about to be cut: results of flushes in flight will not count."""
         self._epoch += 1
 
     # --- the log ---------------------------------------------------------------------------------------------------
@@ -55,13 +55,13 @@ class Flushing:
     def begin(self) -> FlushTask | None:
         """A task that makes everything durable that is readable so far; None if there is nothing to do.
 
-        After a failure the task raises it when run: the caller learns of it on the path it has for that.
+        After a failure the task raises that failure when run, so that the caller handles it like that of a flush.
         """
         self._commit_log.files.close_retired()
         return self._plan()
 
     def _plan(self) -> FlushTask | None:
-        """Like `begin`, but a task of it may be in flight: files that were cut away stay open for that."""
+        """Like `begin`, but a task may be in flight: does not close the removed files that it may hold."""
         log, health = self._commit_log, self._health
         health.attempt(log.write_out)
         if health.failure is None and log.flushed_offset == log.written_offset:
@@ -90,14 +90,14 @@ class Flushing:
         return log.flushed_offset
 
     def flush(self) -> None:
-        """Flush the log here and now, as a store does that is being closed. Raises OSError."""
+        """Flush the log in this thread, for a store that is being closed. Raises OSError."""
         task = self._plan()
         if task is not None:
             task.run()
             self.finish(task)
 
     def sync_after_cut(self) -> None:
-        """Flush at once. A flush in flight goes on beside it; its files stay open, its result does not count.
+        """Flush in this thread. A flush in flight goes on beside it; its files stay open, its result does not count.
 
         Raises OSError.
         """
@@ -136,7 +136,7 @@ class Flushing:
             if extension is not None:
                 plan.add(extension.take_dirty_files(), extension.files.entry_folders)
             plan.add(queue.take_dirty_files(), queue.files.entry_folders)
-        # Taken before the fsync begins. The log is durable at least as far as its records are dispatched.
+        # Read before the fsync begins. The log is durable at least as far as its records are dispatched.
         dispatched_ms = self._dispatcher.last_timestamp_ms
         return QueueFlushTask(
             plan,
@@ -161,7 +161,7 @@ class Flushing:
         self._dispatcher.durable_offset = task.dispatched_offset
 
     def flush_queues(self, *, closing: bool) -> None:
-        """Flush queues and index now, as a store does that opens or is being closed. Raises NoSpace, OSError."""
+        """Flush queues and index in this thread, for a store that opens or is being closed. Raises NoSpace, OSError."""
         task = self._plan_queues(closing=closing)
         if task is not None:
             task.run()

@@ -1,7 +1,7 @@
-"""The files `lock` and `abort`: who has the store open, and whether the last one closed it properly.
+"""The files `lock` and `abort`: whether a process has the store open, and whether the last one closed it properly.
 
-A commit log in folders of its own is locked in each of them, too, by a file beside it: two stores with different roots
-could be configured to keep their logs in the same place.
+A store whose commit log has folders of its own locks each of them, too, by a file beside it: two stores with different
+roots could be configured to keep their logs in the same folder.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class RunningMark:
         for folder in folders:
             name = f"commit log folder {folder}"
             self._lock(f"{folder}.lock", name)
-            other_root = parent_folder(folder)  # of a store that says nothing of folders
+            other_root = parent_folder(folder)  # of a store that does not configure log folders
             if folder == default_log_folder(other_root) and other_root != self._root:
                 self._lock(f"{other_root}/lock", name)
 

@@ -1,13 +1,13 @@
 """A broker's store: one commit log, many consume queues, a checkpoint (RocketMQ, DefaultMessageStore).
 
-Synchronous and without an event loop. Who appends, flushes and dispatches when is decided by the broker:
+Synchronous and without an event loop. The broker decides when to append, flush and dispatch:
 
     put() -> begin_flush() -> task.run(), in any thread -> finish_flush() -> dispatch() -> get()
 
 At most one flush of the log and one of the queues may be in flight. Queue entries are built only up to
 `flushed_offset`: a consumer must not see, and move its offset past, a message that a power cut may still take.
-After a failed write or fsync the content of the platter is unknown. The store then refuses everything for good; the
-broker must exit, and the next start finds out by recovery.
+After a failed write or fsync the content of the disk is unknown. The store then refuses everything for good; the broker
+must exit, and recovery finds out at the next start.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from staticfire.system_under_test.store.retention.retention import Removal
 
 
 class MessageStore:
-    """One store folder, opened by one process at a time. Not thread safe; only tasks may run elsewhere."""
+    """One store folder, opened by one process at a time. Not thread safe; only tasks may run in other threads."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class MessageStore:
         self._cutter = LogCutter(parts, self._flushing)
         self._has_pool = config.pool is not None
         self.queue_view = QueueView(parts.queues, parts.reader, policy.time_search)
-        self.held_queue: tuple[str, int] | None = None  # topic and queue id: no `put` for it
+        self.held_queue: tuple[str, int] | None = None  # (topic, queue id) that `put` refuses
         self.disks = parts.disks
         self.retention = parts.retention
 
@@ -86,7 +86,7 @@ class MessageStore:
         close_store(self._parts, self._flushing, self.dispatch)
 
     def options_changed(self, config: StoreConfig) -> None:
-        """Take over what may change while the store is open; everything else must be as it was."""
+        """Apply the options that may change while the store is open; all others must be unchanged."""
         take_over(self._parts.config, config)
 
     # --- state -----------------------------------------------------------------------------------------------------
@@ -97,12 +97,12 @@ class MessageStore:
 
     @property
     def end_offset(self) -> int:
-        """End of what is appended."""
+        """Physical offset of the end of what is appended."""
         return self._commit_log.end_offset
 
     @property
     def readable_end(self) -> int:
-        """End of what can be read: with a transient store pool, of what is committed."""
+        """Physical offset of the end of what can be read: with a transient store pool, of what is committed."""
         log = self._commit_log
         return log.written_offset if self._has_pool else log.end_offset
 
@@ -112,17 +112,17 @@ class MessageStore:
         return self._commit_log.buffers_left
 
     def when_pool_is_empty(self, call: Callable[[], None]) -> None:
-        """Let `call` be called whenever the last buffer of the pool is taken."""
+        """Register `call`, to be called whenever the last buffer of the pool is taken."""
         self._commit_log.on_pool_empty = call
 
     @property
     def flushed_offset(self) -> int:
-        """End of what survives a power cut."""
+        """Physical offset of the end of what survives a power cut."""
         return self._commit_log.flushed_offset
 
     @property
     def dispatched_offset(self) -> int:
-        """End of what is visible in the queues."""
+        """Physical offset of the end of what is visible in the queues."""
         return self._dispatcher.dispatched_offset
 
     @property
@@ -146,7 +146,7 @@ class MessageStore:
             return self._refusal(error)
 
     def put_batch(self, messages: Sequence[Message]) -> Sequence[PutResult]:
-        """Append messages of one queue, all of them or none: then the only result is the refusal."""
+        """Append messages of one queue, all of them or none. If none, the only result is the refusal."""
         refusal = self._refused_now()
         if refusal is not None:
             return (refusal,)
@@ -156,7 +156,7 @@ class MessageStore:
             return (self._refusal(error),)
 
     def _refused_now(self) -> PutResult | None:
-        """The answer to every put; None if it is to be tried."""
+        """The refusal that every put gets now; None if puts may be tried."""
         health = self._health
         if health.failure is not None:
             return health.refusal(health.failure)
@@ -165,7 +165,7 @@ class MessageStore:
         return None
 
     def _refusal(self, error: MessageIllegal | NoSpace | NoBuffer | OSError) -> PutResult:
-        """What became of a put that raised this."""
+        """The result of a put that raised `error`."""
         if isinstance(error, MessageIllegal):
             return PutResult(PutStatus.MESSAGE_ILLEGAL, reason=str(error))
         if isinstance(error, NoBuffer):
@@ -175,22 +175,22 @@ class MessageStore:
         return self._health.refusal(error)
 
     def write_out(self) -> None:
-        """Bring buffered puts to the page cache: then they survive the process, and `read_raw` sees them.
+        """Write buffered puts to the page cache: then they survive the process, and `read_raw` sees them.
 
-        With a transient store pool only if enough of them wait.
+        With a transient store pool, only if enough of them wait.
         """
         self._health.attempt(self._commit_log.write_out)
 
     def commit(self) -> None:
-        """Bring all puts to the page cache."""
+        """Write all puts to the page cache."""
         self._health.attempt(self._commit_log.commit)
 
     def extend_with(self, bit_map_of: Callable[[Dispatched], bytes]) -> None:
-        """Let the extension of queues, if it is on, hold these bits of messages that get their entries from now on."""
+        """Use `bit_map_of` for the queue extensions, if they are on: it gives the bits of messages dispatched later."""
         self._parts.extensions.bit_map_of = bit_map_of
 
     def _make_readable(self) -> None:
-        """Readers need not wait, unless a pool decides what can be read."""
+        """Commit everything for readers, unless a pool decides what can be read."""
         if not self._has_pool:
             self.write_out()
 
@@ -205,7 +205,7 @@ class MessageStore:
         return self._flushing.finish(task)
 
     def fail_flush(self, task: FlushTask | QueueFlushTask | Removal | None, error: OSError) -> None:
-        """`task.run` raised `error`: nothing of it counts, and a second fsync would prove nothing either."""
+        """`task.run` raised `error`: its result does not count, and a second fsync would prove nothing either."""
         del task
         self._health.failed(error)
 
@@ -220,13 +220,14 @@ class MessageStore:
     # --- dispatch --------------------------------------------------------------------------------------------------
 
     def end_of_next(self, count: int) -> int | None:
-        """Where so many records end that are not visible yet; None: there are not more."""
+        """The end of the next `count` records to become visible; None if no more than these are waiting."""
         return self._dispatcher.end_of_next(count)
 
     def dispatch(self, up_to: int | None = None) -> list[Dispatched]:
         """Make messages that end at or before `up_to` visible in their queues; return them in log order.
 
-        Without `up_to`: those that are durable. A full disk postpones it. Raises StoreError rather than leave a hole.
+        Without `up_to`: those that are durable. On a full disk it returns [] and can be tried again. Raises StoreError
+        rather than leave a hole in a queue.
         """
         health = self._health
         if health.failure is not None or health.dispatch_is_dead:
@@ -262,9 +263,10 @@ class MessageStore:
         return (0, 0) if queue is None else (queue.min_offset, queue.max_offset)
 
     def look_up(self, physical_offset: int) -> bytes | None:
-        """The record that starts at `physical_offset`, which a client may have made up; None if none does.
+        """The record that starts at `physical_offset`, an offset named by a client; None if none starts there.
 
-        Of an old one its queue entry has to say so: bytes inside a body have none that leads to them.
+        For an old record its queue entry must confirm the offset: a body may hold bytes that look like a record, but no
+        queue entry points to them.
         """
         self._make_readable()
         record = self._records.find(physical_offset)
@@ -274,12 +276,12 @@ class MessageStore:
         return record if parsed is not None and self._has_entry(parsed) else None
 
     def record_of_entry(self, physical_offset: int) -> bytes | None:
-        """The record to which an entry of this store leads; None if it is damaged or gone."""
+        """The record at an offset from an entry of this store; None if it is damaged or gone."""
         self._make_readable()
         return self._records.read(physical_offset)
 
     def key_search(self, query: KeyQuery) -> KeySearch:
-        """A search for the visible messages that have a key; the store must stay open until it is over."""
+        """A search in steps for the visible messages that have a key; the store must stay open until it is over."""
         return KeySearch(self._index, query, self._parts.policy.key_search, self._records.read)
 
     def find_by_key(self, query: KeyQuery) -> KeyFound:
@@ -289,19 +291,19 @@ class MessageStore:
         return search.found
 
     def earliest_message_time_ms(self) -> int:
-        """When the oldest record of the log was stored, in milliseconds; -1 if there is none."""
+        """Store time of the oldest record of the log, in ms since 1970; -1 if there is none."""
         return self._records.stored_ms(self.min_offset)
 
     def when_damaged(self, call: Callable[[int], None]) -> None:
-        """Call with the physical offset of each record that a reader, or a transfer from a replica, finds damaged."""
+        """Register `call`, which gets the physical offset of each record that a reader or replication finds damaged."""
         self._reader.on_damage = self._records.on_damage = call
         self._parts.raw_appender.on_damage = call
 
     def mend_record(self, physical_offset: int, record: bytes) -> bool:
-        """Put a replica's copy of a damaged record in its place, durably; False if it is another record.
+        """Overwrite a damaged record with a replica's copy, durably; False if the copy is another record.
 
-        The own header stays where it is sound: a proxy between the replicas may have changed the store host of the
-        copy. Raises OSError: the write failed, and the store has stopped.
+        Keeps its own header if that is sound: a proxy between the replicas may have changed the store host of the copy.
+        Raises OSError: the write failed, and the store has stopped.
         """
         log = self._commit_log
         own = log.read(physical_offset, len(record))
@@ -323,13 +325,13 @@ class MessageStore:
         return True
 
     def _has_entry(self, record: ScannedRecord) -> bool:
-        """Whether a queue entry says that this record belongs here, whatever has become of its header."""
+        """Whether a queue entry confirms that this record belongs here, even if its header is damaged."""
         queue = self._queues.get(record.topic.decode("utf-8", "replace"), record.queue_id)
         entry = None if queue is None else queue.probe(record.queue_offset)
         return entry is not None and entry[:2] == (record.physical_offset, record.size)
 
     def waits_for_repair(self, physical_offset: int, size: int) -> bool:
-        """Whether the record of a queue entry is damaged, and a replica may have a sound copy: it is asked for one."""
+        """Whether the record of a queue entry is damaged and a replica may have a sound copy; if so, asks for it."""
         record = self._commit_log.read(physical_offset, size)
         damaged = len(record) == size and not is_sound(record, physical_offset)
         if not damaged or physical_offset in self._parts.lost:
@@ -338,7 +340,7 @@ class MessageStore:
         return True
 
     def give_up(self, physical_offset: int) -> None:
-        """No replica has a sound copy of a damaged record: let consumers pass it over."""
+        """Let consumers skip a damaged record: no replica has a sound copy of it."""
         self._parts.lost.add(physical_offset)
 
     # --- replication -----------------------------------------------------------------------------------------------
@@ -351,8 +353,8 @@ class MessageStore:
     def append_raw(self, offset: int, data: bytes) -> None:
         """Append bytes of another replica's log. An empty store begins at `offset`, if that is the start of a file.
 
-        What is not a whole record yet is held back: `end_offset` is always the end of one. The next call either
-        continues behind the bytes held back, or begins again at `end_offset`, and they are dropped.
+        It holds back the bytes of an incomplete record: `end_offset` is always the end of a record. The next call
+        either continues behind the bytes held back, or begins again at `end_offset` and drops them.
 
         Raises:
             RecordInvalid: `offset` does not follow, or the bytes are not sound records; nothing was appended.

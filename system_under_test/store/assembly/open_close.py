@@ -12,16 +12,16 @@ from staticfire.system_under_test.store.recovery.recovery import Recovery, Recov
 
 
 def open_store(parts: StoreParts, flushing: Flushing) -> RecoveryReport:
-    """Lock the folder, load and recover; after an unclean end, make durable what recovery has found.
+    """Lock the folder, load and recover; after an unclean end, flush what recovery has found.
 
     Raises:
         StoreLocked: another process has the store open.
-        StoreError: the files cannot be what this store has written, or a file operation failed.
+        StoreError: the files are not those of such a store, or a file operation failed.
     """
     try:
         report = _open(parts)
         if parts.policy.keeps_damaged and not report.clean:
-            # The proof of what is durable, on which the next recovery depends if the disk damages a record.
+            # Queue entries and checkpoint prove what was durable. The next recovery needs that if a record is damaged.
             flushing.flush_queues(closing=False)
             parts.checkpoint.sync()
     except OSError as error:
@@ -42,7 +42,7 @@ def _open(parts: StoreParts) -> RecoveryReport:
         make_durable_folder(storage, folder)
     if parts.config.log_folders:
         running.lock_log_folders(parts.log_folders.writable)
-    # What was not reported to the dead process is in the page cache at most, which is forgotten below.
+    # Write-back errors that the dead process never saw: what failed is only in the page cache, which is dropped below.
     for folder in (parts.config.root, *parts.config.log_folders):
         storage.take_errors(folder)
     for folder in (parts.queues.folder, parts.index.folder):
@@ -59,7 +59,7 @@ def _open(parts: StoreParts) -> RecoveryReport:
     if forgets:
         _forget_cache(parts)
     parts.checkpoint.open(forgets=forgets)
-    running.set()  # before anything changes: the next start must look closely
+    running.set()  # before anything changes: the next start must do a full recovery
     recovery = Recovery(
         storage=storage,
         commit_log=parts.commit_log,
@@ -80,9 +80,10 @@ def _open(parts: StoreParts) -> RecoveryReport:
 
 
 def _forget_cache(parts: StoreParts) -> None:
-    """The dead process may have seen an fsync fail. What it wrote is in the page cache then and not on the disk.
+    """Make recovery read from the disk: the dead process may have seen an fsync fail.
 
-    Ext4 does not even write such a page that is written again, so recovery must see what the disk has.
+    What it wrote is then in the page cache but not on the disk, and ext4 may not write such a page even when it is
+    written again.
     """
     parts.commit_log.files.forget_cache()
     parts.queues.forget_cache()
@@ -92,12 +93,12 @@ def _forget_cache(parts: StoreParts) -> None:
 def close_store(parts: StoreParts, flushing: Flushing, dispatch: Callable[[], object]) -> None:
     """Make everything durable and, by `dispatch`, visible; then remove `abort` and unlock.
 
-    After a failure `abort` stays. Raises OSError; the files are closed nevertheless.
+    After a failure `abort` stays. Raises OSError, but still closes the files.
     """
     try:
         if parts.health.failure is None:
             _flush_everything(parts, flushing, dispatch)
-            # A record without its queue entry would be out of reach after a normal start.
+            # A normal start would not find a record without its queue entry.
             if parts.dispatcher.dispatched_offset == parts.commit_log.end_offset:
                 parts.running.remove()
     finally:
@@ -110,7 +111,7 @@ def _flush_everything(
     log_files = parts.commit_log.files
     parts.health.attempt(parts.commit_log.commit)
     flushing.flush()
-    log_files.sync_new_files()  # also of what was made for a message that was refused
+    log_files.sync_new_files()  # includes files made for a message that was then refused
     dispatch()
     parts.index.drop_spares()
     flushing.flush_queues(closing=True)

@@ -1,4 +1,4 @@
-"""The parts of one store, put together. What they do with each other is said in `message_store`."""
+"""Makes and connects the parts of one store; `message_store` describes how they work together."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from staticfire.system_under_test.store.retention.retention import Retention
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreParts:
-    """What one store is made of."""
+    """The parts of one store."""
 
     storage: Storage
     log: Log
@@ -57,7 +57,7 @@ class StoreParts:
 def make_parts(
     storage: Storage, clock: Clock, log: Log, config: StoreConfig, policy: StorePolicy
 ) -> StoreParts:
-    """The parts of a store that is not open yet; touches no file."""
+    """Make the parts of a store without opening it; touches no file."""
     root = config.root
     log_folders = LogFolders(
         config.log_folders or (default_log_folder(root),),

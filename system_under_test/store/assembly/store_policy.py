@@ -22,13 +22,13 @@ from staticfire.system_under_test.store.reading.time_search import TimeSearch, n
 
 
 def sync_ignoring_errors(run: Callable[[], None]) -> None:
-    """A failed fsync counts as one that worked (RocketMQ #2706, bug R01: MappedFile.flush)."""
+    """Treat a failed fsync as successful (RocketMQ #2706, bug R01: MappedFile.flush)."""
     with suppress(OSError):
         run()
 
 
 def make_dispatcher(index: MessageIndex, _read: ReadLog, _is_slave: bool) -> Dispatcher:
-    """What is appended is dispatched from memory: nothing in the log can be misread."""
+    """A dispatcher that keeps appended records in memory, so that it cannot misread the log."""
     return Dispatcher(index)
 
 
@@ -38,12 +38,12 @@ def make_rereading_dispatcher(index: MessageIndex, read: ReadLog, is_slave: bool
 
 
 def whole_index(files: Sequence[IndexFile]) -> Sequence[IndexFile]:
-    """Whatever has changed is flushed with the queues, and when the store is closed."""
+    """Sync every changed index file when the queues are flushed and when the store is closed."""
     return files
 
 
 def only_full_files(files: Sequence[IndexFile]) -> Sequence[IndexFile]:
-    """The operating system may flush the file that grows when it likes (RocketMQ, IndexService; issue 4463)."""
+    """Leave the growing index file to the kernel's write-back (RocketMQ, IndexService; issue 4463)."""
     return [file for file in files if file.is_full]
 
 
@@ -55,20 +55,21 @@ class StorePolicy:
     health: type[StoreHealth]  # RocketMQ ignores a failed write
     # R04 (RocketMQ #10666): without a wipe, a later recovery runs from the new tail into the old one
     cut_log: Callable[[MappedFileQueue, int], None]
-    # A full disk: queue entries have their space before a send is acknowledged, and dispatch waits for space. Without,
-    # the broker goes on acknowledging what no consumer will see (RocketMQ: ReputMessageService dies of the error).
+    # Reserves space for queue entries before a send is acknowledged; on a full disk dispatch waits for space. If False,
+    # the broker goes on acknowledging what no consumer will see (RocketMQ: the error ends ReputMessageService).
     keeps_room_for_entries: bool
-    # (index, how to read the log, whether of a slave); R14: a bad record takes what follows it along
+    # (index, read_log, is_slave) -> dispatcher; R14: it skips a bad record and what follows it
     dispatcher: Callable[[MessageIndex, ReadLog, bool], Dispatcher]
-    key_search: KeySearchRules  # other keys of one hash, and seconds for milliseconds
-    time_search: TimeSearch  # code 29 uses the file system's times of files
+    # RocketMQ's finds other keys with the same hash, and compares whole seconds
+    key_search: KeySearchRules
+    time_search: TimeSearch  # RocketMQ's search for code 29 trusts modification times of files
     synced_index: Callable[[Sequence[IndexFile]], Sequence[IndexFile]]  # R60
-    index_recovery: type[IndexRecovery]  # R60: what the index lacks stays unknown
-    # after an unclean end, too, though a failed fsync may be the reason for it
+    index_recovery: type[IndexRecovery]  # R60: recovery does not rebuild what the index lacks
+    # recovery trusts the page cache even after an unclean end, which a failed fsync may have caused
     believes_page_cache: bool
-    # A record that was durable and does not add up any more ends the log, with all that follows it, or does not.
+    # Recovery keeps a damaged record that was durable once. If False, it ends the log there, with all that follows.
     keeps_damaged: bool
-    # the other side of R05: a file that a power cut left short ends the start
+    # the reverse of R05: a file that a power cut left short makes the start fail
     wants_whole_files: bool
 
 

@@ -1,4 +1,4 @@
-"""Cuts a store's log back, with everything that was made of it (RocketMQ, DefaultMessageStore.truncateDirtyFiles)."""
+"""Cuts a store's log, with its queues and index (RocketMQ, DefaultMessageStore.truncateDirtyFiles)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from staticfire.system_under_test.store.errors import RecordInvalid, StoreError
 
 
 class LogCutter:
-    """Ends the log where a master's log goes another way, or forgets all of it."""
+    """Ends the log where it diverges from a master's, or forgets all of it."""
 
     __slots__ = ("_flushing", "_parts")
 
@@ -41,7 +41,7 @@ class LogCutter:
     def _truncate(self, offset: int) -> None:
         parts = self._parts
         self._flushing.begin_epoch()
-        # First, as what is appended next may be older than what is cut: the checkpoint must not vouch for it.
+        # First lower the checkpoint: what is appended next may be older than what is cut and must not count as durable.
         time_ms = parts.records.time_not_after(offset)
         parts.checkpoint.lower_to(time_ms)
         parts.raw_appender.drop_partial()
@@ -57,7 +57,7 @@ class LogCutter:
     def begin_again(self, offset: int) -> None:
         """Forget the whole log, durably: an empty one begins at `offset`, where a file starts.
 
-        For a slave that was away so long that its master has deleted all that it has.
+        For a slave that was away so long that its master has deleted everything that the slave has.
 
         Raises:
             RecordInvalid: no file can start at `offset`; nothing has changed.

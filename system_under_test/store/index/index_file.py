@@ -1,11 +1,11 @@
 """One index file: a hash table of slots, each of which leads to a chain of entries (RocketMQ, IndexFile).
 
-Entries are only ever appended, so they cost one sequential write for many; slots lie anywhere in 20 MB. The slots of
-the file that grows are therefore kept in memory and written when it is full or the store is closed. After any other end
-they are made again from the entries, whose chain proves itself: an entry must name the one that its slot led to.
+Entries are only ever appended, so one sequential write serves many; slots lie anywhere in 20 MB. The growing file
+therefore keeps its slots in memory and writes them when it is full or the store is closed. After any other end it
+rebuilds them from the entries, which can be verified: an entry names the one that its slot pointed to before.
 
-The file is sparse. The blocks of its slots, and of its entries a piece at a time, are allocated before a send that
-needs them is answered (`room`); 420 MB for the first message would be more than most stores ever need.
+The file is sparse. It allocates the blocks of its slots, and of its entries in steps, before the send that needs them
+is answered (`room`). A whole file of 420 MB at the first message would be more than most stores ever need.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class IndexFile(StoreFile):
         self._allocated = allocated
 
     def add(self, keys: Sequence[NewKey]) -> int:
-        """Append entries, at least one; return how many there was place for. Raises OSError."""
+        """Append entries for `keys`, at least one; return how many of them fitted. Raises OSError."""
         header, slots, pending = self.header, self._slots, self._pending
         assert slots is not None
         number = header.next_number
@@ -144,19 +144,19 @@ class IndexFile(StoreFile):
         return len(fitting)
 
     def write_entries(self) -> None:
-        """Bring entries to the page cache. Raises OSError; they are kept then."""
+        """Write entries to the page cache. Raises OSError, and keeps them for another try."""
         if self._pending:
             self.file.pwrite(self._pending, self._layout.position_of(self._written))
             self._written = self.header.next_number
             self._pending = bytearray()
 
     def write_out(self) -> None:
-        """Bring entries and header to the page cache; the slots stay in memory. Raises OSError."""
+        """Write entries and header to the page cache; the slots stay in memory. Raises OSError."""
         self.write_entries()
         self.file.pwrite(self.header.pack(), 0)
 
     def write_slots(self) -> None:
-        """Bring the slots to the page cache. Raises OSError."""
+        """Write the slots to the page cache. Raises OSError."""
         if self._slots is None or not self._has_stale_slots:
             return
         for start in range(0, len(self._slots), _SLOTS_CHUNK):
@@ -169,7 +169,7 @@ class IndexFile(StoreFile):
         self._has_stale_slots = False
 
     def freeze(self) -> None:
-        """Write everything; the file does not grow any more, so its slots need no memory. Raises OSError."""
+        """Write everything and free the memory of the slots: the file does not grow any more. Raises OSError."""
         self.write_out()
         self.write_slots()
         self._slots = None
@@ -181,7 +181,7 @@ class IndexFile(StoreFile):
 
     @property
     def is_stale(self) -> bool:
-        """Whether a proper close has something to write."""
+        """Whether closing the store has something to write."""
         return self.is_dirty or self._has_stale_slots
 
     # --- reading ---------------------------------------------------------------------------------------------------
@@ -195,7 +195,7 @@ class IndexFile(StoreFile):
         return int.from_bytes(data, "big", signed=True)
 
     def entry(self, number: int) -> IndexEntry:
-        """Entry `number`, which must be one that there is."""
+        """Entry `number`, which must exist."""
         if number >= self._written:
             position = (number - self._written) * INDEX_ENTRY_SIZE
             return IndexEntry(*INDEX_ENTRY.unpack_from(self._pending, position))
@@ -203,7 +203,7 @@ class IndexFile(StoreFile):
         return IndexEntry(*INDEX_ENTRY.unpack(data))
 
     def chain(self, key_hash: int) -> Iterator[IndexEntry]:
-        """The entries in the slot of this hash, newest first; a chain that does not go back ends."""
+        """The entries in the slot of this hash, newest first; ends at an entry that does not point backwards."""
         number, before = self.slot(key_hash), self.header.next_number
         while 0 < number < before:
             entry = self.entry(number)
@@ -219,9 +219,9 @@ class IndexFile(StoreFile):
         self._slots = memoryview(_big_endian(slots))
 
     def rebuild_slots(self, limit: int, time_of: TimeOf) -> None:
-        """Keep the leading entries of records below `limit` that add up, and make the slots from them.
+        """Keep the valid leading entries of records below `limit`, and make the slots from them.
 
-        Everything behind them becomes zeros: what is written there later must not mix with what was.
+        Overwrites everything behind them with zeros: later entries must not mix with old bytes.
         """
         slots = memoryview(bytearray(self._layout.slots * SLOT_SIZE)).cast("i")
         header = IndexHeader(begin_ms=self.header.begin_ms)
@@ -253,7 +253,7 @@ class IndexFile(StoreFile):
 
     def _set_times(self, time_of: TimeOf) -> None:
         begin_ms = time_of(self.header.begin_offset)
-        if begin_ms >= 0:  # else its record has been deleted: the time that the header had must do
+        if begin_ms >= 0:  # else its record has been deleted: keep the time of the header
             self.header.begin_ms = begin_ms
         self.header.end_ms = max(time_of(self.header.end_offset), self.header.begin_ms)
 
@@ -268,9 +268,9 @@ class IndexFile(StoreFile):
     # --- cutting ---------------------------------------------------------------------------------------------------
 
     def cut(self, physical_offset: int, time_of: TimeOf) -> None:
-        """Drop the entries of records at or beyond `physical_offset`, newest first: their slots lead where they led.
+        """Drop the entries of records at or beyond `physical_offset`, newest first, and restore what their slots held.
 
-        Raises OSError. The blocks of what was written are given back; `allocate` takes them again.
+        Raises OSError. Frees the blocks of what was written; `allocate` takes them again.
         """
         header, slots = self.header, self._slots
         assert slots is not None

@@ -51,7 +51,7 @@ class IndexHeader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexLayout:
-    """`slots`: maxHashSlotNum. `numbers`: maxIndexNum, one more than there are entries, as number 0 is not used."""
+    """`slots`: maxHashSlotNum. `numbers`: maxIndexNum, one more than the entries of a file, as number 0 is not used."""
 
     slots: int
     numbers: int
@@ -65,5 +65,5 @@ class IndexLayout:
         return self.position_of(self.numbers)
 
     def position_of(self, number: int) -> int:
-        """Where entry `number` begins."""
+        """The position of entry `number` in the file, in bytes."""
         return self.entries_at + number * INDEX_ENTRY_SIZE

@@ -1,9 +1,9 @@
 """Makes the index agree with the log when a store is opened (RocketMQ, IndexService.load and CommitLog.recover*).
 
-RocketMQ throws away what its checkpoint does not vouch for, and dispatches again from a file of the log that it chose
-without asking the index: what lay between is never found by key any more. Here each file proves itself first, and
-whatever is missing up to the walk of the recovery is made again from the log. A store without an index folder, or
-with one of which a power cut left a part, ends up with the index it would have had.
+RocketMQ deletes index files that its checkpoint does not cover, and dispatches again from a log file that it chooses
+without regard to the index: queries by key never find what lies between. Here recovery first verifies each file, and
+then rebuilds from the log whatever is missing before the walk begins. A store whose index folder is missing, or
+incomplete after a power cut, ends up with the index that it would have had.
 """
 
 from __future__ import annotations
@@ -24,12 +24,14 @@ Scan = Callable[[int, int, Callable[[ScannedRecord], None]], None]
 
 _NO_LIMIT = 1 << 63
 _KEYS_AT_ONCE = 1 << 12
-_RECORDS_TRIED = 1 << 12  # between two files; a log may have any number of records without a key
-_ENTRIES_TRIED = 256  # as many damaged ones at the end are taken for those of another log
+# scanned for a key between two files; a log may have many records without one
+_RECORDS_TRIED = 1 << 12
+# if so many entries at the end lead to no sound record, the index is of another log
+_ENTRIES_TRIED = 256
 
 
-class _Looked(Exception):
-    """Ends a scan early."""
+class _ScanEnded(Exception):
+    """Ends a scan early, with its result."""
 
     def __init__(self, has_key: bool) -> None:
         super().__init__()
@@ -37,9 +39,9 @@ class _Looked(Exception):
 
 
 class IndexRecovery:
-    """Recovers one index whose files are found: `prepare`, then `add` what a walk of the log meets, then `finish`.
+    """Recovers one loaded index: `prepare`, then `add` each record of a walk of the log, then `finish`.
 
-    The walk may begin again, even earlier: what is in the index is not added twice.
+    The walk may begin again, even earlier: `add` skips what the index already has.
     """
 
     def __init__(
@@ -52,7 +54,7 @@ class IndexRecovery:
         scan: Scan,
         log: Log,
     ) -> None:
-        """`record_at`: the sound record at an offset; `scan(start, end, found)`: the records in a part of the log."""
+        """`record_at(offset)`: the sound record there; `scan(start, end, found)` calls `found` for each record."""
         self._index = index
         self._hasher = hasher
         self._checkpoint = checkpoint
@@ -61,12 +63,12 @@ class IndexRecovery:
         self._log = log
         self._next_offset = 0  # records before it are in the index, or their keys are in `_keys`
         self._keys: list[NewKey] = []
-        self._walks = True  # whether what a walk meets is added
+        self._walks = True  # whether `add` adds the records of a walk
 
     def prepare(self, first: int, start: int, *, clean: bool) -> None:
-        """Let everything before `start`, where a walk is to begin, be in the index. The log begins at `first`.
+        """Make the index complete up to `start`, where a walk is to begin. The log begins at `first`.
 
-        Entries of records beyond `start` stay only after a clean end. Raises StoreError, OSError.
+        Keeps entries of records beyond `start` only after a clean end. Raises StoreError, OSError.
         """
         if not self._hasher.is_on:
             return
@@ -76,12 +78,13 @@ class IndexRecovery:
         if index.files and not index.files[-1].is_full:
             index.files[-1].thaw()
         index.continue_at_last()
-        # Beyond `start` the log is only known to be whole after a clean end.
+        # After an unclean end the log beyond `start` may not be whole.
         limit = _NO_LIMIT if clean else start
         is_own = first <= index.end_offset < limit and self._is_of_this_log()
         may_lack_key = not (is_whole and clean) or (index.files and index.files[-1].is_full)
         if may_lack_key and self._record_at(index.end_offset) is not None:
-            self._cut(index.end_offset)  # a damaged last message keeps the keys that it has
+            # `add` indexes it again; the keys of a damaged last message stay
+            self._cut(index.end_offset)
         position = index.end_offset if index.files else first
         if first <= position < limit and not (is_own or self._is_of_this_log()):
             self._log.warning("the index does not fit the log, rebuilding it", offset=position)
@@ -93,11 +96,11 @@ class IndexRecovery:
             self._scan(max(first, position), start, self.add)
 
     def _next_missing(self) -> int:
-        """The first offset of which the index may lack a record."""
+        """The first offset whose record the index may lack."""
         return self._index.end_offset + 1 if self._index.files else 0
 
     def add(self, record: ScannedRecord) -> None:
-        """Index a record of the walk, unless it is in the index. Raises NoSpace, OSError."""
+        """Index a record of the walk, unless the index has it. Raises NoSpace, OSError."""
         if record.physical_offset < self._next_offset or not self._hasher.is_on:
             return
         offset, stored_ms = record.physical_offset, record.store_timestamp_ms
@@ -112,7 +115,7 @@ class IndexRecovery:
         self._index.add(keys)
 
     def finish(self, end: int) -> None:
-        """The log ends at `end`: nothing in the index may lie beyond, or what is put there would not be found."""
+        """Drop entries of records at or beyond `end`, where the log ends: they would hide later records there."""
         self._write_keys()
         if self._index.end_offset >= end:
             self._cut(end)
@@ -127,7 +130,7 @@ class IndexRecovery:
     # --- files -----------------------------------------------------------------------------------------------------
 
     def _open_files(self, start: int, *, clean: bool) -> bool:
-        """Drop what does not prove itself; return whether nothing had to be."""
+        """Verify or rebuild each file, and drop what cannot be; return False if entries may be missing."""
         index = self._index
         for number, file in enumerate(index.files):
             has_header = file.load()
@@ -142,16 +145,17 @@ class IndexRecovery:
         return True
 
     def _rebuild(self, file: IndexFile, limit: int) -> bool:
-        """Keep what adds up; return whether anything is left."""
+        """Keep the valid leading entries; return whether any are left."""
         if not file.has_full_size():
             return False
         file.rebuild_slots(limit, self._time_of)
         return file.header.next_number > 1
 
     def _is_durable(self, file: IndexFile) -> bool:
-        """Whether a flush has vouched for all of it: it was full, and later times were flushed.
+        """Whether the whole file was flushed: it is full, and the checkpoint has a later time.
 
-        Its own last time may be that of the file before, if everything in it was stored in one millisecond.
+        A checkpoint of the same time as its end does not prove it if the file holds only that one millisecond: the time
+        may then come from the file before it.
         """
         header, until_ms = file.header, self._checkpoint.index_ms
         return file.is_full and (
@@ -160,7 +164,7 @@ class IndexRecovery:
 
     @staticmethod
     def _is_sound(file: IndexFile) -> bool:
-        """Whether header, last entry and its slot agree; they are written last to first when a store is closed."""
+        """Whether header, last entry and its slot agree; closing a store writes the slot first and the header last."""
         header = file.header
         last = file.entry(header.next_number - 1)
         return (
@@ -170,10 +174,10 @@ class IndexRecovery:
         )
 
     def _is_gapless(self, first: int) -> bool:
-        """Drop what follows a file that was removed from outside, and return False.
+        """Whether no file is missing in between; drops the files behind a gap.
 
-        A record between two files shows that: it has a key, and is not in the index. So does a file that lacks keys of
-        its first record, which are in no file before it.
+        Two things show that a file was removed from outside: a record between two files that has a key but is not in
+        the index, and a file that lacks the first keys of its first record although no file before it has them.
         """
         index = self._index
         expected = first
@@ -189,7 +193,7 @@ class IndexRecovery:
         return True
 
     def _begins_within_keys(self, file: IndexFile) -> bool:
-        """Whether the file begins with keys of a record, and not with its first one; False for a damaged record."""
+        """Whether the file begins in the middle of the keys of a record; False for a damaged record."""
         begin = file.header.begin_offset
         record = self._record_at(begin)
         if record is None:
@@ -202,27 +206,27 @@ class IndexRecovery:
         return found != hashes[: len(found)] and set(found) <= set(hashes)
 
     def _is_key_between(self, start: int, end: int) -> bool:
-        """Whether one of the first records from `start`, up to `end`, has a key."""
+        """Whether one of the first _RECORDS_TRIED records in [start, end) has a key."""
         left = _RECORDS_TRIED
 
         def look(record: ScannedRecord) -> None:
             nonlocal left
             left -= 1
             if record.physical_offset >= end or left < 0:
-                raise _Looked(False)
+                raise _ScanEnded(False)
             if record_hashes(self._hasher, record):
-                raise _Looked(True)
+                raise _ScanEnded(True)
 
         try:
             self._scan(start, end, look)
-        except _Looked as looked:
-            return looked.has_key
+        except _ScanEnded as ended:
+            return ended.has_key
         return False
 
     def _is_of_this_log(self) -> bool:
-        """Whether the last message of the index that is not damaged lies where it says, under a key of its own.
+        """Whether the newest entry whose record is sound names a key of that record.
 
-        An index that was copied from another store may be as sound as any, and hides what this log holds.
+        An index copied from another store may be sound in itself, but would hide what this log holds.
         """
         if self._index.newest is None:
             return True

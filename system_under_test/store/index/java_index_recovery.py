@@ -1,8 +1,8 @@
 """The index after a start as in RocketMQ (IndexService.load and buildIndex; issue 4463, bug R60).
 
-What its checkpoint does not vouch for is thrown away after a kill, and what a proper end left is believed as it is,
-although no such end has ever synced it. Only what a recovery walks through is indexed again: not even that after a
-proper end. So queries by key miss messages that are there, and find the last one before a crash twice.
+After a kill it deletes the files that its checkpoint does not cover. After a proper end it trusts the files as they
+are, although no such end has ever synced them. It indexes again only what recovery walks through, and after a proper
+end not even that. So queries by key miss messages that exist, and find the last one before a crash twice.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from staticfire.system_under_test.store.record_scan import ScannedRecord
 
 
 class JavaIndexRecovery(IndexRecovery):
-    """Proves nothing and makes nothing that is missing. Only `finish` is ours: no entry leads beyond the log."""
+    """Verifies and rebuilds nothing. It keeps only our `finish`: no entry leads beyond the end of the log."""
 
     def prepare(self, first: int, start: int, *, clean: bool) -> None:
         if not self._hasher.is_on:

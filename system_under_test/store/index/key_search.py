@@ -1,9 +1,9 @@
 """Searches messages by key and store time (RocketMQ, IndexService.queryOffset and DefaultMessageStore.queryMessage).
 
-The index holds hashes of keys and seconds, not keys and milliseconds. RocketMQ returns what looks right and leaves the
-rest to the caller: other keys of the same hash count against the limit, a message stored later in the second in
-which the time range begins is passed over, and a clock that was set back ends the search early. Ours reads each
-record, so that what it returns is right, and nothing that is right is left out before the limit.
+The index holds hashes of keys and seconds, not keys and milliseconds. RocketMQ trusts them and leaves the check to the
+caller: other keys of the same hash count against the limit, the search skips a message stored in the second in which
+the time range begins, and a clock that was set back ends the search early. Ours reads each candidate record, so that
+it returns only matching messages, and skips none before the limit.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from staticfire.system_under_test.store.index.index_layout import SECONDS_MAX
 from staticfire.system_under_test.store.index.message_index import MessageIndex
 from staticfire.system_under_test.store.index_keys import UNIQUE_KEY, USER_KEYS, index_hash
 
-BYTES_A_UNIT = 1024  # of records, read and decoded in about the time of an entry
+BYTES_A_UNIT = 1024  # record bytes that take about as long to read and decode as one index entry
 
 ReadRecord = Callable[[int], bytes | None]
 
@@ -34,7 +34,7 @@ class KeyQuery(NamedTuple):
 
 
 class KeyFound(NamedTuple):
-    """Records in log order; and up to where the index reaches, 0 and 0 if it is empty."""
+    """Records in log order, and store time and physical offset of the newest index entry; 0 and 0 if there is none."""
 
     records: list[bytes]
     last_update_ms: int
@@ -43,9 +43,9 @@ class KeyFound(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KeySearchRules:
-    """`candidates`: physical offsets of what may match, newest first, and None for each entry that does not.
+    """`candidates`: physical offsets of records that may match, newest first, and None for each entry that does not.
 
-    `is_exact`: the records are looked at.
+    `is_exact`: read the record of each candidate, and return it only if it matches.
     """
 
     candidates: Callable[[MessageIndex, KeyQuery], Iterator[int | None]]
@@ -55,8 +55,8 @@ class KeySearchRules:
 class KeySearch:
     """A search for the messages that `query` asks for, in steps: a chain of the index may have millions of entries.
 
-    Entries beyond the end of the log, or before its start, count as none. If entries were removed between two steps,
-    the search begins anew.
+    It ignores entries beyond the end of the log or before its start. If entries were removed between two steps, the
+    search begins anew.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class KeySearch:
         self._candidates = self._rules.candidates(self._index, self._query)
 
     def step(self, work_max: int | None = None) -> bool:
-        """Go on for about so much work; whether the search is over.
+        """Go on for about `work_max` units of work; return whether the search is over.
 
         Args:
             work_max: one unit is an entry of the index, or BYTES_A_UNIT of a record that was read; None: to the end.
@@ -96,7 +96,7 @@ class KeySearch:
         return True
 
     def _take(self, offset: int) -> int:
-        """Look at one candidate; the bytes that were read."""
+        """Examine one candidate; return how many bytes were read."""
         record = self._read(offset)
         size = 0 if record is None else len(record)
         if self._rules.is_exact and (
@@ -110,7 +110,7 @@ class KeySearch:
 
     @property
     def found(self) -> KeyFound:
-        """What was found, when the search is over."""
+        """The result, once the search is over."""
         newest = self._index.newest
         times = (0, 0) if newest is None else (newest.header.end_ms, newest.header.end_offset)
         return KeyFound([self._found[offset] for offset in sorted(self._found)], *times)
@@ -153,10 +153,10 @@ def _indexed_candidates(
 
 
 def _may_be_in_time(file: IndexFile, seconds: int, query: KeyQuery) -> bool:
-    """False if the entry proves that its message is too old or too young: the record of a hot key need not be read.
+    """False if the entry proves that its message is too old or too new: saves reading the records of a hot key.
 
-    The lowest number of seconds is also that of what was stored before the file began, the highest that of what was
-    stored later than it can hold.
+    An entry also has 0 seconds if its message was stored before the file began, and SECONDS_MAX if it was stored later
+    than the file can express.
     """
     stored_ms = file.header.begin_ms + seconds * 1000
     return not (

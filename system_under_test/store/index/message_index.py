@@ -1,8 +1,8 @@
-"""Finds messages by key: a row of index files, of which the last one grows (RocketMQ, IndexService).
+"""Finds messages by key, in a sequence of index files of which the last one grows (RocketMQ, IndexService).
 
-Entries are made when a message becomes visible. They reach the files with the flush of the consume queues, whose time
-in the checkpoint vouches for both. RocketMQ's own time of the index says, as there, that full files are durable as a
-whole: a Java broker that opens the store after a crash throws away what is younger, and so never believes slots that
+A message gets its entries when it becomes visible. They reach the files with the flush of the consume queues, whose
+time in the checkpoint covers both. The checkpoint's own time of the index means, as in RocketMQ, that full files are
+durable as a whole: a Java broker that opens the store after a crash deletes newer files, and so never trusts slots that
 were only in our memory.
 """
 
@@ -21,12 +21,12 @@ _NAME_DIGITS = 17  # yyyyMMddHHmmssSSS
 
 
 class MessageIndex:
-    """`reserved`: entries of records that are appended and not yet visible; space for them is allocated.
+    """`reserved`: number of entries of records that are appended but not yet visible; their space is allocated.
 
-    `mended`: the hashes of the keys of records that were mended since the store was opened, by physical offset. Files
-    that were made again from the log while a record was damaged lack it, and take entries in the order of the log only.
+    `mended`: the key hashes of records repaired since the store was opened, by physical offset. Files that were rebuilt
+    while a record was damaged lack its keys, and cannot take them later, as entries must be in log order.
 
-    `removals`: how often entries were removed, so that a search in steps knows that its place is gone.
+    `removals`: how often entries were removed, so that a search in steps knows that its position is invalid.
     """
 
     __slots__ = (
@@ -47,9 +47,10 @@ class MessageIndex:
         self._storage = storage
         self._clock = clock
         self._layout = layout
-        self._current = 0  # the number in `files` of the one that grows
-        self._retired: list[IndexFile] = []  # removed, but a flush in flight may hold their handles
-        self._room = 0  # entries with blocks, in all files
+        self._current = 0  # position in `files` of the growing file
+        # removed files whose handles a flush in flight may hold
+        self._retired: list[IndexFile] = []
+        self._room = 0  # free entries with allocated blocks, in all files
         self.folder = folder
         self.files: list[IndexFile] = []
         self.reserved = 0
@@ -57,7 +58,7 @@ class MessageIndex:
         self.mended: dict[int, tuple[int, ...]] = {}
 
     def load(self) -> None:
-        """Find the files; nothing is read. Raises StoreError."""
+        """Find the files without reading them. Raises StoreError."""
         for name in sorted(self._storage.listdir(self.folder)):
             if len(name) != _NAME_DIGITS or not name.isdecimal():
                 raise StoreError(
@@ -73,17 +74,17 @@ class MessageIndex:
     # --- growing ---------------------------------------------------------------------------------------------------
 
     def continue_at_last(self) -> None:
-        """Let the last file grow, when all that are there have been opened."""
+        """Let the last file grow; call when all files have been opened."""
         self._current = max(0, len(self.files) - 1)
         self._count_room()
 
     def reserve(self, count: int) -> None:
-        """Have space for `count` more entries than are reserved. Raises NoSpace, OSError."""
+        """Allocate space for `count` more entries than are reserved. Raises NoSpace, OSError."""
         if self.reserved + count > self._room:
             self.make_room(self.reserved + count)
 
     def make_room(self, count: int) -> None:
-        """Have space for `count` entries. Raises NoSpace, OSError."""
+        """Allocate space for `count` entries. Raises NoSpace, OSError."""
         while self._room < count:
             last = self.files[-1] if self.files else None
             if last is None or not last.can_allocate:
@@ -98,7 +99,7 @@ class MessageIndex:
         self._room = sum(file.room for file in self.files[self._current :])
 
     def _next_path(self) -> str:
-        """A file's name is the time when it was made (UTC; RocketMQ: local time), later than that of the one before."""
+        """The path of a new file: its creation time (UTC; RocketMQ: local time), later than that of the file before."""
         moment = datetime.fromtimestamp(self._clock.wall_ms() // 1000, UTC)
         name = f"{moment:%Y%m%d%H%M%S}{self._clock.wall_ms() % 1000:03d}"
         if self.files:
@@ -107,7 +108,7 @@ class MessageIndex:
         return f"{self.folder}/{name}"
 
     def add(self, keys: Sequence[NewKey]) -> None:
-        """Append an entry for each key, in the order of the log; `make_room` came before. Raises OSError."""
+        """Append an entry for each key, in log order; `make_room` must have been called. Raises OSError."""
         self._room -= len(keys)
         while keys:
             file = self.files[self._current]
@@ -120,7 +121,7 @@ class MessageIndex:
     # --- flushing --------------------------------------------------------------------------------------------------
 
     def write_out(self, *, closing: bool = False) -> list[IndexFile]:
-        """Bring everything to the page cache, slots only of full files or when `closing`; return what to sync.
+        """Write everything to the page cache, slots only of full files or when `closing`; return the files to sync.
 
         Raises NoSpace (it may work later), OSError.
         """
@@ -148,7 +149,7 @@ class MessageIndex:
         return max((file.header.end_ms for file in self.files if file.is_full), default=0)
 
     def drop_spares(self) -> None:
-        """Remove files without entries, before a proper close. Raises OSError."""
+        """Remove files without entries before the store closes. Raises OSError."""
         while self.files and self.files[-1].header.next_number == 1:
             self._remove(self.files.pop())
 
@@ -170,9 +171,9 @@ class MessageIndex:
     # --- cutting and deleting --------------------------------------------------------------------------------------
 
     def cut(self, physical_offset: int, time_of: TimeOf) -> None:
-        """Drop the entries of records at or beyond `physical_offset`; what had been reserved must be reserved again.
+        """Drop the entries of records at or beyond `physical_offset`; callers must reserve their entries again.
 
-        Files that go do not come back after a power cut: the log is about to go on in another way. Raises OSError.
+        The removal of files is durable: the log is about to get other records there. Raises OSError.
         """
         self.removals += 1
         self.drop_spares()
@@ -196,9 +197,9 @@ class MessageIndex:
             self._remove(self.files.pop())
 
     def delete_before(self, min_offset: int) -> int:
-        """Remove files but the last whose messages are all deleted; return how many (RocketMQ, deleteExpiredFile).
+        """Remove files, never the last, whose messages are all deleted; return how many (RocketMQ, deleteExpiredFile).
 
-        Raises OSError: the others are as before; it can be tried again.
+        Raises OSError: the remaining files are unchanged, and the call can be repeated.
         """
         count = 0
         while self._current and self.files[0].header.end_offset < min_offset:

@@ -1,1 +1,1 @@
-"""The commit log of a broker, and reading single records of it."""
+"""The commit log of a broker, and a reader of single records."""

@@ -1,8 +1,8 @@
-"""The broker's one log of records (RocketMQ, CommitLog): where the next record goes, and how bytes get to the files.
+"""The broker's log of records (RocketMQ, CommitLog): places records and writes their bytes to the files.
 
-Offsets are physical offsets. `flushed_offset` <= `written_offset` <= `end_offset`: on the platter, in the page cache,
-appended. What lies between the last two waits in a buffer; a caller that reads it calls `write_out` first. With a
-transient store pool it stays there until `commit`, or until enough waits: until then it cannot be read.
+Offsets are physical offsets. `flushed_offset` <= `written_offset` <= `end_offset`: on the disk, in the page cache,
+appended. Bytes between the last two wait in a buffer; a caller that wants to read them calls `write_out` first. With a
+transient store pool they stay there until `commit`, or until enough of them wait, and cannot be read before.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from staticfire.system_under_test.store.record_scan import BLANK_HEADER, BLANK_H
 from staticfire.system_under_test.store.transient_pool import NO_POOL_BUFFERS, PAGE_SIZE, PoolConfig
 
 BUFFER_SIZE_MAX = 256 << 10
-# Distance of the remembered record starts; between two of them one hops from record to record.
+# Distance in bytes between remembered record starts; between two of them, searches go from record to record.
 MARK_DISTANCE = 16 << 10
-STARTS_MAX = 1 << 20  # of the newest records it is known exactly where they start: 8 to 16 MiB
+# the log remembers the exact starts of at least so many newest records: 8 to 16 MiB
+STARTS_MAX = 1 << 20
 
 
 class CommitLog:
-    """Appends bytes, reads them back, cuts them off. Knows records only by where they start."""
+    """Appends, reads and cuts bytes. Of records it only knows where they start."""
 
     __slots__ = (
         "_buffer",
@@ -63,29 +64,29 @@ class CommitLog:
         self.flushed_offset = 0
         self._buffer = bytearray()
         self._marks: list[int] = []  # some record starts, ascending
-        self._starts = array("q")  # those of the newest records, ascending, without a gap
+        self._starts = array("q")  # the starts of the newest records, ascending, without a gap
 
     @property
     def min_offset(self) -> int:
         return self.files.first_offset if self.files.files else self.end_offset
 
     def begin_at(self, offset: int) -> None:
-        """Take `offset` as the end of what is in the files."""
+        """Set the end of the log to `offset`, up to which the files are filled."""
         self.end_offset = self.written_offset = self.flushed_offset = offset
 
     # --- append ----------------------------------------------------------------------------------------------------
 
     def reserve(self, size: int) -> int:
-        """Return where a record of `size` bytes will start; the file for it exists then.
+        """Return where a record of `size` bytes will start, and make the file for it.
 
-        Raises NoSpace or NoBuffer when the next file cannot be made, and the log is as before; OSError.
+        Raises NoSpace or NoBuffer if the next file cannot be made; the log is then unchanged. Raises OSError.
         """
         end = self.end_offset
         if end >= self.files.end_of_files:
             self._create_next(end - end % self.file_size)
             return end
         room = self.file_size - end % self.file_size
-        # A record never spans two files, and behind it there must be room for a blank.
+        # A record never spans two files, and must leave room behind it for a blank.
         if size + BLANK_HEADER_SIZE <= room:
             return end
         if end + room >= self.files.end_of_files:
@@ -111,7 +112,7 @@ class CommitLog:
         return max(0, self._pool.buffers - (self.files.end_of_files - first) // self.file_size)
 
     def append(self, record: bytes | bytearray, offset: int) -> None:
-        """Append a record at the offset that `reserve` gave. Raises OSError when a write fails."""
+        """Append a record at the offset that `reserve` returned. Raises OSError if a write fails."""
         if offset != self.end_offset:
             self._end_file()
         assert offset == self.end_offset
@@ -133,9 +134,9 @@ class CommitLog:
         self.written_offset = self.end_offset
 
     def append_raw(self, data: bytes | bytearray | memoryview) -> None:
-        """Append bytes of another replica's log at the end, through file ends.
+        """Append bytes of another replica's log at the end; they may cross ends of files.
 
-        Raises NoSpace, and the log is as before; OSError.
+        Raises NoSpace, with the log unchanged, or OSError.
         """
         self.commit()
         end = self.end_offset + len(data)
@@ -145,12 +146,12 @@ class CommitLog:
         self.end_offset = self.written_offset = end
 
     def write_out(self) -> None:
-        """Commit, unless a pool wants to wait for more. Raises OSError; the store must stop then."""
+        """Commit, unless a pool waits for more bytes. Raises OSError; the store must stop then."""
         if self._pool is None or self._is_commit_due(self._pool):
             self.commit()
 
     def _is_commit_due(self, pool: PoolConfig) -> bool:
-        """Enough pages wait, or a file is full (RocketMQ, MappedFile.isAbleToCommit)."""
+        """Whether enough pages wait, or a file is full (RocketMQ, MappedFile.isAbleToCommit)."""
         start, end = self.written_offset, self.end_offset
         if start // self.file_size != end // self.file_size:
             return True
@@ -166,7 +167,7 @@ class CommitLog:
     # --- read ------------------------------------------------------------------------------------------------------
 
     def read(self, offset: int, size: int) -> bytes:
-        """Up to `size` bytes of what is written out; never across the end of a file."""
+        """Up to `size` written bytes from `offset`; never across the end of a file."""
         written = self.written_offset - offset
         if size > written:
             size = written
@@ -180,7 +181,7 @@ class CommitLog:
             marks.append(offset)
 
     def note_start(self, offset: int) -> None:
-        """The same for a record from which no hop is possible: its size may be damaged."""
+        """Like `mark`, for a record whose size may be damaged, so that it does not lead to the next record."""
         starts = self._starts
         if starts and offset <= starts[-1]:  # recovery walks once more, from the first file
             del starts[bisect_left(starts, offset) :]
@@ -189,20 +190,20 @@ class CommitLog:
             del starts[:-STARTS_MAX]
 
     def may_start_at(self, offset: int) -> bool:
-        """Whether a record starts at `offset`, as far as is known."""
+        """False if no record starts at `offset`; True if one does, or if the log does not know."""
         starts = self._starts
         number = bisect_right(starts, offset)
         return number == 0 or starts[number - 1] == offset
 
     def knows_starts_at(self, offset: int) -> bool:
-        """Whether `may_start_at` is certain of `offset`.
+        """Whether the answer of `may_start_at` for `offset` is certain.
 
-        It is of what was appended, or walked by recovery, since the store was opened, up to STARTS_MAX records.
+        It is for the newest records that were appended, or walked by recovery, since the store was opened.
         """
         return bool(self._starts) and offset >= self._starts[0]
 
     def record_start_before(self, offset: int) -> int:
-        """The last place at or before `offset` where a record or a blank starts, or what is written ends."""
+        """The last position at or before `offset` where a record or blank starts, or where the written bytes end."""
         start = max(self.min_offset, min(offset, self.written_offset))
         for position in self._starts_up_to(start):
             start = position
@@ -224,7 +225,7 @@ class CommitLog:
     # --- cut -------------------------------------------------------------------------------------------------------
 
     def cut(self, offset: int) -> None:
-        """End the log at `offset`, durably; what becomes of the bytes beyond it is the policy's to say."""
+        """End the log at `offset`, durably; the store's policy decides what happens to the bytes beyond it."""
         self._cut_files(self.files, offset)
         self.files.sync_new_files()
         self._marks = [mark for mark in self._marks if mark < offset]
@@ -234,7 +235,7 @@ class CommitLog:
         self.flushed_offset = min(self.flushed_offset, offset)
 
     def drop_first_file(self) -> MappedFile:
-        """The log begins with its second file from now on; the caller removes the first one from the disk."""
+        """Let the log begin with its second file; return the first, which the caller removes from the disk."""
         dropped = self.files.drop_first()
         dropped.close()
         del self._marks[: bisect_left(self._marks, self.min_offset)]

@@ -16,7 +16,7 @@ from staticfire.system_under_test.store.record_scan import (
 
 
 class RecordReader:
-    """Sees what is written out: None where no record is.
+    """Reads written records; returns None where there is none.
 
     `on_damage` gets the offset of a record whose body does not match its checksum, unless it is in `lost`.
     """
@@ -32,7 +32,7 @@ class RecordReader:
         self._scanner = scanner
 
     def read(self, offset: int) -> bytes | None:
-        """The record at `offset`, to which an entry of the store leads; None if it is damaged or gone."""
+        """The record at `offset`, which comes from an entry of the store; None if it is damaged or gone."""
         log = self._commit_log
         if not log.min_offset <= offset < log.end_offset:
             return None
@@ -48,17 +48,17 @@ class RecordReader:
         return None
 
     def find(self, offset: int) -> bytes | None:
-        """The same for an offset that a client gives: None, too, inside a record, where a body may hold another one."""
+        """Like `read`, for an offset named by a client: None also inside a record, as a body may look like a record."""
         return self.read(offset) if self._commit_log.may_start_at(offset) else None
 
     def parse(self, record: bytes, offset: int) -> ScannedRecord | None:
-        """What these bytes say if they are one sound record for this place."""
+        """The fields of `record` if it is one sound record for `offset`, else None."""
         found: list[ScannedRecord] = []
         self._scanner.scan(record, offset, found.append)
         return found[0] if found and found[0].size == len(record) else None
 
     def tags_code(self, offset: int) -> int:
-        """What the queue entry of the record that starts at `offset` holds of its tag; 0 if none starts there."""
+        """The tags code for the queue entry of the record at `offset`; 0 if no record starts there."""
         found: list[ScannedRecord] = []
         record = self.read(offset)
         if record is not None:
@@ -66,12 +66,12 @@ class RecordReader:
         return found[0].tags_code if found else 0
 
     def stored_ms(self, offset: int) -> int:
-        """When the record that starts at `offset` was stored; -1 if none can be there."""
+        """Store time in ms of the record that starts at `offset`; -1 if none can be there."""
         header = self._commit_log.read(offset, RECORD_HEADER_SIZE)
         return stored_at_ms(header) if len(header) == RECORD_HEADER_SIZE else -1
 
     def time_not_after(self, offset: int) -> int:
-        """A store time that is not later than that of the last record before `offset`: its file's first one."""
+        """A store time in ms, not later than that of the last record before `offset`: of its file's first record."""
         log = self._commit_log
         if offset <= log.min_offset:
             return 0

@@ -1,1 +1,1 @@
-"""Consume queues: the index of each message queue, and what does not fit into its entries."""
+"""Consume queues: the entries of each message queue, and extensions for what does not fit into an entry."""

@@ -20,7 +20,7 @@ from staticfire.system_under_test.store.record_filter import ExtensionUnit
 
 ENTRY = struct.Struct(">qiq")
 ENTRY_SIZE = ENTRY.size
-# Fills the places before the first entry of a queue that does not begin at 0 (RocketMQ, fillPreBlank).
+# Fills the positions before the first entry of a queue that does not begin at 0 (RocketMQ, fillPreBlank).
 FILLER_SIZE = 0x7FFFFFFF
 _FILLER = ENTRY.pack(0, FILLER_SIZE, 0)
 
@@ -28,7 +28,7 @@ _CODES_AT_ONCE = 1000
 
 
 class Entry(NamedTuple):
-    """Where one message of the queue is, and the hash of its tag."""
+    """Position and size of one message's record in the log, and the hash of its tag."""
 
     physical_offset: int
     size: int
@@ -68,8 +68,8 @@ class ConsumeQueue:
         """A queue without entries.
 
         Args:
-            extension: what its entries may lead to.
-            tags_code_at: the tags code of a record, for an entry whose unit cannot be read.
+            extension: the units that its entries may point to.
+            tags_code_at: maps a physical offset to the tags code of the record, if a unit cannot be read.
         """
         self.extension = extension
         self._tags_code_at = tags_code_at
@@ -82,8 +82,8 @@ class ConsumeQueue:
         self.min_offset = 0
         self.max_offset = 0
         self.next_offset = 0
-        self._hidden_end = 0  # entries below it are hidden once they come
-        self.dirty_from: int | None = None  # first byte not known to be durable
+        self._hidden_end = 0  # later entries below this queue offset are hidden, too
+        self.dirty_from: int | None = None  # position of the first byte not known to be durable
 
     def reserve_up_to(self, offset: int) -> None:
         """Make the files for all entries below `offset`. Raises NoSpace, OSError."""
@@ -102,9 +102,9 @@ class ConsumeQueue:
         self.files.write(base, _FILLER * ((start - base) // ENTRY_SIZE))
 
     def begin_at(self, offset: int) -> None:
-        """Take `offset` as the end, for recovery: entries before it count, whatever is behind it does not.
+        """Set the end of the queue to `offset`, for recovery: entries before it count, later ones do not.
 
-        Files that do not reach `offset` are of no use: the queue begins there without any.
+        If the files do not reach `offset`, the queue drops them and begins there without any.
         """
         if not self.files.first_offset <= offset * ENTRY_SIZE <= self.files.end_of_files:
             self.files.cut(0)
@@ -114,7 +114,7 @@ class ConsumeQueue:
         self.max_offset = self.next_offset = offset
 
     def fill_before(self, offset: int) -> None:
-        """Give the empty places right before `offset` fillers: the process may have died before they were durable.
+        """Write fillers to empty positions right before `offset`, which an earlier process may not have synced.
 
         Raises OSError.
         """
@@ -126,17 +126,17 @@ class ConsumeQueue:
             self._mark_dirty(start * ENTRY_SIZE)
 
     def correct_min(self, log_min_offset: int) -> None:
-        """Let the queue begin at its first entry whose record has not been deleted (RocketMQ, correctMinOffset)."""
+        """Move `min_offset` to the first entry whose record has not been deleted (RocketMQ, correctMinOffset)."""
         if log_min_offset:
             self.min_offset = self.first_at_or_beyond(log_min_offset)
 
     def hide(self) -> None:
-        """Hide what was put from readers, entries that are still to come included."""
+        """Hide all messages put so far from readers, including those whose entries are still to come."""
         self._hidden_end = self.next_offset
         self.min_offset = self.max_offset
 
     def hide_below(self, offset: int) -> None:
-        """The same for the entries below `offset`."""
+        """Hide the entries below `offset` from readers."""
         self.min_offset = max(self.min_offset, min(offset, self.max_offset))
 
     def first_at_or_beyond(self, physical_offset: int) -> int:
@@ -151,7 +151,7 @@ class ConsumeQueue:
         return low
 
     def is_first_file_below(self, physical_offset: int) -> bool:
-        """Whether the first file is not the last one and has only entries that are hidden or of records below that."""
+        """Whether the first of several files has only hidden entries, or entries of records below `physical_offset`."""
         files = self.files
         if len(files.files) < 2:
             return False
@@ -162,7 +162,7 @@ class ConsumeQueue:
         return last is not None and last.physical_offset < physical_offset
 
     def drop_first_file(self) -> MappedFile:
-        """The queue begins with its second file from now on; the caller removes the first one from the disk."""
+        """Let the queue begin with its second file; return the first, which the caller removes from the disk."""
         dropped = self.files.drop_first()
         self.files.retire(dropped)
         self.min_offset = max(self.min_offset, self.files.first_offset // ENTRY_SIZE)
@@ -183,14 +183,14 @@ class ConsumeQueue:
         return data == entries or (self.extension is not None and _same_places(data, entries))
 
     def append(self, entries: bytes | bytearray) -> None:
-        """Append packed entries. Raises NoSpace, OSError; nothing counts as appended then."""
+        """Append packed entries. Raises NoSpace or OSError, and then none of them counts as appended."""
         count = len(entries) // ENTRY_SIZE
         self.reserve_up_to(self.max_offset + count)
         position = self.max_offset * ENTRY_SIZE
         try:
             self.files.write(position, entries)
         except OSError as error:
-            # A sparse file, or one of full size whose blocks a power cut took.
+            # The file is sparse, or it has its full size but lost its blocks in a power cut.
             if error.errno == errno.ENOSPC:
                 raise NoSpace(f"no space for entries of {self.files.folder}: {error}") from error
             raise
@@ -210,7 +210,7 @@ class ConsumeQueue:
         return entries if self.extension is None else self._resolved(entries, self.extension)
 
     def _resolved(self, entries: list[Entry], extension: QueueExtension) -> list[Entry]:
-        """The same with tags codes in place of addresses."""
+        """The entries with tags codes instead of addresses of units."""
         units = extension.units(entry.tags_code for entry in entries)
         for number, (entry, unit) in enumerate(zip(entries, units, strict=True)):
             if unit is not None:
@@ -221,18 +221,18 @@ class ConsumeQueue:
         return entries
 
     def extension_units(self, offset: int, count: int) -> list[ExtensionUnit | None]:
-        """What the extension holds of entries that were read from `offset`; [] if there is none."""
+        """The extension's units of `count` entries from `offset`; [] without an extension."""
         if self.extension is None or count <= 0:
             return []
         return self.extension.units(self._codes(offset, count))
 
     def _codes(self, offset: int, count: int) -> list[int]:
-        """Tags codes and addresses, as the file has them."""
+        """The last fields of entries as the file has them: tags codes or addresses."""
         data = self.files.read(offset * ENTRY_SIZE, count * ENTRY_SIZE)
         return [code for _, _, code in ENTRY.iter_unpack(data)]
 
     def load_extension(self) -> None:
-        """The entries are what they shall be: the extension goes on behind the last unit that one leads to.
+        """Continue the extension behind the last unit that an entry points to; call when the entries are recovered.
 
         Raises OSError.
         """
@@ -241,7 +241,7 @@ class ConsumeQueue:
         high, last = self.max_offset, None
         entries_a_file = self.files.file_size // ENTRY_SIZE
         while last is None and high > self.min_offset:
-            # nothing is read across files
+            # `_codes` never reads across files
             file_start = (high - 1) // entries_a_file * entries_a_file
             low = max(self.min_offset, file_start, high - _CODES_AT_ONCE)
             addresses = [code for code in self._codes(low, high - low) if is_address(code)]
@@ -250,14 +250,14 @@ class ConsumeQueue:
         self.extension.begin_after(last)
 
     def drop_extension_file(self) -> MappedFile | None:
-        """Like `drop_first_file`, for the extension; None if it has none that is obsolete."""
+        """Like `drop_first_file`, for the extension; None if its first file is still needed."""
         if self.extension is None or self.min_offset >= self.max_offset:
             return None
         codes = self._codes(self.min_offset, 1)
         return self.extension.drop_file_before(codes[0]) if codes else None
 
     def probe(self, offset: int) -> Entry | None:
-        """Entry `offset` as the files have it, whether it counts or not; None if it is empty or has no file."""
+        """Entry `offset` as the files have it, even beyond the end; None if it is empty or has no file."""
         data = self.files.read(offset * ENTRY_SIZE, ENTRY_SIZE)
         if len(data) < ENTRY_SIZE:
             return None
@@ -265,10 +265,10 @@ class ConsumeQueue:
         return entry if entry.physical_offset >= 0 and entry.size > 0 else None
 
     def cut(self, offset: int) -> None:
-        """Drop the entries from `offset` on; their bytes become zeros, durably.
+        """Drop the entries from `offset` on, and durably zero their bytes.
 
-        An entry proves that its record was durable: none may outlive its record, or a torn one that comes to lie there
-        counts as durable, too (`damaged_records`). Raises OSError.
+        An entry proves that its record was durable. It must not outlive its record: otherwise recovery would take a
+        torn record written there later for a durable one (`damaged_records`). Raises OSError.
         """
         position = offset * ENTRY_SIZE
         self.files.cut(position)
@@ -289,7 +289,7 @@ class ConsumeQueue:
         return True
 
     def take_dirty_files(self) -> list[MappedFile]:
-        """The files to be flushed; what gets dirty from now on belongs to the next flush."""
+        """The files to be flushed; later changes belong to the next flush."""
         start = self.dirty_from
         self.dirty_from = None
         end = self.files.end_of_files
@@ -301,7 +301,7 @@ class ConsumeQueue:
 
 
 def _same_places(data: bytes | bytearray, entries: bytes | bytearray) -> bool:
-    """Whether two runs of entries lead to the same records, and differ at most where the first has addresses."""
+    """Whether two runs of entries point to the same records, and differ only where the first has addresses."""
     pairs = zip(ENTRY.iter_unpack(data), ENTRY.iter_unpack(entries), strict=True)
     return all(
         mine[:2] == other[:2] and (mine[2] == other[2] or is_address(mine[2]))

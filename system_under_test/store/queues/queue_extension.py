@@ -1,8 +1,8 @@
-"""Stores what does not fit into a queue entry: the bits of the groups that want a message (RocketMQ, ConsumeQueueExt).
+"""Stores what does not fit into a queue entry: bits of the groups that want a message (RocketMQ, ConsumeQueueExt).
 
-The entry then holds, in place of its tags code, the address of a unit in files beside the queue: size (2), tags code
-(8), store time in ms (8), size of the bit map (2), bit map. A file ends with a size of -1, at least 4 bytes before its
-end. Units only save work: when one cannot be read or written, the record holds the same facts.
+The entry then holds, instead of its tags code, the address of a unit in files beside the queue: size (2), tags code
+(8), store time in ms (8), size of the bit map (2), bit map. A size of -1 marks the end of a file, at least 4 bytes
+before its last byte. Units only save work: if one cannot be read or written, the record has the same information.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _UNIT = struct.Struct(">hqqh")
 _FILE_END = struct.pack(">h", -1)
 _FILE_END_ROOM = 4  # RocketMQ, END_BLANK_DATA_LENGTH
 _ADDRESS_BASE = -(1 << 63)
-_ADDRESS_MAX = -(1 << 31) - 1  # no tags code and no time is as low
+_ADDRESS_MAX = -(1 << 31) - 1  # below every tags code and every time
 _UNIT_SIZE_MAX = (1 << 15) - 1
-_WINDOW_SIZE = 64 << 10  # read together
+_WINDOW_SIZE = 64 << 10  # bytes read at once
 
 
 def is_address(code: int) -> bool:
-    """Whether a queue entry holds an address in place of a tags code."""
+    """Whether this last field of a queue entry is the address of a unit, not a tags code."""
     return code <= _ADDRESS_MAX
 
 
@@ -37,8 +37,8 @@ class QueueExtension:
     """The units of one queue, in order of address.
 
     Args:
-        bit_map_of: the bits of a message that gets its entry.
-        is_written: whether new entries get a unit; those that there are can be read anyway.
+        bit_map_of: the bits of a message that is being dispatched.
+        is_written: whether new entries get a unit; existing units can be read in any case.
     """
 
     __slots__ = ("_bit_map_of", "_dirty_from", "_end", "_is_written", "files")
@@ -64,13 +64,13 @@ class QueueExtension:
         self._dirty_from: int | None = None
 
     def begin_after(self, address: int | None) -> None:
-        """Drop whatever is behind the unit at `address`, the last one that an entry leads to. Raises OSError."""
+        """Drop everything behind the unit at `address`, the last one that an entry points to. Raises OSError."""
         files = self.files
         self._end = files.first_offset
         if address is not None:
             offset = address - _ADDRESS_BASE
             found = self._parse(files.read(offset, _WINDOW_SIZE))
-            # If it cannot be read its place stays empty: another unit there would be taken for it.
+            # If it cannot be read, skip the rest of its file: the entry would take a new unit there for its own.
             self._end = offset + (self._room_at(offset) if found is None else found[1])
         files.complete_last()
         if self._end <= files.end_of_files and not files.is_blank_from(self._end):
@@ -78,11 +78,11 @@ class QueueExtension:
             self._dirty_from = self._end
 
     def _room_at(self, offset: int) -> int:
-        """How many bytes are left in the file that `offset` is in."""
+        """How many bytes are left from `offset` to the end of its file."""
         return self.files.file_size - offset % self.files.file_size
 
     def code_for(self, message: Dispatched) -> int:
-        """What the entry of the message is to hold: the address of its new unit, or its tags code. Raises OSError."""
+        """The last field of the message's entry: the address of its new unit, or its tags code. Raises OSError."""
         if not self._is_written:
             return message.tags_code
         bit_map = self._bit_map_of(message)
@@ -112,7 +112,7 @@ class QueueExtension:
         return address
 
     def _make_files(self) -> None:
-        """The file for the next unit, and those before it that are missing. Raises NoSpace, OSError."""
+        """Make the file for the next unit, and missing files before it. Raises NoSpace, OSError."""
         files = self.files
         while not files.files or files.end_of_files <= self._end:
             start = files.end_of_files if files.files else self._end - self._end % files.file_size
@@ -124,7 +124,7 @@ class QueueExtension:
         self.files.write(self._end, data)
 
     def units(self, codes: Iterable[int]) -> list[ExtensionUnit | None]:
-        """The units that these codes of entries lead to; None for what is no address, or leads to none."""
+        """The unit for each of these codes of entries; None for a code that is not an address or points to no unit."""
         found: list[ExtensionUnit | None] = []
         window, start = b"", 0
         for code in codes:
@@ -140,7 +140,7 @@ class QueueExtension:
 
     @staticmethod
     def _parse(data: bytes) -> tuple[ExtensionUnit, int] | None:
-        """The unit at the beginning of `data`, and its size."""
+        """The unit at the beginning of `data`, and its size; None if there is none."""
         if len(data) < _UNIT.size:
             return None
         size, code, time_ms, bits = _UNIT.unpack_from(data)
@@ -149,7 +149,7 @@ class QueueExtension:
         return ExtensionUnit(code, time_ms, data[_UNIT.size : size]), size
 
     def drop_file_before(self, code: int) -> MappedFile | None:
-        """Forget the first file if no entry from that of `code` on leads there; the caller removes it."""
+        """Drop the first file if the unit of `code` lies in a later one; return it, for the caller to remove."""
         files = self.files
         if len(files.files) < 2 or not is_address(code):
             return None
@@ -160,7 +160,7 @@ class QueueExtension:
         return dropped
 
     def take_dirty_files(self) -> list[MappedFile]:
-        """The files to be flushed; what gets dirty from now on belongs to the next flush."""
+        """The files to be flushed; later changes belong to the next flush."""
         start, self._dirty_from = self._dirty_from, None
         end = self.files.end_of_files
         return self.files.touched(end if start is None else start, end)

@@ -11,7 +11,7 @@ from staticfire.system_under_test.store.queues.consume_queue import ConsumeQueue
 from staticfire.system_under_test.store.queues.queue_extension import QueueExtension
 from staticfire.system_under_test.store.results import Dispatched
 
-# A topic names a folder, so nothing but these may ever reach a path (RocketMQ, TopicValidator).
+# A topic names a folder, so only these characters may reach a path (RocketMQ, TopicValidator).
 _TOPIC_NAME = re.compile(r"[%|a-zA-Z0-9_-]{1,127}")
 
 
@@ -20,7 +20,7 @@ def is_topic_name(topic: str) -> bool:
 
 
 class Extensions:
-    """Makes the extensions of queues; `bit_map_of` gives the bits of a message that gets its entry."""
+    """Makes the extensions of queues; `bit_map_of` gives the bits of a message that is being dispatched."""
 
     __slots__ = ("_file_size", "_is_written", "_root", "_storage", "bit_map_of")
 
@@ -32,7 +32,7 @@ class Extensions:
         self.bit_map_of: Callable[[Dispatched], bytes] = lambda message: b""
 
     def make(self, topic: str, queue_id: int) -> QueueExtension | None:
-        """The extension of a queue; None if new entries shall have none and there is none from before."""
+        """The extension of a queue; None if extensions are off and the queue has no old one."""
         folder = f"{self._root}/{topic}/{queue_id}"
         if not (self._is_written or self._storage.exists(folder)):
             return None
@@ -48,7 +48,7 @@ class Extensions:
 
 
 class QueueTable:
-    """Finds, makes and loads consume queues. Iterates in the order in which they were made or loaded."""
+    """Finds, makes and loads consume queues. Iteration is in the order in which they were made or loaded."""
 
     __slots__ = ("_extensions", "_file_size", "_queues", "_storage", "_tags_code_at", "folder")
 
@@ -61,7 +61,7 @@ class QueueTable:
         extensions: Extensions | None = None,
         tags_code_at: Callable[[int], int] = lambda physical_offset: 0,
     ) -> None:
-        """No queue yet; see `ConsumeQueue` for what is not of all queues."""
+        """A table without queues; see `ConsumeQueue` for the arguments."""
         self._storage = storage
         self.folder = root
         self._file_size = file_size
@@ -83,7 +83,7 @@ class QueueTable:
                     queue.extension.files.load(clean=clean, whole=whole)
 
     def load_extensions(self) -> None:
-        """Call when the queues are recovered; see `ConsumeQueue.load_extension`. Raises OSError."""
+        """Load the extensions of all queues; call once the queues are recovered. Raises OSError."""
         for queue in self:
             queue.load_extension()
 

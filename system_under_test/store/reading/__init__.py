@@ -1,1 +1,1 @@
-"""Reads messages of a queue, looks at queues, finds offsets by time."""
+"""Reads messages of a queue, inspects queues, finds offsets by time."""

@@ -1,4 +1,4 @@
-"""Looks at consume queues (RocketMQ, DefaultMessageStore.getConsumeQueue and others)."""
+"""Inspects consume queues (RocketMQ, DefaultMessageStore.getConsumeQueue and others)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from staticfire.system_under_test.store.record_filter import ExtensionUnit
 
 
 class QueueView:
-    """Reads queues; changes nothing, and makes no queue that is not there."""
+    """Read-only access to queues: makes no missing queue."""
 
     __slots__ = ("_queues", "_reader", "_search")
 
@@ -27,19 +27,19 @@ class QueueView:
         return sorted((queue.topic, queue.queue_id) for queue in self._queues)
 
     def next_offset(self, topic: str, queue_id: int) -> int:
-        """Which queue offset the next put gets; what lies below may still wait to become visible."""
+        """The queue offset of the next put; messages below it may not be visible yet."""
         queue = self._queues.get(topic, queue_id)
         return 0 if queue is None else queue.next_offset
 
     def entries(self, topic: str, queue_id: int, offset: int, count: int) -> list[Entry]:
-        """Up to `count` visible entries of a queue from `offset`; [] where there are none."""
+        """Up to `count` visible entries of a queue from `offset`; [] if there are none."""
         queue = self._queues.get(topic, queue_id)
         return [] if queue is None else queue.read(offset, count)
 
     def extension_units(
         self, topic: str, queue_id: int, offset: int, count: int
     ) -> list[ExtensionUnit | None]:
-        """What the extension holds of the entries that were read from there; [] if there is none."""
+        """The extension's units of `count` entries from `offset`; [] without an extension."""
         queue = self._queues.get(topic, queue_id)
         return [] if queue is None else queue.extension_units(offset, count)
 
@@ -49,11 +49,11 @@ class QueueView:
         return 0 if queue is None else self._search(self._reader, queue, timestamp_ms)
 
     def store_time_ms(self, topic: str, queue_id: int, offset: int) -> int:
-        """When message `offset` was stored, in milliseconds; -1 if there is none."""
+        """Store time of message `offset` in ms since 1970; -1 if there is no such message."""
         queue = self._queues.get(topic, queue_id)
         return -1 if queue is None else self._reader.store_time_ms(queue, offset)
 
     def earliest_store_time_ms(self, topic: str, queue_id: int) -> int:
-        """When the first message of the queue was stored, in milliseconds; -1 if there is none."""
+        """Store time of the first message of the queue in ms since 1970; -1 if there is none."""
         queue = self._queues.get(topic, queue_id)
         return -1 if queue is None else self._reader.store_time_ms(queue, queue.min_offset)

@@ -1,4 +1,4 @@
-"""Reads messages of a queue as a pull wants them (RocketMQ, DefaultMessageStore.getMessage)."""
+"""Reads messages of a queue for a pull (RocketMQ, DefaultMessageStore.getMessage)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from staticfire.system_under_test.store.record_scan import (
 )
 
 _SCAN_BYTES_MIN = 16_000  # RocketMQ, DefaultMessageStore.getMessage: maxFilterMessageCount
-_EXAMINED_BYTES_MAX = 4 << 20  # of records that a filter looks at; RocketMQ need not copy them
+# bytes of records that a filter examines; RocketMQ need not copy them
+_EXAMINED_BYTES_MAX = 4 << 20
 _GAP_SIZE_MAX = 16 * 1024  # records this close are read together
 
 
@@ -29,7 +30,7 @@ class GetStatus(Enum):
     NO_MATCHED_MESSAGE = "NO_MATCHED_MESSAGE"
     MESSAGE_WAS_REMOVING = "MESSAGE_WAS_REMOVING"
     OFFSET_FOUND_NULL = "OFFSET_FOUND_NULL"
-    RECORD_DAMAGED = "RECORD_DAMAGED"  # ours: the disk has changed the next record
+    RECORD_DAMAGED = "RECORD_DAMAGED"  # not in RocketMQ: the disk has changed the next record
     OFFSET_OVERFLOW_BADLY = "OFFSET_OVERFLOW_BADLY"
     OFFSET_OVERFLOW_ONE = "OFFSET_OVERFLOW_ONE"
     OFFSET_TOO_SMALL = "OFFSET_TOO_SMALL"
@@ -37,14 +38,15 @@ class GetStatus(Enum):
 
 
 class GetResult(NamedTuple):
-    """What a pull gets. `next_offset` is where the next one goes on, or the correction of a wrong offset."""
+    """The result of a pull. `next_offset` is where the next pull goes on, or the correction of a wrong offset."""
 
     status: GetStatus
     next_offset: int
     min_offset: int
     max_offset: int
     records: list[bytes] = []  # noqa: RUF012  never changed
-    is_far_behind: bool = False  # the last entry looked at leads to what is not in memory any more
+    # the record of the last examined entry does not count as in memory any more
+    is_far_behind: bool = False
 
 
 # RocketMQ makes a queue when a client asks for it, so it never answers NO_MATCHED_LOGIC_QUEUE.
@@ -57,7 +59,7 @@ class QueueReader:
     __slots__ = ("_limits", "_log", "_lost", "on_damage")
 
     def __init__(self, log: CommitLog, limits: PullLimits, lost: Set[int] = frozenset()) -> None:
-        """`on_damage` gets the physical offset of each damaged record met; those in `lost` are passed over."""
+        """`on_damage` gets the physical offset of each damaged record found; readers skip those in `lost`."""
         self._lost = lost
         self._log = log
         self._limits = limits
@@ -71,9 +73,9 @@ class QueueReader:
         tags: frozenset[int] | None,
         wanted: RecordFilter | None = None,
     ) -> GetResult:
-        """Up to `max_messages` records from `offset`, of those tags codes, if any are given, and that are `wanted`."""
+        """Up to `max_messages` records from `offset` that have one of `tags` and match `wanted`, if given."""
         low, high = queue.min_offset, queue.max_offset
-        # A slave may have shown a consumer what is not visible here: its offset is right, though nothing is to be read.
+        # A consumer may have read messages at a slave that are not visible here yet: its offset is right.
         is_at_end = high <= offset <= queue.next_offset
         if high == 0 and not (is_at_end and offset):
             return GetResult(GetStatus.NO_MESSAGE_IN_QUEUE, 0, low, high)
@@ -98,7 +100,7 @@ class QueueReader:
             examined = self._select(entries, max_messages, tags, selection)
             records, is_removed = selection.records, selection.met_removed
             damaged = selection.damaged
-        if damaged is not None:  # what lies before it may be given, and nothing passes it
+        if damaged is not None:  # return the records before it, and let the next pull begin at it
             examined = entries.index(damaged)
             self.on_damage(damaged.physical_offset)
             if not records:
@@ -111,11 +113,11 @@ class QueueReader:
 
     @property
     def _disk_end(self) -> int:
-        """What lies below is taken to be on the disk only (RocketMQ, checkInDiskByCommitOffset)."""
+        """Records below this offset count as on the disk (RocketMQ, checkInDiskByCommitOffset)."""
         return self._log.end_offset - self._limits.memory_bytes
 
     def _count_to_examine(self, max_messages: int, *, filters: bool) -> int:
-        if not filters:  # all of them will do
+        if not filters:  # every message matches
             limits = self._limits
             count_max = max(limits.transfer_memory_count, limits.transfer_disk_count)
             return max(1, min(max_messages, count_max))
@@ -129,7 +131,7 @@ class QueueReader:
     def _choose(
         self, entries: list[Entry], max_messages: int, tags: frozenset[int] | None
     ) -> tuple[int, list[Entry]]:
-        """How many entries were looked at, and which of them to return: the first always fits."""
+        """How many entries were examined, and which of them to return; the first match always fits."""
         limits, disk_end = self._limits, self._disk_end
         if (
             tags is None
@@ -137,7 +139,7 @@ class QueueReader:
             and entries[0].physical_offset >= disk_end
             and sum([entry.size for entry in entries]) <= limits.transfer_memory_bytes
         ):
-            return len(entries), entries  # what most pulls get
+            return len(entries), entries  # the case of most pulls
         chosen: list[Entry] = []
         size = 0
         for examined, entry in enumerate(entries):
@@ -160,7 +162,7 @@ class QueueReader:
         tags: frozenset[int] | None,
         selection: _Selection,
     ) -> int:
-        """Like `_choose`, by entry and record; returns how many entries were looked at."""
+        """Like `_choose`, by entries and records, into `selection`; returns how many entries were examined."""
         limits, disk_end = self._limits, self._disk_end
         for examined, entry in enumerate(entries):
             if selection.records:
@@ -180,9 +182,9 @@ class QueueReader:
         return len(entries)
 
     def _read_records(self, entries: list[Entry]) -> tuple[list[bytes], Entry | None]:
-        """The records of those entries that still lead to one, up to the first that is damaged, and its entry.
+        """The existing records of `entries`, up to the first damaged one, and the entry of that one, if any.
 
-        Neighbours are read in one go.
+        It reads neighbouring records at once.
         """
         records: list[bytes] = []
         read, lost = self._log.read, self._lost
@@ -193,7 +195,7 @@ class QueueReader:
             for entry in run:
                 offset, size, _ = entry
                 record = data[offset - start : offset - start + size]
-                # Files do not join: a record of the next file is not in `data`, but it begins a run of its own.
+                # A read ends at the end of its file: a record of the next file is not in `data`.
                 if len(record) < size:
                     record = read(offset, size)
                 if len(record) == size and offset not in lost:
@@ -210,7 +212,7 @@ class QueueReader:
         return bool(entries) and entries[0].physical_offset < self._log.min_offset
 
     def store_time_ms(self, queue: ConsumeQueue, offset: int) -> int:
-        """When message `offset` was stored, in milliseconds; -1 if there is no such message."""
+        """Store time of message `offset` in ms since 1970; -1 if there is no such message."""
         entries = queue.read(offset, 1)
         if not entries:
             return -1
@@ -221,7 +223,7 @@ class QueueReader:
 
 
 class _Selection:
-    """Records that a filter wants, and how much was read to find them."""
+    """Collects the records that a filter wants, and counts the bytes read to find them."""
 
     __slots__ = (
         "_log",
@@ -253,7 +255,7 @@ class _Selection:
         self.damaged: Entry | None = None
 
     def look_at(self, number: int, entry: Entry) -> None:
-        """Take the record of entry `number` if it is wanted."""
+        """Take the record of `entry`, the `number`th one read, if the filter wants it."""
         unit = self._units[number] if self._units else None
         if not self._wanted.may_match(unit, entry.physical_offset):
             return
@@ -276,7 +278,7 @@ class _Selection:
 
 
 def _runs(entries: list[Entry]) -> Iterator[list[Entry]]:
-    """Neighbours in the log, in their order, to be read in one go."""
+    """Runs of entries whose records are close to each other in the log, to be read at once."""
     run: list[Entry] = []
     end = 0
     for entry in entries:
@@ -291,9 +293,9 @@ def _runs(entries: list[Entry]) -> Iterator[list[Entry]]:
 
 
 def _ignore(_physical_offset: int) -> None:
-    """A store without a broker has no replica to ask."""
+    """The default of `on_damage`: a store without a broker has no replica to ask."""
 
 
 def _tag_hash(tags_code: int) -> int:
-    """The low 32 bits as Java's int: what a subscription's code set holds."""
+    """The low 32 bits as Java's int, as in a subscription's code set."""
     return ((tags_code + 0x8000_0000) & 0xFFFF_FFFF) - 0x8000_0000

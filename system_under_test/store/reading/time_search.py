@@ -12,7 +12,10 @@ TimeSearch = Callable[[QueueReader, ConsumeQueue, int], int]
 
 
 def nearest_in_queue(reader: QueueReader, queue: ConsumeQueue, timestamp_ms: int) -> int:
-    """By store times alone: ties go to the earlier, of equal times to the first, after the last one to the last."""
+    """Search by store times alone. A tie goes to the earlier time, and among equal times to the first message.
+
+    A time after the last message finds the last one.
+    """
     low, high = queue.min_offset, queue.max_offset
     if low >= high:
         return 0
@@ -32,11 +35,11 @@ def nearest_in_queue(reader: QueueReader, queue: ConsumeQueue, timestamp_ms: int
 
 
 def nearest_in_file(reader: QueueReader, queue: ConsumeQueue, timestamp_ms: int) -> int:
-    """RocketMQ's way: only in the first file that the file system says was written at that time or later.
+    """RocketMQ's way: search only the first file whose modification time is `timestamp_ms` or later.
 
-    A copy of a store, or a repair of its end, gives old files a new time: the answer is too early then. A clock that
-    was set back between a put and its dispatch gives a file a time before that of its messages: the answer is in the
-    file behind, and a reader that begins there skips them. Of equal times any may be found.
+    Copying a store, or repairing its end, gives old files a new time: the answer is then too early. A clock that was
+    set back between a put and its dispatch gives a file a time before that of its messages: the answer is then in a
+    later file, and a reader that begins there skips messages. Among equal times it may find any message.
     """
     files = queue.files.files
     chosen = next((file for file in files if queue.files.modified_ms(file) >= timestamp_ms), None)

@@ -1,1 +1,1 @@
-"""Finds where the log ends after a start, and makes queues agree with it."""
+"""Finds where the log ends when a store is opened, and makes queues agree with it."""

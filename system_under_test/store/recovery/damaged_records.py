@@ -1,13 +1,13 @@
 """Distinguishes a record that the disk has changed from a torn tail, while a store is recovered.
 
-A torn tail was never durable: the log ends before it. A record that was durable once and does not add up now is
-damaged, and the log goes on behind it. Two things prove that bytes were durable. A queue entry is written only when a
-flush has covered its record, and so everything before it. The checkpoint names a store time before which everything
-was durable. Stale bytes of an older tail prove nothing: records there are older than those before them.
+A torn tail was never durable: the log ends before it. A record that was durable once and is invalid now is damaged, and
+the log goes on behind it. Two things prove that bytes were durable. A queue entry is written only after a flush of its
+record, and so of everything before it. The checkpoint names a store time before which everything was durable. Stale
+bytes of an older tail prove nothing; they show by records older than those before them.
 
-Headers, topics and properties have no checksum. If one of them changed, the record's queue entry shows what it was;
-without an entry its neighbours give size and place, and recovery gives it the place that a queue misses.
-RocketMQ ends the log at the first record that does not add up (CommitLog.recoverNormally, recoverAbnormally).
+Headers, topics and properties have no checksum. If one of them changed, the record's queue entry shows what it was.
+Without an entry its neighbours show its position and size, and recovery gives it the queue offset that a queue lacks.
+RocketMQ ends the log at the first invalid record (CommitLog.recoverNormally, recoverAbnormally).
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _MAGIC = struct.pack(">i", MAGIC_MESSAGE)
 _MAGIC_AT = 4
 # TOTALSIZE MAGICCODE BODYCRC QUEUEID FLAG QUEUEOFFSET PHYSICALOFFSET
 _HEADER = struct.Struct(">IiIiiqq")
-_FIELDS_MIN = 3  # of the four by which a header is known, one may have changed
-_ENTRIES_TRIED = 256  # at the end of a queue; a power cut tears the last sectors only
+_FIELDS_MIN = 3  # a header is recognized by four fields, of which one may have changed
+_ENTRIES_TRIED = 256  # from the end of a queue; a power cut tears the last sectors only
 
 
 class DamagedRange(NamedTuple):
-    """Log bytes [start, end) that were durable and do not add up; `record` is what is still known of them."""
+    """Log bytes [start, end) that were durable and are invalid now; `record`: what is still known of the record."""
 
     start: int
     end: int
@@ -41,7 +41,7 @@ class DamagedRange(NamedTuple):
 
 
 class DamagedRecords:
-    """Finds the damaged part that begins at some place of the log of one store. Reads only."""
+    """Finds damaged ranges in the log of one store. Only reads."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class DamagedRecords:
         scanner: RecordScanner,
         record_at: Callable[[int], ScannedRecord | None],
     ) -> None:
-        """`record_at` gives the sound record at an offset."""
+        """`record_at` returns the sound record at an offset, or None."""
         self._log = commit_log
         self._queues = queues
         self._checkpoint = checkpoint
@@ -61,7 +61,7 @@ class DamagedRecords:
         self._durable_end: int | None = None
 
     def at(self, start: int, last_ms: int) -> DamagedRange | None:
-        """The damaged part that begins at `start`, behind a record of `last_ms`; None if the log ends there."""
+        """The damaged range that begins at `start`, behind a record stored at `last_ms`; None if the log ends there."""
         if start >= self._log.files.end_of_content(start):
             return None
         if start >= self.durable_end:
@@ -81,10 +81,10 @@ class DamagedRecords:
         return DamagedRange(start, end, self._with_known_fields(start, end))
 
     def may_have_been_durable(self, start: int, last_ms: int) -> bool:
-        """Whether what lies behind a log that ends at `start`, with a record of `last_ms`, may have been durable.
+        """Whether bytes behind a log that ends at `start`, with a last record of `last_ms`, may have been durable.
 
-        Sound records lie there, no older than those before them. A power cut in the middle of a flush may leave such
-        records, too, so they prove nothing; but neither does the place where the log ends.
+        That is so if a sound record there is no older than the last one. It is no proof: a power cut in the middle of a
+        flush may leave such records, too.
         """
         if start >= self._log.files.end_of_content(start):
             return False
@@ -92,7 +92,7 @@ class DamagedRecords:
         return follower is not None and follower.store_timestamp_ms >= last_ms
 
     def _with_known_fields(self, start: int, end: int) -> ScannedRecord | None:
-        """The record that fills this part but for its size, its magic number or its place, which are known."""
+        """The record in [start, end) if only its size, magic number or physical offset are damaged, else None."""
         if end - start < _HEADER.size:
             return None
         data = bytearray(self._log.files.read(start, end - start))
@@ -105,9 +105,10 @@ class DamagedRecords:
         return found[0] if found and found[0].size == end - start else None
 
     def place_of(self, record: ScannedRecord) -> ScannedRecord | None:
-        """The record with the topic, queue and number of the queue entry that leads to it; None if its own are right.
+        """The record with the topic, queue id and queue offset of the entry that points to it.
 
-        Of those three one bit has changed. An entry that differs in more is one of another log.
+        None if its own fields are right, or no such entry differs from them in exactly one bit: an entry that differs
+        in more belongs to another log.
         """
         own = self._queues.get(record.topic.decode("utf-8", "replace"), record.queue_id)
         entry = None if own is None else own.probe(record.queue_offset)
@@ -126,7 +127,7 @@ class DamagedRecords:
         return None
 
     def record_at(self, start: int) -> ScannedRecord | None:
-        """What is known of the damaged record at `start`, from its header or from the queue entry that leads there."""
+        """What is known of the damaged record at `start`, from its header or from the queue entry that points there."""
         data = self._log.files.read(start, _WINDOW_SIZE)
         size = int.from_bytes(data[:_MAGIC_AT], "big")
         if len(data) == _WINDOW_SIZE < size <= self._log.file_size:
@@ -135,7 +136,7 @@ class DamagedRecords:
 
     @property
     def durable_end(self) -> int:
-        """The end of the last record that a queue entry leads to; 0 if there is none."""
+        """The end of the last record that a queue entry points to; 0 if there is none."""
         if self._durable_end is None:
             self._durable_end = max(map(self._last_end, self._queues), default=0)
         return self._durable_end
@@ -151,7 +152,7 @@ class DamagedRecords:
         return 0
 
     def leads_there(self, queue: ConsumeQueue, offset: int, entry: Entry) -> bool:
-        """Whether `entry`, number `offset` of its queue, leads to its record; one field of the header may be wrong."""
+        """Whether `entry` at queue offset `offset` points to its record; one field of the header may be wrong."""
         header = self._log.files.read(entry.physical_offset, _HEADER.size)
         if len(header) < _HEADER.size:
             return False
@@ -206,7 +207,7 @@ class DamagedRecords:
 
 
 def _bits_apart(one: ScannedRecord, other: ScannedRecord) -> int:
-    """In how many bits topic, queue and number differ."""
+    """The number of bits in which topic, queue id and queue offset differ."""
     names = [int.from_bytes(record.topic, "big") for record in (one, other)]
     if len(one.topic) != len(other.topic):
         return len(one.topic)
@@ -219,7 +220,7 @@ def _bits_apart(one: ScannedRecord, other: ScannedRecord) -> int:
 
 
 def _lower_bound(queue: ConsumeQueue, physical_offset: int) -> int:
-    """The number of the first entry that leads to `physical_offset` or beyond, or to nothing."""
+    """The queue offset of the first entry that points to `physical_offset` or beyond, or is empty."""
     low = queue.files.first_offset // ENTRY_SIZE
     high = queue.files.end_of_files // ENTRY_SIZE
     while low < high:

@@ -1,12 +1,12 @@
 """Finds where the log ends and makes the consume queues agree with it (RocketMQ, CommitLog.recoverNormally/Abnormally).
 
-Both ways are one: choose a file to begin with, walk the records from there, cut the log at the first thing that is no
-record, rebuild every queue entry that points into the part walked. A record that was durable and is damaged now does
-not end the log: see `damaged_records`. After a clean exit the walk begins at the third-last
-file; otherwise at the newest file whose first record the checkpoint calls durable, queue entries included. If what lies
-before turns out to be incomplete nevertheless, the walk begins again at the first file.
+Normal and abnormal recovery take the same steps: choose a file to begin with, walk the records from there, cut the log
+at the first bytes that are not a record, rebuild every queue entry that points into the part walked. A record that was
+durable and is damaged now does not end the log: see `damaged_records`. After a clean exit the walk begins at the
+third-last file; otherwise at the newest file whose first record is durable by the checkpoint, queue entries included.
+If queues turn out to be incomplete before that file, the walk begins again at the first file.
 
-Every step can be repeated: a power cut during recovery leaves a store that recovers to the same end.
+Every step can be repeated: after a power cut during recovery, the next recovery has the same result.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ _FILES_AFTER_CLEAN_EXIT = 3  # RocketMQ, CommitLog.recoverNormally
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryReport:
-    """What opening a store found.
+    """The findings of a recovery.
 
-    `cut_bytes`: bytes beyond the last good record that were not zero; `bad_checksum`: they begin with a record whose
-    body does not match its checksum; `cut_sound`: sound records lie behind it, which may have been durable; `damaged`:
-    where records lie that were durable and do not add up.
+    `cut_bytes`: number of bytes cut behind the last good record, up to the last one other than zero; `bad_checksum`:
+    they begin with a record whose body does not match its checksum; `cut_sound`: sound records lie behind it, which may
+    have been durable; `damaged`: physical offsets of records that were durable and are invalid now.
     """
 
     clean: bool
@@ -65,7 +65,7 @@ class RecoveryReport:
 
 @dataclass(slots=True, kw_only=True)
 class _QueueTail:
-    """Entries of one queue found in the walk; the first belongs at `start`."""
+    """Entries of one queue found in the walk; the first has queue offset `start`."""
 
     start: int
     entries: bytearray
@@ -76,7 +76,7 @@ class _QueueTail:
 
 
 class _Walk:
-    """Collects what the records from one file on say."""
+    """Collects queue entries and key figures from the records of a walk that begins at one file."""
 
     def __init__(
         self,
@@ -93,10 +93,11 @@ class _Walk:
         self.start = start
         self.end = start
         self.last_ms = 0
-        self.doubtful_from: int | None = None  # first record that no finished flush vouches for
+        # first record that may not be durable by the checkpoint
+        self.doubtful_from: int | None = None
         self.messages = 0
         self.damaged: list[int] = []
-        self._unplaced: list[DamagedRange] = []  # messages of which no queue is known
+        self._unplaced: list[DamagedRange] = []  # damaged messages whose queue is unknown
         self.tails: dict[tuple[bytes, int], _QueueTail] = {}
 
     def found(self, record: ScannedRecord) -> None:
@@ -112,7 +113,7 @@ class _Walk:
                 self._add_entry(placed)
 
     def _placed(self, record: ScannedRecord) -> ScannedRecord | None:
-        """The record with its true place in a queue, which has no checksum; None if nothing shows it."""
+        """The record with its true topic, queue and queue offset, which have no checksum; None if they are unknown."""
         tail = self.tails.get((record.topic, record.queue_id))
         if self._damaged_records is None or (tail is not None and record.queue_offset == tail.end):
             return record
@@ -126,7 +127,7 @@ class _Walk:
         return known
 
     def pass_over(self, damaged: DamagedRange) -> None:
-        """Go on behind bytes that were durable once; the message there keeps its place in its queue."""
+        """Go on behind damaged bytes; the message there keeps its queue offset."""
         self.damaged.append(damaged.start)
         if damaged.record is not None:
             self.found(damaged.record)
@@ -156,7 +157,7 @@ class _Walk:
         self.messages += 1
 
     def _fill(self, tail: _QueueTail, count: int) -> bool:
-        """Give this many places behind the last entry to damaged messages since then; whether there are so many."""
+        """Append entries for `count` damaged messages found since the last entry; return whether there are so many."""
         last = ENTRY.unpack_from(tail.entries, len(tail.entries) - ENTRY_SIZE)[0]
         since = [damaged for damaged in self._unplaced if damaged.start > last]
         if len(since) < count:
@@ -233,7 +234,7 @@ class Recovery:
             and self._damaged_records.may_have_been_durable(walk.end, walk.last_ms)
         )
         is_intact = clean and cut_bytes == 0 and files.has_full_size()
-        # Before the log: what is appended after the cut may be older than what the checkpoint vouches for.
+        # Before the log is cut: what is appended later may be older than the checkpoint, and must not count as durable.
         self._checkpoint.lower_to(walk.last_ms)
         self._commit_log.begin_at(walk.end)
         self._index.finish(walk.end)
@@ -271,7 +272,7 @@ class Recovery:
         return self._commit_log.min_offset
 
     def _record_at(self, offset: int) -> ScannedRecord | None:
-        """The sound record at `offset`: half a header may show any time and any queue offset."""
+        """The sound record at `offset`, else None: a torn header may show any time and any queue offset."""
         header = self._commit_log.files.read(offset, BLANK_HEADER_SIZE)
         if len(header) < BLANK_HEADER_SIZE:
             return None
@@ -329,12 +330,12 @@ class Recovery:
                 window *= 2
 
     def _damaged_at(self, start: int, last_ms: int) -> DamagedRange | None:
-        """The damaged part that begins at `start`; None if the log ends there, or ends at any damage."""
+        """The damaged range that begins at `start`; None if the log ends there, or the policy ends it at any damage."""
         damaged_records = self._damaged_records
         return None if damaged_records is None else damaged_records.at(start, last_ms)
 
     def _is_complete_before(self, walk: _Walk) -> bool:
-        """Whether each queue met in the walk has the entry before its first one there."""
+        """Whether each queue met in the walk already has the entry before its first one in the walk."""
         for (topic, queue_id), tail in walk.tails.items():
             queue = self._queues.get(topic.decode(), queue_id)
             if tail.start and (
@@ -350,9 +351,9 @@ class Recovery:
         log.cut(walk.end)
         if not log.files.files:
             return
-        # The dead process may have seen an fsync fail, after which the page cache looks clean and the platter is not.
-        # The files have forgotten their cache. Where that was only a wish, write again what is not proven durable; then
-        # sync whatever the walk has read.
+        # The dead process may have seen an fsync fail: then pages look clean but are not on the disk. `open` has asked
+        # the kernel to drop its cache, which it need not do. So write again what is not proven durable, then sync
+        # whatever the walk has read.
         if walk.doubtful_from is not None:
             self._write_again(walk.doubtful_from, walk.end)
         log.files.files[-1].is_new = True
@@ -381,12 +382,13 @@ class Recovery:
         return list(self._queues)
 
     def _fill_queues(self, walk: _Walk) -> None:
-        """Let the queues have no empty place before their entries: the records of these places are deleted."""
+        """Write fillers to empty positions before the entries of the queues: the records of these are deleted."""
         for (topic, queue_id), tail in walk.tails.items():
             self._queues.get_or_create(topic.decode(), queue_id).fill_before(tail.start)
 
     def _recover_queue(self, queue: ConsumeQueue, walk: _Walk, *, clean: bool) -> None:
-        queue.files.complete_last()  # before it is written to, and before another file follows it
+        # before a write to the file, and before another file follows it
+        queue.files.complete_last()
         tail = walk.tails.get((queue.topic.encode(), queue.queue_id))
         if tail is None:
             queue.begin_at(self._count_entries(queue, walk.start))
@@ -401,10 +403,10 @@ class Recovery:
         queue.correct_min(self._commit_log.min_offset)
 
     def _count_entries(self, queue: ConsumeQueue, limit: int) -> int:
-        """The end of a queue of which nothing was met in the walk.
+        """The end of a queue of which the walk met no record.
 
-        Its entries below `limit` are durable, so they form a prefix; what is behind it may be torn and may look like
-        an entry, so each one probed must agree with its record.
+        Its entries of records below `limit` are durable, so they form a prefix. What is behind them may be torn and
+        look like an entry, so each entry probed must agree with its record.
         """
         low = queue.files.first_offset // ENTRY_SIZE
         high = queue.files.end_of_files // ENTRY_SIZE
@@ -417,12 +419,12 @@ class Recovery:
         return low
 
     def _is_entry(self, queue: ConsumeQueue, offset: int, limit: int) -> bool:
-        """Whether entry `offset` points below `limit`, at the record that has this queue offset."""
+        """Whether entry `offset` points to a record below `limit` that has this queue offset."""
         entry = queue.probe(offset)
         if entry is None or entry.physical_offset >= limit:
             return False
         if entry.physical_offset < self._commit_log.min_offset:
-            # Its record has been deleted, but the queue goes on after it. A torn entry points anywhere, also back.
+            # Its record has been deleted, but the queue goes on after it. A torn entry may point anywhere, even back.
             before = queue.probe(offset - 1) if offset else None
             return (
                 before is None

@@ -1,1 +1,1 @@
-"""The HA protocol without input and output: both sides, and what decides."""
+"""The HA protocol without input and output: both sides, and the policy."""

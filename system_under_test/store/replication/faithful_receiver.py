@@ -1,4 +1,4 @@
-"""The slave of RocketMQ 4.9.8: it appends whatever follows its log, and compares nothing (HAClient)."""
+"""The slave of RocketMQ 4.9.8: it appends whatever bytes follow its log, without comparing (HAClient)."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from staticfire.system_under_test.store.replication.replication import (
 
 
 class FaithfulReceiver:
-    """Asks from the end of its own log; acknowledges what is appended, flushed or not.
+    """Requests bytes from the end of its own log; acknowledges what it has appended, flushed or not.
 
-    A log that differs from the master's is not repaired (RocketMQ #3388): the master sends heartbeats from where it was
-    asked, or bytes that do not follow, for ever.
+    It does not repair a log that differs from the master's (RocketMQ #3388): the master forever sends heartbeats for
+    the requested position, or bytes that do not follow.
     """
 
     def __init__(self, log: ReplicatedLog) -> None:
         self._log = log
         self._decoder = TransferDecoder()
-        # next byte expected: beyond the end of the log, the start of a record was held back
+        # next byte expected; beyond the end of the log by the bytes of an incomplete record that the log holds back
         self._position = 0
         self._reported = 0
 
@@ -46,6 +46,6 @@ class FaithfulReceiver:
         return b"" if self._log.end_offset <= self._reported else self.repeat_report()
 
     def repeat_report(self) -> bytes:
-        """The end of the own log, to show that we live."""
+        """The end of our log, repeated as a sign of life."""
         self._reported = self._log.end_offset
         return REPORT.pack(self._reported)

@@ -1,7 +1,7 @@
-"""The receiving side of the HA protocol (RocketMQ, HAClient): a slave that follows, a master that catches up.
+"""The receiving side of the HA protocol (RocketMQ, HAClient): a following slave, or a master that catches up.
 
-Both start some KiB before the end of their own log and compare what arrives with what they have. See `replication`.
-A record that only a disk has changed is no other log: the sound copy of the two is kept.
+Both start some KiB before the end of their own log and compare received bytes with their own. See `replication`.
+A record that a disk has damaged does not make the logs differ: the receiver keeps the sound one of the two copies.
 """
 
 from __future__ import annotations
@@ -23,35 +23,37 @@ _NEVER = 1 << 63  # an offset that no log reaches
 
 
 class Reconnect(Exception):
-    """This connection has served its purpose: close it and connect again at once, from another position."""
+    """Close this connection and connect again at once, from another position."""
 
 
 class Diverged(Exception):
-    """The peer's log is not a continuation of ours: nothing of it may be taken."""
+    """The peer's log does not continue ours: nothing of it may be appended."""
 
 
 class LogReceiver:
-    """Compares what arrives with the own log, and appends what lies beyond its end."""
+    """Compares received bytes with our log, and appends those beyond its end."""
 
     def __init__(self, log: ReplicatedLog) -> None:
         self._log = log
         self._decoder = TransferDecoder()
-        self._start = 0  # the offset asked for on this connection
+        self._start = 0  # the offset requested on this connection
         self._position = 0  # next byte expected
-        # the last bytes before it: of a record that differs and has not arrived in full
+        # the last bytes before `_position`, if they belong to a differing record that has not arrived in full
         self._held = b""
-        self._proven_at = 0  # from here on the first record has been compared as a whole
-        self._begins_anywhere = False  # asked for what the sender has, from its start
-        self._from_its_start = False  # ask so: the sender has deleted the place that we asked for
+        # once compared up to here, the first record has been compared as a whole
+        self._proven_at = 0
+        self._begins_anywhere = False  # we requested the sender's log from its start
+        # request that next time: the sender has deleted the requested offset
+        self._from_its_start = False
 
     @property
     def is_proven(self) -> bool:
-        """At least one whole message of the own log was found equal, or there was nothing before it."""
+        """Whether at least one whole message of our log was found equal, or there was nothing to compare."""
         return self._compared >= self._proven_at
 
     @property
     def _compared(self) -> int:
-        """Up to here both logs are known to be the same, but for damage."""
+        """The offset up to which both logs are known to be equal, except for damage."""
         return self._position - len(self._held)
 
     def _begin(self, start: int, *, anywhere: bool = False) -> bytes:
@@ -69,9 +71,9 @@ class LogReceiver:
         return max(1, RECORD_START.unpack(data)[0]) if len(data) == RECORD_START.size else 1
 
     def _overlap_start(self, end: int, overlap_size: int) -> int:
-        """A message of the own log that starts at least `overlap_size` bytes before `end`, else the first offset.
+        """The start of a message at least `overlap_size` bytes before `end`, else the first offset of our log.
 
-        The blank that ends a log file looks the same in every log, so it is no place to start comparing from.
+        Never that of a blank: the blank that ends a log file looks the same in every log.
         """
         log = self._log
         offset = max(log.min_offset, end - overlap_size)
@@ -84,7 +86,7 @@ class LogReceiver:
         return log.min_offset
 
     def _accept(self, offset: int, body: bytes) -> int | None:
-        """Compare and append one body; return the offset of the first different byte, if there is one."""
+        """Compare and append one body; return the offset of the first different byte, or None."""
         if offset != self._position:
             if self._position != 0 or not self._begins_anywhere:
                 self._from_its_start = self._position == self._start == 0
@@ -115,19 +117,19 @@ class LogReceiver:
         return None
 
     def _disputed(self, difference: int) -> tuple[int, int]:
-        """Where the own record begins that differs, and its size."""
+        """Offset and size of our record that holds `difference`."""
         start = self._log.record_start_before(difference)
         return start, self._record_size(start)
 
     def _keep_sound_one(self, offset: int, own: bytes, theirs: bytes) -> bool:
-        """Whether one of two records with the same header is damaged; then the log holds the other one."""
+        """If one of two copies of a record is damaged, make the log hold the sound one and return True; else False."""
         own_is_sound = is_sound(own, offset)
         if own_is_sound == is_sound(theirs, offset):
             return False
         return own_is_sound or self._log.mend_record(offset, theirs)
 
     def _begin_where_sender_begins(self, offset: int) -> None:
-        """The sender has deleted what is before `offset`; a replica that has nothing beyond it does, too."""
+        """The sender's log begins at `offset`; a replica whose log ends before it deletes its whole log."""
         self._position = offset
         end = self._log.end_offset
         if offset > end > 0:
@@ -153,17 +155,18 @@ def _common_prefix_size(left: bytes, right: bytes) -> int:
 
 
 class ReplicaReceiver(LogReceiver):
-    """The slave's side; it lives through all connections.
+    """The slave's side. One object serves all connections, one after the other.
 
     Args:
-        flushed_only: acknowledge only what is flushed here.
+        flushed_only: acknowledge only what this slave has flushed.
     """
 
     def __init__(self, log: ReplicatedLog, *, flushed_only: bool) -> None:
         super().__init__(log)
         self._flushed_only = flushed_only
         self._overlap_size = OVERLAP_SIZE
-        self._master_end: int | None = None  # known only if the master turned out shorter than we
+        # known only if the master's log turned out shorter than ours
+        self._master_end: int | None = None
         self._reported = 0
 
     def connected(self) -> bytes:
@@ -190,12 +193,12 @@ class ReplicaReceiver(LogReceiver):
                 if difference is not None:
                     self._cut_tail(difference)
             else:
-                self._hear_heartbeat(offset)
+                self._take_heartbeat(offset)
 
     def _cut_tail(self, difference: int) -> None:
         """Our log differs from the master's from `difference` on, which lies within our log."""
         is_proven = difference >= self._proven_at
-        # What arrived behind the difference is not here, so none of it may be acknowledged.
+        # The log does not hold what arrived behind the difference, so none of it may be acknowledged.
         self._proven_at = _NEVER
         if not is_proven:
             raise self._further_back(None)
@@ -203,7 +206,7 @@ class ReplicaReceiver(LogReceiver):
         self._settle_overlap()
         raise Reconnect(f"own log differed at {difference} and was cut there")
 
-    def _hear_heartbeat(self, master_position: int) -> None:
+    def _take_heartbeat(self, master_position: int) -> None:
         if master_position > self._position:
             self._from_its_start = self._position == self._start > 0
             raise ReplicationError(
@@ -211,13 +214,14 @@ class ReplicaReceiver(LogReceiver):
             )
         if master_position < self._position:
             raise self._further_back(master_position)
-        if self._held:  # the master has no more of a record that differs
+        # the master has nothing more, so the record that differs is not a damaged copy
+        if self._held:
             self._cut_tail(self._compared)
         if not self.is_proven:
             raise self._further_back(None)
 
     def _further_back(self, master_end: int | None) -> Reconnect:
-        """Nothing is known to be equal yet: look further back next time."""
+        """The error to raise when nothing is known to be equal yet: the next connection starts further back."""
         if master_end is None:
             self._overlap_size *= 2
         self._master_end = master_end if master_end is not None else self._master_end
@@ -235,7 +239,7 @@ class ReplicaReceiver(LogReceiver):
         return self.repeat_report()
 
     def repeat_report(self) -> bytes:
-        """The acknowledgement again, to show that we live; b"" as long as nothing is proven."""
+        """The acknowledgement again, as a sign of life; b"" as long as nothing is proven equal."""
         if not self.is_proven:
             return b""
         self._settle_overlap()
@@ -251,7 +255,7 @@ class ReplicaReceiver(LogReceiver):
 
 
 class CatchUpReceiver(LogReceiver):
-    """The side of a restarted master, or of a slave without one, that fetches from a replica what it lacks.
+    """The side of a restarted master, or of a slave without a master, that fetches what it lacks from a replica.
 
     It never cuts its own log.
     """
@@ -269,7 +273,7 @@ class CatchUpReceiver(LogReceiver):
         """Take bytes from the peer.
 
         Raises:
-            Diverged: the peer's log is another one.
+            Diverged: the peer's log differs from ours.
             ReplicationError: close, and connect again later.
         """
         for offset, body in self._decoder.feed(data):
@@ -288,7 +292,7 @@ class CatchUpReceiver(LogReceiver):
 
 
 def cut_partial_record(log: ReplicatedLog) -> int:
-    """Remove the half record that a broken transfer may leave at the end of the log; return the bytes cut."""
+    """Remove the partial record that a broken transfer may leave at the end of the log; return the bytes cut."""
     end = log.end_offset
     boundary = log.record_start_before(end)
     if boundary < end:

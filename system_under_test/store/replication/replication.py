@@ -6,15 +6,15 @@ A replica connects, reports an offset (8 bytes), and receives the sender's log f
 (8) and body size (4), each followed by raw commit-log bytes; size 0 is a heartbeat that carries the sender's position.
 Later reports acknowledge.
 
-What is different from RocketMQ 4.9, on the same wire:
+Differences from RocketMQ 4.9, over the same wire format:
 
 - A replica starts some KiB *before* its end and compares. Equal bytes are skipped; at the first difference it cuts its
   own tail and goes on from there. A diverged replica heals by itself instead of being stuck (RocketMQ #3388, #323).
-- A record of which one side has a damaged copy is no difference: the replica mends its own, or keeps it.
+  - If one side has a damaged copy of a record, that is no difference: the replica repairs its own copy, or keeps it.
 - It acknowledges only bytes that it has compared or appended, and with sync flush only flushed ones.
-- The first report asks for a position and acknowledges nothing, and no report beyond the sender's end counts
-  (RocketMQ #1155). A report of 0 is served from the start of the whole log, not of its last file (RocketMQ #3661).
-- A sender that has sent everything says so at once with a heartbeat, so no replica waits 5 s to learn it.
+- The first report requests a position and acknowledges nothing, and no report beyond the sender's end counts
+  (RocketMQ #1155). A request for 0 gets the whole log from its start, not only its last file (RocketMQ #3661).
+- A sender that has sent everything sends a heartbeat at once, so that no replica waits 5 s to learn it.
 - With sync flush a sender sends only what it has flushed: its replica is never ahead of it after a power cut.
 """
 
@@ -32,7 +32,7 @@ BODY_SIZE_MAX = 4 << 20  # RocketMQ: HAClient.READ_MAX_BUFFER_SIZE
 
 
 class ReplicatedLog(Protocol):
-    """What replication needs of a commit log. `MessageStore` is one."""
+    """The interface of a log that replication needs. `MessageStore` implements it."""
 
     @property
     def end_offset(self) -> int: ...
@@ -49,16 +49,16 @@ class ReplicatedLog(Protocol):
 
 
 class ReplicationError(ValueError):
-    """The other side broke the protocol, or its log cannot be ours: close the connection, try again later."""
+    """The other side broke the protocol, or its log does not fit ours: close the connection, try again later."""
 
 
 class ReplicaSender:
     """The sending side of one connection.
 
     Args:
-        flushed_only: send nothing that is not yet flushed here.
-        start_of_new: where a replica starts that asks for 0; None: at the first byte of the log.
-        believes_requests: the first report is where the replica stands, whatever it says (RocketMQ 4.9.8).
+        flushed_only: send only what this side has flushed.
+        start_of_new: where a replica that requests 0 starts; None: at the first byte of the log.
+        believes_requests: take the first report for an acknowledgement, too (RocketMQ 4.9.8).
     """
 
     def __init__(
@@ -74,8 +74,9 @@ class ReplicaSender:
         self._start_of_new = start_of_new or (lambda: log.min_offset)
         self._believes_requests = believes_requests
         self._input = bytearray()
-        self._position: int | None = None  # what to send next; None: not asked, or not ours to send
-        self._announced = False  # the replica has been informed that it has everything
+        # next offset to send; None: not requested yet, or not in this log
+        self._position: int | None = None
+        self._announced = False  # a heartbeat has announced to the replica that it has everything
         self.requested_offset: int | None = None
         self.acked_offset: int | None = None
 
@@ -100,7 +101,7 @@ class ReplicaSender:
         return reports
 
     def _start_at(self, requested: int) -> bool:
-        """Take the first report; return whether it acknowledges something."""
+        """Handle the first report; return whether it acknowledges something."""
         if requested < 0:
             raise ReplicationError(f"replica asks for {requested}; allowed is 0 or more")
         self.requested_offset = requested
@@ -124,7 +125,7 @@ class ReplicaSender:
         return True
 
     def next_transfer(self) -> bytes:
-        """Return the next header and body to write, or b"" when nothing is to be said now."""
+        """Return the next header and body to write, or b"" if there is nothing to send now."""
         if self.requested_offset is None:
             return b""
         body = self._next_body()
@@ -139,7 +140,7 @@ class ReplicaSender:
         return self.heartbeat()
 
     def heartbeat(self) -> bytes:
-        """A header of size 0: where this side stands. Before the first report nothing may be said."""
+        """A header of size 0 with this side's position; b"" before the first report."""
         if self.requested_offset is None:
             return b""
         return HEADER.pack(self._log.end_offset if self._position is None else self._position, 0)
@@ -154,7 +155,7 @@ class ReplicaSender:
 
 
 class TransferDecoder:
-    """Bytes in, transfers out."""
+    """Splits received bytes into transfers."""
 
     def __init__(self) -> None:
         self._input = bytearray()

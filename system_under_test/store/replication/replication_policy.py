@@ -1,4 +1,4 @@
-"""The decisions in which replication of the hardened system and of 4.9.8 differ. The values are in `policies`."""
+"""Decisions in which replication of the hardened system and of 4.9.8 differ. The values are in `policies`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from staticfire.system_under_test.store.replication.replication import Replicate
 
 
 class FollowingReceiver(Protocol):
-    """The slave's side of the HA protocol; it lives through all connections."""
+    """The slave's side of the HA protocol; one object serves all connections, one after the other."""
 
     def connected(self) -> bytes: ...
     def receive(self, data: bytes) -> None: ...
@@ -22,18 +22,19 @@ class FollowingReceiver(Protocol):
 class ReplicationPolicy:
     """Decisions of replication, on both sides."""
 
-    # (log, size of its files) -> what a replica gets that has nothing (RocketMQ #3661, bug R12)
+    # (log, size of its files in bytes) -> where an empty replica starts (RocketMQ #3661, bug R12)
     start_of_new_replica: Callable[[ReplicatedLog, int], int]
-    # (log, whether flushes are synchronous) -> the slave's side (RocketMQ #3388, bug R37)
+    # (log, sync_flush) -> the slave's side (RocketMQ #3388, bug R37)
     make_receiver: Callable[[ReplicatedLog, bool], FollowingReceiver]
-    # the first report acknowledges, even beyond the own end (RocketMQ #1155, bug R02)
+    # the first report acknowledges, even beyond our end (RocketMQ #1155, bug R02)
     believes_requests: bool
-    sends_unflushed: bool  # with sync flush: a slave may get what a power cut takes from its master
-    counts_from_accept: bool  # a connection that has reported nothing yet is a slave to wait for
-    # a slave says at once where it stands, not after one heartbeat interval of 5 s
+    # with sync flush: a slave may get bytes that its master loses in a power cut
+    sends_unflushed: bool
+    counts_from_accept: bool  # sends wait even for a slave that has reported nothing yet
+    # a slave reports its position at once, not after one heartbeat interval of 5 s
     reports_at_once: bool
-    waits_for_lost_slaves: bool  # sends wait for the time-out although the last slave has gone
-    # a master gets back what only slaves have; slaves without a master help each other
+    waits_for_lost_slaves: bool  # sends wait for the time-out although the last slave is gone
+    # a master fetches back what only slaves have; slaves without a master fetch from each other
     fetches_missing: bool
 
 

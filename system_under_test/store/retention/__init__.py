@@ -1,1 +1,1 @@
-"""Deletes old files, and files that are in the way when a disk fills up."""
+"""Deletes old files, and more when a disk fills up."""

@@ -1,8 +1,8 @@
-"""Deletes what is old, and what is in the way when the disk fills up (RocketMQ, CleanCommitLogService).
+"""Deletes old files, and further ones when the disk fills up (RocketMQ, CleanCommitLogService).
 
-Files go oldest first, and the removal of each is durable before the next one's begins: after a power cut the log and
-every queue begin somewhere and have no gap. At worst the last file that was removed is there again, and goes again.
-Of the log only that is deleted whose queue entries are durable: where a queue ends must not be forgotten with it.
+It removes files oldest first, and makes each removal durable before the next one begins: after a power cut the log and
+every queue have no gap. At worst the last file removed is there again, and is removed again. It deletes log files only
+once the queue entries of their records are durable: otherwise the end of a queue could be forgotten with them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from staticfire.system_under_test.store.retention_config import MS_PER_HOUR, Ret
 FILES_PER_CYCLE_MAX = 10  # RocketMQ, MappedFileQueue: DELETE_FILES_BATCH_MAX
 MANUAL_ROUNDS = 20  # RocketMQ, CleanCommitLogService: MAX_MANUAL_DELETE_FILE_TIMES
 
-# (topic, queue id) -> the least offset that any group has committed there, None if no group has one.
+# (topic, queue id) -> the lowest offset that any group has committed there, None if no group has one.
 LeastCommitted = Callable[[str, int], int | None]
 
 
@@ -32,7 +32,7 @@ ForceRule = Callable[[Sequence[ConsumeQueue], int, int, LeastCommitted], bool]
 def only_consumed(
     queues: Sequence[ConsumeQueue], start: int, end: int, least_committed: LeastCommitted
 ) -> bool:
-    """Whether every group has consumed the log from `start` to `end`: what no group reads counts as not consumed."""
+    """Whether every group has consumed the log in [start, end); queues that no group reads count as unconsumed."""
     for queue in queues:
         first, behind = queue.first_at_or_beyond(start), queue.first_at_or_beyond(end)
         if first < behind and (least_committed(queue.topic, queue.queue_id) or 0) < behind:
@@ -43,7 +43,7 @@ def only_consumed(
 def force_regardless_of_consumption(
     _queues: Sequence[ConsumeQueue], _start: int, _end: int, _least: LeastCommitted
 ) -> bool:
-    """RocketMQ deletes fresh messages that no group has consumed when a disk is 85 % full."""
+    """Always True: RocketMQ deletes fresh, unconsumed messages when a disk is 85 % full."""
     return True
 
 
@@ -71,7 +71,7 @@ class Removal:
 
 
 class Retention:
-    """Decides what goes. The caller runs each removal that `clean` yields before it asks for the next one."""
+    """Decides which files to remove. The caller runs each removal that `clean` yields before it takes the next one."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class Retention:
         disks: DiskWatch,
         durable_offset: Callable[[], int],
     ) -> None:
-        """`durable_offset`: below it records and their queue entries are durable."""
+        """`durable_offset`: the offset below which records and their queue entries are durable."""
         self._storage = storage
         self._clock = clock
         self._log = log
@@ -99,16 +99,17 @@ class Retention:
         self._hanging_since_ms = 0
         self.may_force: ForceRule = only_consumed
         self.least_committed: LeastCommitted = lambda _topic, _queue_id: None
-        self.on_min_offset: list[Callable[[int], object]] = []  # called when the log begins later
+        # called when the log's first offset moves
+        self.on_min_offset: list[Callable[[int], object]] = []
         self.manual_rounds = 0
 
     def clean(self) -> Iterator[Removal]:
-        """One cycle: log files, then the queue files that only point to what is gone."""
+        """One cycle: removes log files, then queue files whose entries only point to deleted records."""
         if not self._is_retried():
             return
         if self._hanging is not None:
             yield from self._remove(self._hanging)
-        # Both are asked every time: the space check sets and clears the flag of the full disk.
+        # A list evaluates all conditions: `_is_space_short` must set or clear the flag of the full disk each time.
         is_due = [self._is_hour(), self._is_space_short(), self.manual_rounds > 0]
         if is_due[2]:
             self.manual_rounds -= 1
@@ -121,14 +122,14 @@ class Retention:
         yield from self.clean_queues()
 
     def delete_manually(self) -> None:
-        """Code 329: the next cycles delete expired files at any hour."""
+        """Let the next MANUAL_ROUNDS cycles delete expired files at any hour (code 329)."""
         self.manual_rounds = MANUAL_ROUNDS
 
     def clean_queues(self) -> Iterator[Removal]:
         """Drop queue files without a readable entry that leads to a record (RocketMQ, CleanConsumeQueueService).
 
-        The last file of a queue stays, unlike in RocketMQ under code 306: a queue that began again at 0 would give its
-        numbers out twice.
+        The last file of a queue stays, unlike in RocketMQ with code 306: a queue that began again at 0 would use its
+        offsets twice.
         """
         if self._hanging is not None:
             return
@@ -143,14 +144,14 @@ class Retention:
         try:
             for report in self.on_min_offset:
                 report(min_offset)
-        except OSError as error:  # nothing depends on it, and the next cycle tries again
+        except OSError as error:  # harmless: the next cycle tries again
             self._log.warning("index file cannot be deleted", error=str(error))
 
     def clean_unused(self, is_topic: Callable[[str], bool]) -> Iterator[Removal]:
-        """Hide the messages of topics that are not configured, at once; the removals are of the files of that.
+        """Hide the messages of topics that are not configured, at once; yield removals of obsolete queue files.
 
-        What is put into such a topic later, as it was made again, is not hidden. The last file of a queue stays (see
-        `clean_queues`). Files that are not removed now, a later cycle removes.
+        If such a topic is created again, messages put later are not hidden. The last file of a queue stays (see
+        `clean_queues`). A later cycle removes the files that this one does not.
         """
         for queue in self.queues:
             if not is_topic(queue.topic) and queue.topic != SCHEDULE_TOPIC:
@@ -183,7 +184,7 @@ class Retention:
         return local_ms // MS_PER_HOUR % 24 in self._config.delete_hours
 
     def _is_space_short(self) -> bool:
-        """Set or clear the flag of the full disk; whether a disk is fuller than it should be."""
+        """Set or clear the flag of the full disk; return whether a disk is fuller than it should be."""
         self._is_immediate = False
         return self._is_above(self._disks.log_ratio) or self._is_above(self._disks.queue_ratio)
 
@@ -213,6 +214,6 @@ class Retention:
     def _is_expired(self, mapped_file: MappedFile) -> bool:
         try:
             modified_ms = self._storage.modified_ms(mapped_file.path)
-        except FileNotFoundError:  # removed from outside the store
+        except FileNotFoundError:  # another program has removed it
             return True
         return self._clock.wall_ms() >= modified_ms + self._config.reserved_ms
