@@ -1,6 +1,6 @@
-"""Administration of a cluster (RocketMQ: DefaultMQAdminExt): a client, and what administrators do with it.
+"""Administration of a cluster (RocketMQ: DefaultMQAdminExt): a client, and functions for administrators.
 
-`AdminClient` asks name servers and brokers; the functions of the other modules take one.
+`AdminClient` sends requests to name servers and brokers; the functions of the other modules take one.
 """
 
 from staticfire.system_under_test.admin.client import AdminClient

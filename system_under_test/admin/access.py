@@ -14,7 +14,7 @@ from staticfire.system_under_test.protocol.json_dialect import loads
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountsVersion:
-    """Which version of its accounts a broker has (RocketMQ: ClusterAclVersionInfo)."""
+    """The version of a broker's accounts (RocketMQ: ClusterAclVersionInfo)."""
 
     cluster: str
     broker_name: str
@@ -24,7 +24,7 @@ class AccountsVersion:
 
 
 async def put_account(admin: AdminClient, address: str, account: Mapping[str, str]) -> None:
-    """Make an account, or replace these fields of a known one: named as in plain_acl.yml, lists with commas."""
+    """Create an account, or replace fields of an existing one: named as in plain_acl.yml, lists joined with commas."""
     await admin.ask(address, RequestCode.UPDATE_AND_CREATE_ACL_CONFIG, account)
 
 
@@ -35,7 +35,7 @@ async def delete_account(admin: AdminClient, address: str, access_key: str) -> N
 async def put_global_white(
     admin: AdminClient, address: str, addresses: str, path: str | None = None
 ) -> None:
-    """Allow every request from these addresses, joined with commas; `path` names one of several files."""
+    """Allow every request from `addresses`, joined with commas; `path` names one of several account files."""
     header = {"globalWhiteAddrs": addresses}
     if path is not None:
         header["aclFileFullPath"] = path

@@ -1,4 +1,4 @@
-"""Brokers: what they say of themselves, their configuration, their cleaning jobs."""
+"""Administration of brokers: statistics, configuration, cleaning jobs."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from staticfire.system_under_test.protocol.headers_admin import (
     QueryConsumeQueueHeader,
 )
 
-LIFT_CATCH_UP = 60001  # ours alone: a master takes sends although it could not ask all its slaves
+# not in RocketMQ: a master accepts sends although not all its slaves have answered
+LIFT_CATCH_UP = 60001
 
 
 async def runtime_info(admin: AdminClient, address: str) -> dict[str, str]:
-    """Statistics by name."""
+    """The broker's runtime statistics: text values by name (code 28)."""
     code = RequestCode.GET_BROKER_RUNTIME_INFO
     return (await admin.ask_body(address, code, KVTable)).table
 
 
 async def broker_config(admin: AdminClient, address: str) -> str:
-    """The text of Java properties."""
+    """The broker's options as text in Java's properties format."""
     answer = await admin.ask(address, RequestCode.GET_BROKER_CONFIG)
     return answer.body.decode(errors="replace")
 
@@ -35,14 +36,14 @@ async def update_broker_config(admin: AdminClient, address: str, key: str, value
 async def consume_stats(
     admin: AdminClient, address: str, *, is_order: bool = False
 ) -> BrokerConsumeStats:
-    """How far all groups are on one broker."""
+    """The progress of all groups on one broker."""
     header = ConsumeStatsInBrokerHeader(is_order=is_order)
     code = RequestCode.GET_BROKER_CONSUME_STATS
     return await admin.ask_body(address, code, BrokerConsumeStats, header)
 
 
 async def stats(admin: AdminClient, address: str, name: str, key: str) -> BrokerStats:
-    """One counter of a broker; AdminError with code 1 if it has never counted."""
+    """One counter of a broker. Raises AdminError with code 1 if it has never counted."""
     header = BrokerStatsHeader(stats_name=name, stats_key=key)
     return await admin.ask_body(address, RequestCode.VIEW_BROKER_STATS_DATA, BrokerStats, header)
 
@@ -67,5 +68,5 @@ async def delete_expired_commit_log(admin: AdminClient, address: str) -> None:
 
 
 async def lift_catch_up(admin: AdminClient, address: str) -> None:
-    """Let a master take sends although it could not ask all its slaves: what only they have is lost."""
+    """Let a master accept sends although not all its slaves have answered: messages that only they have are lost."""
     await admin.ask(address, LIFT_CATCH_UP)

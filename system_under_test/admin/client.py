@@ -1,4 +1,4 @@
-"""Asking name servers and brokers, and finding the brokers of a topic or cluster (RocketMQ: MQClientAPIImpl)."""
+"""Sends requests to name servers and brokers, and finds brokers by topic or cluster (RocketMQ: MQClientAPIImpl)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Body = TypeVar("Body", bound=JsonBody)
 
 
 class AdminClient:
-    """One administrator. Every method raises AdminError.
+    """The client of one administrator. Every method raises AdminError.
 
     `async with AdminClient(env, ["127.0.0.1:9876"]) as admin:`
     """
@@ -67,7 +67,7 @@ class AdminClient:
         *,
         accepted: Collection[int] = SUCCESS,
     ) -> RemotingCommand:
-        """The answer of one node, whose code is one of those accepted."""
+        """Send a request to one node and return its answer. Raises AdminError if its code is not in `accepted`."""
         ext = header.to_ext() if isinstance(header, Header) else dict(header or {})
         request = RemotingCommand.request(code, ext, body)
         try:
@@ -87,7 +87,7 @@ class AdminClient:
         body_type: type[Body],
         header: Header | Mapping[str, str] | None = None,
     ) -> Body:
-        """The body of the answer of one node."""
+        """Like `ask`, but returns the decoded body of the answer."""
         answer = await self.ask(address, code, header)
         return read_body(address, code, body_type, answer)
 
@@ -96,20 +96,20 @@ class AdminClient:
     async def ask_name_server(
         self, code: int, header: Header | Mapping[str, str] | None = None
     ) -> RemotingCommand:
-        """The first good answer of a name server, in the given order."""
+        """The first successful answer of a name server, in the configured order."""
         failure = AdminError("no name server is given")
         for address in self.name_servers:
             try:
                 return await self.ask(address, code, header)
             except AdminError as error:
-                if failure.code is None:  # a refusal says more than silence
+                if failure.code is None:  # prefer a refusal to a missing answer
                     failure = error
         raise failure
 
     async def ask_name_servers(
         self, code: int, header: Header | Mapping[str, str] | None = None, body: bytes = b""
     ) -> dict[str, RemotingCommand]:
-        """The answers of all name servers by address: they share no state, so writes go to all."""
+        """The answers of all name servers, by address: they share no state, so writes go to all."""
         answers = (self.ask(address, code, header, body) for address in self.name_servers)
         return dict(zip(self.name_servers, await asyncio.gather(*answers), strict=True))
 
@@ -123,7 +123,7 @@ class AdminClient:
         return read_body("a name server", code, body_type, answer)
 
     async def route(self, topic: str) -> TopicRouteData:
-        """Where the queues of a topic are. Raises AdminError with code 17 if no name server has it."""
+        """The route of a topic. Raises AdminError with code 17 if no name server has it."""
         header = GetRouteInfoHeader(topic=topic, accept_standard_json_only=True)
         code = RequestCode.GET_ROUTEINFO_BY_TOPIC
         return await self.name_server_body(code, TopicRouteData, header)
@@ -134,7 +134,7 @@ class AdminClient:
     # Finding brokers
 
     async def brokers(self, cluster: str | None = None) -> list[BrokerData]:
-        """The brokers of a cluster, or of all, by name."""
+        """The brokers of a cluster, or of all clusters, sorted by name."""
         info = await self.cluster_info()
         if cluster is not None and cluster not in info.cluster_addr_table:
             known = ", ".join(sorted(info.cluster_addr_table)) or "none"
@@ -157,7 +157,7 @@ class AdminClient:
         return found
 
     async def master(self, broker_name: str) -> str:
-        """The address of the master of a broker name."""
+        """The address of the master of a broker name. Raises AdminError if there is none."""
         masters = await self.masters()
         if broker_name not in masters:
             raise AdminError(
@@ -166,7 +166,7 @@ class AdminClient:
         return masters[broker_name]
 
     async def topic_brokers(self, topic: str) -> dict[str, str]:
-        """An address for each broker name that has the topic: the master's, or a slave's if there is no master."""
+        """One address for each broker name that has the topic: the master's, or a slave's if there is no master."""
         route = await self.route(topic)
         return {
             broker.broker_name: _best_address(broker)
@@ -183,7 +183,7 @@ def code_name(code: int) -> str:
 
 
 def read_body(source: str, code: int, body_type: type[Body], answer: RemotingCommand) -> Body:
-    """Raises AdminError if the body is not what it must be."""
+    """Decode the body of an answer. Raises AdminError if it is malformed."""
     try:
         return body_type.from_bytes(answer.body)
     except ValueError as error:

@@ -1,10 +1,10 @@
-"""The one error of administration."""
+"""The error of administrative requests."""
 
 from __future__ import annotations
 
 
 class AdminError(Exception):
-    """Something could not be done, in one sentence. `code` is the response code, None if there was no answer."""
+    """A request failed; the text is one sentence. `code` is the response code, None if there was no answer."""
 
     def __init__(self, text: str, code: int | None = None) -> None:
         super().__init__(text)

@@ -1,4 +1,4 @@
-"""Consumer and producer groups: configuration, members, progress."""
+"""Administration of consumer and producer groups: configuration, members, progress."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Body = TypeVar("Body", bound=JsonBody)
 
 
 async def update_group(admin: AdminClient, address: str, config: SubscriptionGroupConfig) -> None:
-    """Make or change a group on one broker."""
+    """Create or change a group on one broker."""
     code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
     await admin.ask(address, code, body=dumps(config.to_json()))
 
@@ -43,7 +43,7 @@ async def update_group(admin: AdminClient, address: str, config: SubscriptionGro
 async def delete_group(
     admin: AdminClient, address: str, group: str, *, remove_offset: bool
 ) -> None:
-    """Forget a group on one broker, and its offsets if asked."""
+    """Delete a group on one broker, with `remove_offset` also its offsets."""
     header = DeleteSubscriptionGroupHeader(group_name=group, remove_offset=remove_offset)
     await admin.ask(address, RequestCode.DELETE_SUBSCRIPTIONGROUP, header)
 
@@ -66,7 +66,7 @@ async def consumer_connections(
 ) -> ConsumerConnections:
     """The members of a consumer group; AdminError with code 206 if none is online.
 
-    A member is connected to every broker, so the answer of the first broker that lists any is used.
+    A member connects to every broker, so this returns the answer of the first broker that lists any.
     """
     header = ConsumerGroupHeader(consumer_group=group)
     code = RequestCode.GET_CONSUMER_CONNECTION_LIST
@@ -90,7 +90,7 @@ async def all_producers(admin: AdminClient, address: str) -> ProducerTable:
 async def running_info(
     admin: AdminClient, group: str, client_id: str, address: str | None = None
 ) -> ConsumerRunningInfo:
-    """What a consumer says of itself, through a broker that it is connected to."""
+    """What a consumer reports about itself, requested through a broker that it is connected to."""
     header = ConsumerRunningInfoHeader(consumer_group=group, client_id=client_id)
     code = RequestCode.GET_CONSUMER_RUNNING_INFO
     if address is not None:
@@ -99,7 +99,7 @@ async def running_info(
 
 
 async def progress(admin: AdminClient, group: str, topic: str | None = None) -> ConsumeStats:
-    """How far a group is in each queue, on all masters."""
+    """The progress of a group in each queue, on all masters."""
     masters = await admin.masters()
     header = ConsumeStatsHeader(consumer_group=group, topic=topic)
     code = RequestCode.GET_CONSUME_STATS
@@ -114,7 +114,7 @@ async def progress(admin: AdminClient, group: str, topic: str | None = None) -> 
 
 
 async def _ask_first(admin: AdminClient, code: int, body_type: type[Body], header: Header) -> Body:
-    """The first answer of a master that has one."""
+    """The first successful answer of a master. Raises AdminError if there is none."""
     failure: AdminError | None = None
     for address in (await admin.masters()).values():
         try:

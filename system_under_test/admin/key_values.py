@@ -1,4 +1,4 @@
-"""Key-value pairs and configuration of name servers, and the write permission of brokers there."""
+"""Administration of name servers: key-value pairs, configuration, write permission of brokers."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCod
 
 
 async def put_key_value(admin: AdminClient, namespace: str, key: str, value: str) -> None:
-    """On every name server: they share no state."""
+    """Set a pair on every name server: they share no state."""
     pair = {"namespace": namespace, "key": key, "value": value}
     await admin.ask_name_servers(RequestCode.PUT_KV_CONFIG, pair)
 
 
 async def get_key_value(admin: AdminClient, namespace: str, key: str) -> str:
-    """AdminError with code 22 if there is none."""
+    """The value of a key. Raises AdminError with code 22 if there is none."""
     where = {"namespace": namespace, "key": key}
     answer = await admin.ask_name_server(RequestCode.GET_KV_CONFIG, where)
     return answer.ext_fields.get("value", "")
 
 
 async def pair_on_each(admin: AdminClient, namespace: str, key: str) -> dict[str, str]:
-    """The value on each name server that has one, by address. All have to answer."""
+    """The value on each name server that has one, by address. Raises AdminError unless all answer."""
     where, found = {"namespace": namespace, "key": key}, {}
     accepted = (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND)
     for address in admin.name_servers:
@@ -36,7 +36,7 @@ async def delete_key_value(admin: AdminClient, namespace: str, key: str) -> None
 
 
 async def wipe_write_permission(admin: AdminClient, broker_name: str) -> dict[str, int]:
-    """Take the write permission of a broker from all topics; returns the number of topics by name server."""
+    """Remove the write permission of a broker from all topics; returns the number of topics by name server."""
     code, header = RequestCode.WIPE_WRITE_PERM_OF_BROKER, {"brokerName": broker_name}
     answers = await admin.ask_name_servers(code, header)
     return {

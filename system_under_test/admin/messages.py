@@ -1,4 +1,4 @@
-"""Finding and reading messages (RocketMQ: MQAdminImpl, mqadmin's message commands)."""
+"""Finds and reads messages (RocketMQ: MQAdminImpl, mqadmin's message commands)."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from staticfire.system_under_test.protocol.message import (
 from staticfire.system_under_test.remoting.address import format_address
 
 GROUP = "TOOLS_CONSUMER"  # RocketMQ: MixAll.TOOLS_CONSUMER_GROUP
-COUNT_MAX = 32  # of one pull
+COUNT_MAX = 32  # messages of one pull
 KEYS = "KEYS"  # RocketMQ: MessageConst.PROPERTY_KEYS, separated by spaces
 UNIQUE_KEY = "UNIQ_KEY"
 COMPRESSED_FLAG = 1  # of sysFlag
-BODY_SIZE_MAX = 64 << 20  # a body that inflates further is shown as it is
+BODY_SIZE_MAX = 64 << 20  # a body that inflates to more bytes stays compressed
 LATEST_MS = (1 << 63) - 1
 
 PULL_CODES = (
@@ -49,7 +49,7 @@ QUERY_CODES = (int(ResponseCode.SUCCESS), int(ResponseCode.QUERY_NOT_FOUND))
 
 
 def message_body(message: Message) -> bytes:
-    """The body as it was sent: inflated if it is compressed and can be."""
+    """The body as the producer passed it: inflated, if it is compressed and can be."""
     if not message.sys_flag & COMPRESSED_FLAG:
         return message.body
     inflater = zlib.decompressobj()
@@ -64,7 +64,7 @@ def message_body(message: Message) -> bytes:
 
 
 async def by_offset_id(admin: AdminClient, message_id: str) -> Message:
-    """The message with this offset message id, which says on which broker and where in its log it is."""
+    """The message with this offset message id, which holds the broker's address and the physical offset."""
     try:
         host, port, offset = parse_offset_message_id(message_id)
     except ValueError as error:
@@ -87,13 +87,13 @@ async def by_key(
     begin_ms: int = 0,
     end_ms: int = LATEST_MS,
 ) -> list[Message]:
-    """Messages that have this key, oldest first. Indexes know hashes only: what has another key is left out."""
+    """Messages that have this key, oldest first. An index has hashes only, so this drops messages with other keys."""
     found = await _query(admin, topic, key, count_max, begin_ms, end_ms, is_unique=False)
     return [message for message in found if key in message.properties.get(KEYS, "").split(" ")]
 
 
 async def by_unique_key(admin: AdminClient, topic: str, message_id: str) -> list[Message]:
-    """Messages with the id that their producer gave them: several, if a send was repeated."""
+    """Messages with this producer-given id; several if a send was repeated."""
     found = await _query(admin, topic, message_id, COUNT_MAX, 0, LATEST_MS, is_unique=True)
     return [message for message in found if message.properties.get(UNIQUE_KEY) == message_id]
 
@@ -141,7 +141,7 @@ async def _query(
 async def consume_directly(
     admin: AdminClient, message_id: str, group: str, client_id: str, broker_name: str | None = None
 ) -> ConsumeDirectlyResult:
-    """Hand a stored message to one consumer now, whatever its offset says."""
+    """Let one consumer consume a stored message now, regardless of its offset."""
     message = await by_offset_id(admin, message_id)
     address = format_address(*message.store_host)
     header = ConsumeMessageDirectlyHeader(
@@ -155,7 +155,7 @@ async def consume_directly(
 
 
 async def readable_queues(admin: AdminClient, topic: str) -> dict[MessageQueue, str]:
-    """The queues of a topic that can be read, in order, each with the address to ask."""
+    """The readable queues of a topic, in order, each with the address of a broker."""
     route = await admin.route(topic)
     brokers = await admin.topic_brokers(topic)
     queues = [
@@ -181,7 +181,7 @@ async def max_offset(admin: AdminClient, address: str, queue: MessageQueue) -> i
 
 
 async def offset_at(admin: AdminClient, address: str, queue: MessageQueue, time_ms: int) -> int:
-    """The offset of the first message that was stored then or later."""
+    """The offset of the message stored closest to `time_ms` (ms since 1970); 0 if the queue has none."""
     header = SearchOffsetHeader(topic=queue.topic, queue_id=queue.queue_id, timestamp=time_ms)
     answer = await admin.ask(address, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)
     return read_int(address, answer, "offset")
@@ -197,7 +197,7 @@ async def pull(
     expression: str = ALL,
     group: str = GROUP,
 ) -> PullAnswer:
-    """One pull that is not held at the broker and commits no offset."""
+    """One pull that the broker answers at once, and that commits no offset."""
     version_ms = admin.env.clock.wall_ms()
     wanted = Subscription(queue.topic, expression, version_ms=version_ms)
     command = pull_command(group, queue, wanted, offset=offset, count_max=count_max)
@@ -222,7 +222,7 @@ async def read_queue(
     expression: str = ALL,
     group: str = GROUP,
 ) -> list[Message]:
-    """The first `count_max` wanted messages from offset `begin` to before `end`."""
+    """The first `count_max` messages in [begin, end) for which `is_wanted` holds."""
     found: list[Message] = []
     offset = begin
     while offset < end and len(found) < count_max:

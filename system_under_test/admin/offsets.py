@@ -1,4 +1,4 @@
-"""Moving the offsets of a group (RocketMQ: resetOffsetByTimestamp and its old form, cloneGroupOffset)."""
+"""Moves the offsets of a group (RocketMQ: resetOffsetByTimestamp and its old form, cloneGroupOffset)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from staticfire.system_under_test.protocol.headers_admin import (
     ResetOffsetHeader,
 )
 
-END_OF_QUEUE_MS = -1  # in place of a time: everything is skipped
+END_OF_QUEUE_MS = -1  # instead of a time: skip everything
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,10 +32,10 @@ class OffsetChange:
 async def reset_offsets(
     admin: AdminClient, topic: str, group: str, time_ms: int, *, is_force: bool = True
 ) -> list[OffsetChange]:
-    """Let a group go on at a time, or at the end of the queues.
+    """Set a group's offsets to a time, or to the end of the queues.
 
-    The broker notifies members that are online; the offsets of a group that is offline are set. Without `is_force`
-    no offset moves forward.
+    The broker notifies online members. If the group is offline, this sets its offsets directly. Without `is_force` no
+    offset moves forward.
     """
     changes = []
     for broker_name, address in (await admin.topic_brokers(topic)).items():
@@ -58,7 +58,7 @@ async def reset_offsets(
 async def _set_offsets(
     admin: AdminClient, address: str, broker_name: str, wanted: ResetOffsetHeader
 ) -> list[OffsetChange]:
-    """The group is offline: write its offsets. Queues that it has no offset for are left alone, as in RocketMQ."""
+    """Set the offsets of an offline group. Leaves queues for which it has no offset, as in RocketMQ."""
     stats = await progress(admin, wanted.group, wanted.topic)
     changes = []
     for queue, position in stats.offset_table.items():
@@ -89,7 +89,7 @@ async def commit(
 async def clone_offsets(
     admin: AdminClient, source: str, target: str, topic: str, *, offline: bool = False
 ) -> list[str]:
-    """Give a group the offsets of another one in a topic; returns the brokers that did so."""
+    """Copy the offsets of group `source` in a topic to group `target`; returns the brokers that did so."""
     brokers = await admin.topic_brokers(topic)
     for address in brokers.values():
         header = CloneGroupOffsetHeader(

@@ -1,4 +1,4 @@
-"""Topics: making, changing, deleting, looking (RocketMQ: mqadmin's topic commands)."""
+"""Administration of topics (RocketMQ: mqadmin's topic commands)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ UNIT_SUB_FLAG = 2
 
 
 async def update_topic(admin: AdminClient, address: str, topic: TopicConfig) -> None:
-    """Make or change a topic on one broker."""
+    """Create or change a topic on one broker."""
     header = CreateTopicHeader(
         topic=topic.topic_name,
         default_topic=TEMPLATE_TOPIC,
@@ -40,13 +40,13 @@ async def update_topic(admin: AdminClient, address: str, topic: TopicConfig) -> 
 
 
 async def find_topic(admin: AdminClient, address: str, topic: str) -> TopicConfig | None:
-    """How a topic is configured on one broker, if it is there."""
+    """The configuration of a topic on one broker; None if it does not exist there."""
     table = await admin.ask_body(address, RequestCode.GET_ALL_TOPIC_CONFIG, TopicConfigTable)
     return table.topics.get(topic)
 
 
 async def topic_config(admin: AdminClient, address: str, topic: str) -> TopicConfig:
-    """How a topic is configured on one broker."""
+    """The configuration of a topic on one broker. Raises AdminError with code 17 if it does not exist there."""
     found = await find_topic(admin, address, topic)
     if found is None:
         raise AdminError(f"{address} has no topic {topic!r}", ResponseCode.TOPIC_NOT_EXIST)
@@ -54,14 +54,14 @@ async def topic_config(admin: AdminClient, address: str, topic: str) -> TopicCon
 
 
 async def update_permission(admin: AdminClient, address: str, topic: str, perm: int) -> TopicConfig:
-    """Change nothing but the permission; returns the configuration as it was before."""
+    """Change only the permission; returns the previous configuration."""
     before = await topic_config(admin, address, topic)
     await update_topic(admin, address, replace(before, perm=perm))
     return before
 
 
 async def delete_topic(admin: AdminClient, topic: str, cluster: str) -> list[str]:
-    """Delete a topic with its messages on all masters of a cluster and on the name servers; returns the masters."""
+    """Delete a topic on all masters of a cluster and on the name servers; returns the masters."""
     masters = await admin.masters(cluster)
     header = TopicHeader(topic=topic)
     code = RequestCode.DELETE_TOPIC_IN_BROKER
@@ -118,7 +118,7 @@ async def delete_order(admin: AdminClient, topic: str) -> None:
 
 
 async def add_to_order(admin: AdminClient, topic: str, broker_name: str, queues: int) -> str:
-    """Set the number of one broker and leave those of the others; returns the whole value."""
+    """Set one broker's number of queues in the order configuration; returns the whole value."""
     try:
         before = await get_order(admin, topic)
     except AdminError as error:
@@ -131,7 +131,7 @@ async def add_to_order(admin: AdminClient, topic: str, broker_name: str, queues:
 
 
 def with_order(before: str, broker_name: str, queues: int) -> str:
-    """An order configuration in which one broker has this number."""
+    """The order configuration `before` with this number of queues for one broker."""
     entries = dict(part.split(":", 1) for part in before.split(";") if ":" in part)
     entries[broker_name] = str(queues)
     return ";".join(f"{name}:{count}" for name, count in entries.items())

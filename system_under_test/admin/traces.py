@@ -10,10 +10,10 @@ from staticfire.system_under_test.client.trace.trace_reading import TraceEvent, 
 async def of_message(
     admin: AdminClient, trace_topic: str, message_id: str, *, count_max: int
 ) -> tuple[list[TraceEvent], int]:
-    """The events of the message with this unique id, in order of time; and how many records cannot be read.
+    """The events of the message with this unique id, in order of time, and the number of unreadable records.
 
     Args:
-        count_max: of messages of the trace topic; each has the records of many messages.
+        count_max: most messages of the trace topic to read; each has the records of many messages.
     """
     found = await messages.by_key(admin, trace_topic, message_id, count_max=count_max)
     events: list[TraceEvent] = []

@@ -27,9 +27,9 @@ class TrackType(StrEnum):
     """RocketMQ: TrackType."""
 
     CONSUMED = "CONSUMED"
-    # passed over: the subscription does not want its tag
+    # the group's offset is beyond the message, but its subscription does not match the tag
     CONSUMED_BUT_FILTERED = "CONSUMED_BUT_FILTERED"
-    PULL = "PULL"  # the group pulls by itself and may keep its offsets elsewhere
+    PULL = "PULL"  # the group is a pull consumer, which may keep its offsets elsewhere
     NOT_CONSUME_YET = "NOT_CONSUME_YET"
     NOT_ONLINE = "NOT_ONLINE"
     CONSUME_BROADCASTING = "CONSUME_BROADCASTING"  # each member keeps its own offsets
@@ -38,7 +38,7 @@ class TrackType(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageTrack:
-    """What became of a message in one group; `reason` says why that is not known, if so."""
+    """What one group has done with a message; `reason` says why that is unknown, if it is."""
 
     group: str
     track_type: TrackType
@@ -68,7 +68,7 @@ async def message_track(admin: AdminClient, message: Message) -> list[MessageTra
 def track_type(
     message: Message, members: ConsumerConnections, stats: ConsumeStats, broker_names: list[str]
 ) -> TrackType:
-    """What a group that is online has done with a message of one of these brokers."""
+    """What an online group has done with a message that lies on one of `broker_names`."""
     if members.message_model == "BROADCASTING":
         return TrackType.CONSUME_BROADCASTING
     if members.consume_type == "CONSUME_ACTIVELY":

@@ -1,4 +1,4 @@
-"""The topics and groups of a broker without those of the system (RocketMQ: DefaultMQAdminExtImpl)."""
+"""The topics and groups of a broker except those of the system (RocketMQ: DefaultMQAdminExtImpl)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SYSTEM_GROUPS = frozenset(
 async def user_topics(
     admin: AdminClient, address: str, *, with_special: bool = False
 ) -> TopicConfigTable:
-    """The topics that clients made; with those of retries and dead letters if asked."""
+    """The topics that clients created; `with_special` includes those of retries and dead letters."""
     table = await admin.ask_body(address, RequestCode.GET_ALL_TOPIC_CONFIG, TopicConfigTable)
     code = RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER
     system = set((await admin.ask_body(address, code, TopicList)).topic_list)
