@@ -12,7 +12,7 @@ MASTER_ID = 0  # RocketMQ, MixAll.MASTER_ID
 
 
 class BrokerRole(StrEnum):
-    """What a broker does with other brokers of the same name (RocketMQ, BrokerRole)."""
+    """A broker's role among the brokers of the same name (RocketMQ, BrokerRole)."""
 
     SYNC_MASTER = "sync-master"  # a send waits until one slave has it
     ASYNC_MASTER = "async-master"
@@ -23,27 +23,28 @@ class BrokerRole(StrEnum):
 class BrokerConfig:
     """Every option of a broker. Times end in their unit; sizes are bytes.
 
-    One object for all components of a broker; only `LiveConfig` changes it while they run.
+    All components of a broker share one object; only `LiveConfig` changes it while they run.
     """
 
     broker_name: str  # brokerName
     listen_host: str  # brokerIP1: registered, stored as the store host of every message
     listen_port: int = 10911  # listenPort
-    fast_port: bool = True  # ours alone: listen on the port minus 2, too
+    fast_port: bool = True  # not in RocketMQ: listen on the port minus 2, too
     name_servers: tuple[str, ...] = ()  # namesrvAddr
     cluster_name: str = "DefaultCluster"  # brokerClusterName
     broker_id: int = MASTER_ID  # brokerId
     role: BrokerRole = BrokerRole.ASYNC_MASTER  # brokerRole
-    # ours alone; what differs is in system_under_test/broker/policies/policies.py
+    # not in RocketMQ; for the differences see system_under_test/broker/policies/policies.py
     mode: Mode = Mode.HARDENED
-    faithful_policies: tuple[str, ...] = ()  # ours alone: with that mode, only these; (): all
+    # not in RocketMQ: faithful mode for these only; (): all
+    faithful_policies: tuple[str, ...] = ()
     store_path: str = "/store"  # storePathRootDir
     # storePathCommitLog: one folder, or several with the splitter between; None: `commitlog` below store_path
     commit_log_path: str | None = None
     read_only_log_paths: str | None = None  # readOnlyCommitLogStorePaths: no new files there
     path_splitter: str = ","  # rocketmq.broker.multiPathSplitter
     sync_flush: bool = False  # flushDiskType=SYNC_FLUSH
-    # transientStorePoolEnable: a killed process loses what it has not committed
+    # transientStorePoolEnable: a killed process loses uncommitted messages
     transient_pool: bool = False
     transient_pool_size: int = 5  # transientStorePoolSize
     commit_interval_s: float = 0.2  # commitIntervalCommitLog
@@ -60,8 +61,9 @@ class BrokerConfig:
     message_size_max: int = 4 << 20  # maxMessageSize
 
     ha_master_address: str | None = None  # haMasterAddress; None: learned when registering
-    ha_peers: tuple[str, ...] = ()  # HA addresses of the other replicas, asked before sends
-    ha_hosts: tuple[str, ...] = ()  # ours alone, haAllowedAddresses: may replicate; (): every host
+    ha_peers: tuple[str, ...] = ()  # HA addresses of the other replicas, to fetch records from
+    # haAllowedAddresses, not in RocketMQ; (): every host may replicate
+    ha_hosts: tuple[str, ...] = ()
     ha_fall_behind_max: int = 256 << 20  # haSlaveFallbehindMax
     ha_heartbeat_interval_s: float = 5.0  # haSendHeartbeatInterval
     ha_silence_max_s: float = 20.0  # haHousekeepingInterval
@@ -75,7 +77,8 @@ class BrokerConfig:
     offset_flush_interval_s: float = 5.0  # flushConsumerOffsetInterval
     register_period_s: float = 30.0  # registerNameServerPeriod
     register_timeout_s: float = 6.0  # registerBrokerTimeoutMills
-    force_register: bool = True  # forceRegister; False: ask first whether anything changed (322)
+    # forceRegister; False: only if code 322 says that something changed
+    force_register: bool = True
     compressed_register: bool = False  # compressedRegister
     slave_sync_interval_s: float = 10.0
     slave_sync_first_s: float = 3.0
@@ -110,7 +113,7 @@ class BrokerConfig:
     clean_interval_s: float = 10.0  # cleanResourceInterval
     reserved_hours: int = 72  # fileReservedTime
     delete_hours: tuple[int, ...] = (4,)  # deleteWhen
-    utc_offset_s: int = 0  # ours alone: of those hours, and of times as text
+    utc_offset_s: int = 0  # not in RocketMQ: time zone of delete_hours and of printed times
     disk_used_max: int = 75  # diskMaxUsedSpaceRatio, percent
     disk_clean_ratio: float = 0.85  # rocketmq.broker.diskSpaceCleanForciblyRatio
     disk_warning_ratio: float = 0.90  # rocketmq.broker.diskSpaceWarningLevelRatio
@@ -121,14 +124,15 @@ class BrokerConfig:
     acl_enable: bool = False  # aclEnable
     # rocketmq.acl.plain.file; None: plain_acl.yml in the config folder of the store
     acl_path: str | None = None
-    # Ours alone: a file like RocketMQ's conf/tools.yml, with which this broker signs what it asks other brokers.
+    # Not in RocketMQ: a file like its conf/tools.yml, with which this broker signs requests to other brokers.
     acl_credentials_path: str | None = None
-    acl_full_signature: str | None = None  # ours alone, aclFullSignature: REQUIRED; None: optional
+    # aclFullSignature, not in RocketMQ: REQUIRED; None: optional
+    acl_full_signature: str | None = None
     broker_permission: int = 6  # brokerPermission: 4 read, 2 write
     auto_create_topics: bool = True  # autoCreateTopicEnable
     auto_create_groups: bool = True  # autoCreateSubscriptionGroup
     default_topic_queues: int = 8  # defaultTopicQueueNums
-    # clusterTopicEnable: the topic of the cluster's name may be read and written
+    # clusterTopicEnable: the topic with the cluster's name may be read and written
     cluster_topic: bool = True
     broker_topic: bool = True  # brokerTopicEnable: the same for the broker's name
     makes_trace_topic: bool = False  # traceTopicEnable
@@ -137,14 +141,15 @@ class BrokerConfig:
     trace_on: bool = True  # traceOn
     long_polling: bool = True  # longPollingEnable
     short_polling_s: float = 1.0  # shortPollingTimeMills
-    memory_bytes: int = 3 << 30  # accessMessageInMemoryMaxRatio of the RAM: the rest is "in disk"
-    transfer_memory_bytes: int = 256 << 10  # maxTransferBytesOnMessageInMemory: of one pull
+    # accessMessageInMemoryMaxRatio of the RAM; older bytes are "on disk"
+    memory_bytes: int = 3 << 30
+    transfer_memory_bytes: int = 256 << 10  # maxTransferBytesOnMessageInMemory, for one pull
     transfer_memory_count: int = 32  # maxTransferCountOnMessageInMemory
     transfer_disk_bytes: int = 64 << 10  # maxTransferBytesOnMessageInDisk
     transfer_disk_count: int = 8  # maxTransferCountOnMessageInDisk
 
     property_filter: bool = False  # enablePropertyFilter: SQL92 expressions
-    # filterSupportRetry: the expression holds for messages that come again, too
+    # filterSupportRetry: the expression also applies to retried messages
     filters_retries: bool = False
     calculates_bits: bool = False  # enableCalcFilterBitMap
     bloom_error_percent: int = 20  # maxErrorRateOfBloomFilter
@@ -154,11 +159,11 @@ class BrokerConfig:
     notify_consumer_ids_changed: bool = True  # notifyConsumerIdsChangedEnable: code 40
     disable_slow_consumers: bool = False  # disableConsumeIfConsumerReadSlowly
     consumer_fall_behind_max: int = 16 << 30  # consumerFallbehindThreshold
-    # configBlackList: options that 25 may not change; these, and rocketmqHome, whatever it says
+    # configBlackList: options that code 25 may not change; these two and rocketmqHome always count
     black_list: tuple[str, ...] = ("configBlackList", "brokerConfigPath")
-    # the file it was started with; changed options are written there
+    # the file that the broker was started with; it writes changed options there
     config_file: str | None = None
-    # Ours alone: where a broker that was started without a file writes the options that were changed, and only those.
+    # Not in RocketMQ: where a broker started without a file writes the changed options, and only those.
     changes_file: str | None = None
 
     def __post_init__(self) -> None:
@@ -179,7 +184,7 @@ class BrokerConfig:
             )
 
     def split_paths(self, paths: str | None) -> tuple[str, ...]:
-        """The folders that an option lists."""
+        """The folders in the text of an option."""
         parts = (paths or "").split(self.path_splitter)
         return tuple(part.strip().rstrip("/") for part in parts if part.strip())
 
@@ -189,7 +194,7 @@ class BrokerConfig:
 
     @property
     def corrects_offsets(self) -> bool:
-        """Whether a pull at a wrong offset is answered with the right one: what a slave lacks, its master may have."""
+        """Whether to answer a pull at a wrong offset with the right one. A slave may only lack what its master has."""
         return self.role is not BrokerRole.SLAVE or self.offset_check_in_slave
 
     @property

@@ -1,6 +1,6 @@
-"""Jobs that run for ever at an interval and survive an exception (RocketMQ, ScheduledExecutorService jobs).
+"""Runs jobs at an interval, and goes on after an exception (RocketMQ, ScheduledExecutorService jobs).
 
-In Java one uncaught exception silently ends a scheduled job; here it is logged and the next round comes.
+In Java one uncaught exception silently ends a scheduled job. Here it is logged, and the job runs again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from staticfire.system_under_test.runtime.env import Log
 
 
 class PeriodicJob:
-    """A synchronous job on a timer, without a task of its own. `interval_s` is asked for before each wait."""
+    """A synchronous job on a timer, without a task of its own. It calls `interval_s` before each wait."""
 
     def __init__(
         self, log: Log, name: str, interval_s: Callable[[], float], job: Callable[[], None]
@@ -73,7 +73,7 @@ class Schedule:
         self._tasks.append(asyncio.get_running_loop().create_task(work))
 
     async def stop(self) -> None:
-        """No job runs after this returned."""
+        """Stop all jobs; none runs after this has returned."""
         for job in self._jobs:
             job.stop()
         await end_tasks(self._tasks)

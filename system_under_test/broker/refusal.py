@@ -1,4 +1,4 @@
-"""The error of a refused request: a response code and a remark."""
+"""Errors of refused requests: a response code and a remark."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ class Refused(Exception):
 
 
 class SendRefused(Refused):
-    """The message is not stored."""
+    """The broker refuses to store the message."""
 
 
 class PullRefused(Refused):
-    """Nothing was read."""
+    """The broker refuses the pull."""
 
 
 @contextmanager
 def refusing_without_topic(topic: str) -> Iterator[None]:
-    """Raises SendRefused when what is inside cannot make the topic durable, say on a full disk."""
+    """Turn an OSError of the block, which makes a topic durable, into SendRefused."""
     try:
         yield
     except OSError as error:

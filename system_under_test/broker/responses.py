@@ -1,4 +1,4 @@
-"""Answers that many handlers give."""
+"""Answers shared by many handlers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SLAVE_REFUSAL = (
 
 
 class Refused(Exception):
-    """A request that is answered with a code and a remark instead of a result."""
+    """The request is refused: the answer is a code and a remark instead of a result."""
 
     def __init__(self, code: ResponseCode, remark: str) -> None:
         super().__init__(remark)
@@ -29,7 +29,7 @@ def answer_ok(request: RemotingCommand, body: JsonBody | None = None) -> Remotin
 
 
 def answer_error(request: RemotingCommand, remark: str) -> RemotingCommand:
-    """Code 1."""
+    """An answer with code 1."""
     return RemotingCommand.response(request, ResponseCode.SYSTEM_ERROR, remark)
 
 

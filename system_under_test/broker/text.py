@@ -1,4 +1,4 @@
-"""Points in time and sizes as RocketMQ prints them."""
+"""Formats times and sizes as RocketMQ prints them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def time_text(time_ms: int, utc_offset_s: int) -> str:
-    """`2020-09-13 12:26:40,000` by a clock that is so far from UTC; empty beyond the year 9999."""
+    """`2020-09-13 12:26:40,000` in the time zone `utc_offset_s`; "" beyond the year 9999."""
     return _text(time_ms, utc_offset_s, "%Y-%m-%d %H:%M:%S,")
 
 
 def stamp_text(time_ms: int, utc_offset_s: int) -> str:
-    """`2020-09-13#12:26:40:000`, which mqadmin reads back (UtilAll.YYYY_MM_DD_HH_MM_SS_SSS); empty as above."""
+    """`2020-09-13#12:26:40:000`, which mqadmin parses (UtilAll.YYYY_MM_DD_HH_MM_SS_SSS); "" beyond the year 9999."""
     return _text(time_ms, utc_offset_s, "%Y-%m-%d#%H:%M:%S:")
 
 
@@ -26,7 +26,7 @@ def _text(time_ms: int, utc_offset_s: int, pattern: str) -> str:
 
 
 def size_text(size_bytes: int) -> str:
-    """As RocketMQ prints sizes (MixAll.humanReadableByteCount, units of 1024)."""
+    """A size as RocketMQ prints it (MixAll.humanReadableByteCount, units of 1024)."""
     value, unit = float(size_bytes), ""
     for unit in ("", "Ki", "Mi", "Gi", "Ti", "Pi"):
         if value < 1024 or unit == "Pi":

@@ -28,7 +28,7 @@ TEXTS = ("secretKey", "whiteRemoteAddress", "defaultTopicPerm", "defaultGroupPer
 
 
 class AccessControl:
-    """The guard of one broker; without aclEnable every request is allowed."""
+    """The guard of one broker; without aclEnable it allows every request."""
 
     def __init__(
         self, env: Env, config: BrokerConfig, policy: AclPolicy, store: MessageStore
@@ -58,7 +58,7 @@ class AccessControl:
             self.guard.reload()
 
     def guarded(self, handler: Handler) -> Handler:
-        """The handler behind the guard; the handler itself if there is none."""
+        """A handler that checks each request before `handler` gets it; `handler` itself without a guard."""
         guard = self.guard
         if guard is None:
             return handler
@@ -122,7 +122,7 @@ class AccessControl:
         return RemotingCommand.response(request, ResponseCode.SUCCESS)
 
     def _info(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-        """Which version of its accounts this broker has, and nothing of their content."""
+        """Answer the version of this broker's accounts, without their content."""
         if self.guard is None:
             return RemotingCommand.response(request, ResponseCode.SYSTEM_ERROR, NOT_ENABLED)
         version = self.guard.accounts.version.to_json()
@@ -137,7 +137,7 @@ class AccessControl:
 
 
 def _listed(text: str) -> list[str]:
-    """The parts of a comma list."""
+    """The parts of a comma-separated list."""
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
@@ -153,7 +153,7 @@ def topic_at(store: MessageStore, offset: int) -> str:
 
 
 def broker_signer(storage: Storage, config: BrokerConfig) -> Sign | None:
-    """How a broker signs its own requests: a slave asks its master for topics and offsets. Raises StoreError."""
+    """The signer of a broker's own requests: a slave requests topics and offsets from its master. Raises StoreError."""
     path = config.acl_credentials_path
     if path is None:
         return None

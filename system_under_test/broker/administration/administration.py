@@ -1,4 +1,4 @@
-"""Composes what administrators see of a broker and may change: counters, locks, options, and their handlers."""
+"""Composes what administrators may read and change: counters, locks, options, and their handlers."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ LOCK_SCAN_INTERVAL_S = 60.0
 class Administration:
     """The counters of a broker, its queue locks and its options.
 
-    `figures` may add lines to code 28, `of_topics` fields to code 21.
+    `figures`: functions that add lines to code 28; `of_topics`: functions that add fields to code 21.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class Administration:
         }
 
     def start(self, schedule: Schedule) -> None:
-        """Begin to take samples and to look for what is overdue."""
+        """Schedule the sampling of counters and the removal of expired entries."""
         schedule.call("statistics", SAMPLING_INTERVAL_S, self.statistics.sample)
         schedule.call("rates", RATE_INTERVAL_S, self._sample_rates)
         schedule.call("put times", ROUND_S, self.rates.put_times.begin_round)
@@ -126,7 +126,7 @@ class Administration:
         schedule.call("slow consumers", CHECK_INTERVAL_S, self._slow_consumers.check)
 
     def _lock_expired(self, group: str, queue: MessageQueue) -> None:
-        """Its owner has been silent for a minute, and another client has the queue now."""
+        """Log that a lock has expired and another client has got it: its owner did not renew it for a minute."""
         self._log.warning("queue lock had expired", group=group, queue=str(queue))
 
     def _sample_rates(self) -> None:

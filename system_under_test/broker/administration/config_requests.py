@@ -12,7 +12,7 @@ from staticfire.system_under_test.remoting import Connection, Handler
 
 
 class ConfigRequests:
-    """Read and change the options of a running broker."""
+    """Handles requests to read and change the options of a running broker."""
 
     def __init__(self, parts: AdminParts) -> None:
         self._live = parts.live_config
@@ -24,7 +24,7 @@ class ConfigRequests:
         }
 
     def update(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-        """Change options. No body changes nothing. Raises OSError: the configuration file could not be rewritten."""
+        """Change options; an empty body changes nothing. Raises OSError if the options file cannot be rewritten."""
         if not request.body:
             return answer_ok(request)
         try:

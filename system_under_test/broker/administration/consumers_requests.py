@@ -26,7 +26,7 @@ NS_PER_MS = 1_000_000
 
 
 class ConsumerRequests:
-    """Who is connected, and who holds which queue."""
+    """Handles requests about connected clients and about locks on queues."""
 
     def __init__(self, parts: AdminParts) -> None:
         self._parts = parts
@@ -42,7 +42,7 @@ class ConsumerRequests:
         }
 
     def lock(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-        """Give a client the queues that are free or its own."""
+        """Lock those of the requested queues that are free or the client's own."""
         wanted = QueueLockRequest.from_request(request.body)
         held = self._parts.locks.lock(wanted.consumer_group, wanted.queues, wanted.client_id)
         return answer_ok(request, LockedQueues(queues=held))
@@ -53,7 +53,7 @@ class ConsumerRequests:
         return answer_ok(request)
 
     def check_client(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-        """Whether this broker can filter as a client wants. No body or no subscription: there is nothing to check."""
+        """Check whether this broker supports a client's filter; without a body or a subscription, accept."""
         if not request.body:
             return answer_ok(request)
         subscription = CheckClientConfig.from_request(request.body).subscription_data
@@ -72,7 +72,7 @@ class ConsumerRequests:
     def consumer_connections(
         self, connection: Connection, request: RemotingCommand
     ) -> RemotingCommand:
-        """Members, subscriptions and the way of consuming of a group; code 206 if it has no member."""
+        """Members, subscriptions and consumption settings of a group; code 206 if it has no member."""
         name = ConsumerGroupHeader.from_ext(request.ext_fields).consumer_group
         group = self._parts.clients.consumer_group(name)
         if group is None:

@@ -1,4 +1,4 @@
-"""Lines of code 28 about queues of requests, delay levels and tables (RocketMQ, prepareRuntimeInfo; no tables)."""
+"""Lines of code 28 about request queues, delay levels and tables (RocketMQ, prepareRuntimeInfo, without tables)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ QUEUES_WITH_WAITS = (RequestClass.SEND, RequestClass.PULL, RequestClass.QUERY)
 
 
 def flow_figures(flow: FlowControl, now_ns: Callable[[], int]) -> dict[str, object]:
-    """What waits, and how long the flush of the log in flight has lasted."""
+    """Waiting requests, and how long the log flush in flight has lasted."""
     flush_ms = flow.flush_ns // NS_PER_MS
     return {"pageCacheLockTimeMills": flush_ms, **queue_figures(flow.queues, now_ns)}
 
@@ -22,7 +22,7 @@ def flow_figures(flow: FlowControl, now_ns: Callable[[], int]) -> dict[str, obje
 def queue_figures(
     queues: Mapping[RequestClass, RequestQueue], now_ns: Callable[[], int]
 ) -> dict[str, object]:
-    """What waits in front of the processors."""
+    """Length and waiting time of each request queue."""
     table: dict[str, object] = {}
     for name in QUEUES_WITH_WAITS:
         queue = queues[name]
@@ -39,12 +39,12 @@ TABLE_PREFIX = "tableSize_"  # RocketMQ has no such lines
 
 
 def table_figures(sizes: Mapping[str, Callable[[], int]]) -> dict[str, object]:
-    """How many entries each table in memory has, by its name."""
+    """The number of entries of each in-memory table, by its name."""
     return {f"{TABLE_PREFIX}{name}": size() for name, size in sizes.items()}
 
 
 def delay_figures(offsets: Mapping[int, int], store: MessageStore) -> dict[str, object]:
-    """How far each delay level is delivered, and where it ends."""
+    """The delivery offset and the end of each delay level's queue."""
     return {
         f"scheduleMessageOffset_{level}": (
             f"{offset},{store.queue_bounds(SCHEDULE_TOPIC, level - 1)[1]}"

@@ -14,7 +14,7 @@ from staticfire.system_under_test.remoting import Connection, Handler
 
 
 class GroupRequests:
-    """What administrators ask of groups."""
+    """Handles administrators' requests about consumer groups."""
 
     def __init__(self, parts: AdminParts) -> None:
         self._parts = parts
@@ -44,7 +44,7 @@ class GroupRequests:
         return answer_ok(request, self._parts.groups.table())
 
     def delete(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-        """Forget the settings of a group and, if wanted, its offsets."""
+        """Delete the settings of a group and, if requested, its offsets."""
         header = DeleteSubscriptionGroupHeader.from_ext(request.ext_fields)
         if self._parts.config.is_slave:
             return answer_error(request, SLAVE_REFUSAL)

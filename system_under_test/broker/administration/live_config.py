@@ -1,8 +1,8 @@
 """Options that change while a broker runs (RocketMQ, Configuration and AdminBrokerProcessor.updateBrokerConfig).
 
-A change reaches the one config object that all components read; `on_change` notifies those that derived a value
-from it. What RocketMQ reads only when it starts waits for the next start, too; so do options that say who the
-broker is, or how its files look: half a broker with another flush mode or another name would be worse than either.
+A change updates the one config object that all components read; `on_change` notifies those that have derived a value
+from it. Options that RocketMQ reads only at its start wait for the next start here, too. So do options of the broker's
+identity and file formats: a broker that applies another name or flush mode only in part would be worse than either.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from staticfire.system_under_test.filters.bloom import BloomFilter
 from staticfire.system_under_test.protocol.bodies import DataVersion
 from staticfire.system_under_test.runtime.env import Storage
 
-# What cannot be changed over the network, besides configBlackList. RocketMQ's AdminBrokerProcessor has the first three.
-# The others would let a request choose the files that a broker reads and writes, or end what protects it.
+# Options that cannot be changed over the network, besides configBlackList. The first three are RocketMQ's
+# (AdminBrokerProcessor). The others would let a request choose the broker's files, or switch off its protection.
 BLACK_LIST = (
     "brokerConfigPath",
     "configBlackList",
@@ -42,12 +42,12 @@ BLACK_LIST = (
     "storePathRootDir",
 )
 
-# System properties of the JVM in RocketMQ: code 25 does not know them.
+# System properties of the JVM in RocketMQ, which code 25 cannot change.
 SYSTEM_PROPERTY_PREFIX = "rocketmq."
 
 NEXT_START_FIELDS = frozenset(
     (
-        # Who the broker is, and where it listens.
+        # The broker's identity, and where it listens.
         "broker_id",
         "broker_name",
         "cluster_name",
@@ -58,7 +58,7 @@ NEXT_START_FIELDS = frozenset(
         "listen_port",
         "role",
         "sync_flush",
-        # How its files look.
+        # The format of its files.
         "bloom_error_percent",
         "bloom_groups",
         "commit_log_file_size",
@@ -66,12 +66,12 @@ NEXT_START_FIELDS = frozenset(
         "extends_queues",
         "extension_file_size",
         "delay_levels_ms",
-        "index_enabled",  # RocketMQ obeys at once; but an index with a gap hides messages
+        "index_enabled",  # RocketMQ applies it at once; but an index with a gap hides messages
         "index_numbers",
         "index_slots",
         "transient_pool",
         "transient_pool_size",
-        # Made once, in RocketMQ, too: topics, queues in front of processors, timers.
+        # Used once at the start, as in RocketMQ: topics, request queues, timers.
         "broker_topic",
         "cluster_topic",
         "default_topic_queues",
@@ -94,18 +94,18 @@ NEXT_START_FIELDS = frozenset(
 
 
 class BlackListed(ValueError):
-    """An option that cannot be changed over the network."""
+    """A request tries to change an option that cannot be changed over the network."""
 
 
 class LiveConfig:
     """The options of a running broker under their Java names.
 
     Args:
-        known: how each property is read.
-        ignores_bad_values: RocketMQ's way; otherwise a bad value refuses the whole change.
+        known: field and parser of each property.
+        ignores_bad_values: ignore bad values, as RocketMQ does; if False, one bad value refuses the whole change.
         on_permission: called after the broker's permission has changed.
 
-    `on_change` are called after options have changed, to take over what may change while the broker runs.
+    The functions in `on_change` are called after options have changed, so that components apply them.
     """
 
     def __init__(
@@ -129,9 +129,9 @@ class LiveConfig:
         self.version = DataVersion(timestamp=now_ms(), counter=0)
 
     def text(self) -> str:
-        """All options as a `.properties` text; those that wait for a restart with their new value.
+        """All options as a `.properties` text; those that wait for a restart have their new value.
 
-        Those that have no effect here come last.
+        Options without effect here come last.
         """
         addresses = {
             "brokerIP2": self._config.listen_host,
@@ -150,11 +150,11 @@ class LiveConfig:
         return format_value(known.parse, self._waiting.get(known.field, current))
 
     def update(self, text: str) -> None:
-        """Change the options of a `.properties` text; unknown names are ignored.
+        """Change the options in a `.properties` text; ignores unknown names.
 
         Raises:
-            BlackListed: one of them may not be changed; nothing was.
-            ValueError: the text is too long, a value is bad, or does not go with others; nothing was changed.
+            BlackListed: one of them may not be changed; nothing has changed.
+            ValueError: the text is too long, or a value is bad or conflicts with others; nothing has changed.
             OSError: the file could not be rewritten; the options have changed.
         """
         check_request(text)
@@ -185,7 +185,7 @@ class LiveConfig:
             replace(self._config, **options)
 
     def _changes(self, name: str) -> bool:
-        """Whether code 25 knows the option."""
+        """Whether code 25 can change the option."""
         return name in self._known and not name.startswith(SYSTEM_PROPERTY_PREFIX)
 
     def _parse(self, properties: Mapping[str, str]) -> dict[str, object]:
@@ -202,7 +202,7 @@ class LiveConfig:
         return fields
 
     def _save(self, changed: Collection[str]) -> None:
-        """Rewrite the file that the broker was started with; without one, what changed is added to `changes_file`."""
+        """Rewrite the file that the broker was started with; without one, add changed options to `changes_file`."""
         path, changes = self._config.config_file, self._config.changes_file
         if path is not None:
             rewrite_config_file(self._storage, path, self._known, self._own_text())

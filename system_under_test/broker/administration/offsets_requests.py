@@ -31,11 +31,12 @@ from staticfire.system_under_test.remoting import Connection, Handler
 from staticfire.system_under_test.remoting.pieces import Pieces
 
 OFFSET_MAX = (1 << 63) - 1  # Java's Long.MAX_VALUE
-POSITIONS_A_TURN = 2_000  # of a group in queues: tens of milliseconds
+# queue positions of groups read in one turn of the loop: tens of milliseconds
+POSITIONS_A_TURN = 2_000
 
 
 class OffsetRequests:
-    """How far groups are."""
+    """Handles requests about the progress of consumer groups."""
 
     def __init__(self, parts: AdminParts) -> None:
         self._parts = parts
@@ -52,12 +53,12 @@ class OffsetRequests:
         }
 
     def all_offsets(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-        """For slaves."""
+        """Answer the whole table of offsets, for slaves (code 43)."""
         body = json_dialect.dumps(self._parts.offsets.snapshot())
         return RemotingCommand.response(request, ResponseCode.SUCCESS, body=body)
 
     def clone(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-        """Give one group the offsets of another."""
+        """Copy the offsets of one group to another."""
         header = CloneGroupOffsetHeader.from_ext(request.ext_fields)
         topics = [header.topic or ""]
         if not header.topic and self._parts.policy.clones_all_topics:
@@ -71,7 +72,7 @@ class OffsetRequests:
     def correction_offsets(
         self, connection: Connection, request: RemotingCommand
     ) -> RemotingCommand:
-        """The lowest offset of all groups in each queue; none where the compared group is behind it."""
+        """The lowest offset of all groups in each queue; OFFSET_MAX where the compared group is behind it."""
         header = CorrectionOffsetHeader.from_ext(request.ext_fields)
         left_out = [group for group in (header.filter_groups or "").split(",") if group]
         lowest = self._parts.policy.lowest_offsets(
@@ -92,7 +93,7 @@ class OffsetRequests:
     def consume_stats(
         self, connection: Connection, request: RemotingCommand
     ) -> RemotingCommand | None:
-        """Where one group is in each read queue of its topics."""
+        """The offset of one group in each read queue of its topics."""
         header = ConsumeStatsHeader.from_ext(request.ext_fields)
         return self._go_on(connection, request, self._group_stats(header), is_new=True)
 
@@ -131,7 +132,7 @@ class OffsetRequests:
     def broker_consume_stats(
         self, connection: Connection, request: RemotingCommand
     ) -> RemotingCommand | None:
-        """Where all groups are in the write queues of their topics."""
+        """The offsets of all groups in the write queues of their topics."""
         header = ConsumeStatsInBrokerHeader.from_ext(request.ext_fields)
         return self._go_on(connection, request, self._all_stats(header), is_new=True)
 
@@ -195,7 +196,7 @@ class OffsetRequests:
     # Times
 
     def time_spans(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-        """When the messages of each queue were stored, and which of them the group has reached."""
+        """Store times of the messages of each queue, and of the last one that the group has consumed."""
         header = ConsumeTimeSpanHeader.from_ext(request.ext_fields)
         settings = self._parts.topics.get(header.topic)
         if settings is None:

@@ -20,7 +20,7 @@ from staticfire.system_under_test.broker.statistics.store_rates import StoreRate
 from staticfire.system_under_test.runtime.env import Clock, Storage
 from staticfire.system_under_test.store.assembly.message_store import MessageStore
 
-# Further lines of code 28, from components that have some.
+# Returns further lines of code 28, from one component.
 Figures = Callable[[], dict[str, object]]
 
 # Adds fields to the table of topics that slaves copy (code 21).
@@ -29,7 +29,7 @@ OfTopics = Callable[[dict[str, object]], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdminParts:
-    """The components of one broker, as far as administrators may look at them or change them."""
+    """The components of one broker that administrators may read or change."""
 
     config: BrokerConfig
     live_config: LiveConfig

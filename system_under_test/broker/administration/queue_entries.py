@@ -1,4 +1,4 @@
-"""Entries of a consume queue, and what a group's filter makes of them: code 321 (RocketMQ, AdminBrokerProcessor)."""
+"""Entries of a consume queue, and whether a group's filter matches them: code 321 (RocketMQ, AdminBrokerProcessor)."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from staticfire.system_under_test.remoting import Connection, Handler
 from staticfire.system_under_test.store.queues.consume_queue import Entry
 from staticfire.system_under_test.store.record_filter import ExtensionUnit
 
-ENTRIES_MAX = 10_000  # of one answer
+ENTRIES_MAX = 10_000  # in one answer
 UNIT_SIZE = 20  # bytes of an extension unit without bits (RocketMQ, CqExtUnit.MIN_EXT_UNIT_SIZE)
 
 Delivers = Callable[[Entry, ExtensionUnit | None], bool]
 
 
 class QueueEntryRequests:
-    """Looks at single entries."""
+    """Handles requests for single queue entries."""
 
     def __init__(self, parts: AdminParts) -> None:
         self._parts = parts
@@ -74,7 +74,7 @@ class QueueEntryRequests:
     def _filter_of(
         self, group: str | None, topic: str
     ) -> tuple[SubscriptionData | None, str | None, Delivers]:
-        """Subscription, its expression as RocketMQ prints it or why there is none, and what it lets through."""
+        """Subscription, its expression as RocketMQ prints it or the reason why there is none, and a test of entries."""
         if not group:
             return None, None, nothing
         online = self._parts.clients.consumer_group(group)
@@ -85,7 +85,7 @@ class QueueEntryRequests:
         filter_data = "null" if known is None else dumps_pretty(known.to_json()).decode()
         if is_tag_expression(subscription.expression_type):
             wanted = PullFilter(subscribed_tags(subscription))
-        elif known is None:  # RocketMQ: what has no expression lets everything through
+        elif known is None:  # as in RocketMQ, a group without an expression gets every message
             wanted = ALL_MESSAGES
         else:
             wanted = PullFilter(None, self._parts.pull_filters.of_group(known))
@@ -105,12 +105,12 @@ class QueueEntryRequests:
 
 
 def nothing(_entry: Entry, _unit: ExtensionUnit | None) -> bool:
-    """No member would get the entry."""
+    """The test of a group whose members would get no entry."""
     return False
 
 
 def describe(entry: Entry, unit: ExtensionUnit | None, *, delivers: bool) -> ConsumeQueueEntry:
-    """One line of the answer."""
+    """One entry of the answer."""
     extended = bits = None
     if unit is not None:
         fields: dict[str, object] = {

@@ -1,7 +1,7 @@
-"""Requests that a broker passes on to consumers: codes 222, 223, 307, 309 (RocketMQ, Broker2Client).
+"""Relays administrators' requests to consumers: codes 222, 223, 307, 309 (RocketMQ, Broker2Client).
 
-The answer to the administrator comes later, when the consumer has answered or its time is up. Nothing here waits in a
-task: the callbacks of the requests to consumers do the work.
+The broker answers the administrator once the consumer has answered or the time is up. It needs no task for that:
+callbacks of the requests to consumers do the work.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ STATUS_TIMEOUT_S = 5.0  # RocketMQ, Broker2Client.getConsumeStatus
 RELAY_TIMEOUT_S = 10.0  # RocketMQ, Broker2Client.callClient
 RESET_VERSION_MIN = 28  # MQVersion V3_0_7_SNAPSHOT
 RELAY_VERSION_MIN = 62  # MQVersion V3_1_8_SNAPSHOT
-END_OF_QUEUE = -1  # as a timestamp
+END_OF_QUEUE = -1  # instead of a timestamp
 
 
 class RelayRequests:
-    """What administrators ask of consumers through their broker."""
+    """Handles administrators' requests for which consumers must be asked."""
 
     def __init__(self, parts: AdminParts) -> None:
         self._parts = parts
@@ -58,7 +58,7 @@ class RelayRequests:
     # Reset: 222 -> 220
 
     def reset_offset(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-        """Send every member of a group its new offsets. The broker's own table is theirs to change."""
+        """Send new offsets to every member of a group. The broker does not change its own table: the members commit."""
         header = ResetOffsetHeader.from_ext(request.ext_fields)
         try:
             targets = dict(self._targets(header))
@@ -76,7 +76,7 @@ class RelayRequests:
         return answer_ok(request, ResetOffsetBody(offset_table=targets))
 
     def _targets(self, header: ResetOffsetHeader) -> Iterator[tuple[MessageQueue, int]]:
-        """Where the group goes on in each write queue: back, or forward only if forced."""
+        """The new offset in each write queue that moves: backwards, or forwards only if forced. Raises Refused."""
         settings = self._parts.topics.get(header.topic)
         if settings is None:
             raise Refused(
@@ -115,7 +115,7 @@ class RelayRequests:
     def consumer_status(
         self, connection: Connection, request: RemotingCommand
     ) -> RemotingCommand | None:
-        """The offsets that each member has in mind; members that do not answer are left out."""
+        """The offsets that each member reports; leaves out members that do not answer."""
         header = ConsumerStatusHeader.from_ext(request.ext_fields)
         group = self._parts.clients.consumer_group(header.group)
         if group is None:
@@ -138,14 +138,14 @@ class RelayRequests:
     def running_info(
         self, connection: Connection, request: RemotingCommand
     ) -> RemotingCommand | None:
-        """What one member reports about itself."""
+        """Relay a request for the state of one member (code 307)."""
         header = ConsumerRunningInfoHeader.from_ext(request.ext_fields)
         return self._relay(connection, request, header.consumer_group, header.client_id)
 
     def consume_directly(
         self, connection: Connection, request: RemotingCommand
     ) -> RemotingCommand | None:
-        """Let one member consume one message now, wherever its group is."""
+        """Let one member consume one message now, regardless of its group's offset."""
         header = ConsumeMessageDirectlyHeader.from_ext(request.ext_fields)
         try:
             request.body = self._record(header.msg_id)
@@ -214,7 +214,7 @@ class RelayRequests:
 
 
 class StatusCollection:
-    """The answers of several members to code 221, and the one answer that they become."""
+    """Merges the answers of several members to code 221 into one answer."""
 
     def __init__(
         self,
@@ -256,7 +256,7 @@ class StatusCollection:
         try:
             self._offsets[client_id] = ConsumerStatus.from_request(body).message_queue_table
         except ValueError:
-            return  # a member that answers nonsense is one that does not answer
+            return  # a malformed answer counts as none
 
     def _finish(self) -> None:
         status = ConsumerStatus(consumer_table=self._offsets)
@@ -298,7 +298,7 @@ def pass_back(
     who: str,
     answer: asyncio.Future[RemotingCommand],
 ) -> None:
-    """Answer an administrator with what the consumer answered, or with why it did not."""
+    """Pass the consumer's answer back to the administrator, or the reason why there is none."""
     if answer.cancelled():
         return
     error = answer.exception()

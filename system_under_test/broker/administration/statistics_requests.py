@@ -1,4 +1,4 @@
-"""Figures: codes 28 and 315 (RocketMQ, AdminBrokerProcessor, StoreStatsService)."""
+"""Statistics: codes 28 and 315 (RocketMQ, AdminBrokerProcessor, StoreStatsService)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ VERSION_TEXT = "V4_9_8"
 
 
 class StatisticsRequests:
-    """What the broker has counted and measured."""
+    """Handles requests for the broker's counters and measurements."""
 
     def __init__(self, parts: AdminParts, *, started_at_ms: int) -> None:
         self._parts = parts
@@ -29,7 +29,7 @@ class StatisticsRequests:
         }
 
     def view(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-        """One counter in the last minute, hour and day."""
+        """One counter over the last minute, hour and day."""
         header = BrokerStatsHeader.from_ext(request.ext_fields)
         found = self._parts.statistics.view(header.stats_name, header.stats_key)
         if found is None:
@@ -39,7 +39,7 @@ class StatisticsRequests:
         return answer_ok(request, found)
 
     def runtime_info(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-        """Every figure of RocketMQ's table; other components add theirs, or know better."""
+        """All lines of RocketMQ's table; the `figures` of other components add lines or replace some."""
         table = {**self._counts(), **self._rates(), **self._store()}
         for figures in self._parts.figures:
             table |= figures()
@@ -92,14 +92,14 @@ class StatisticsRequests:
             "earliestMessageTimeStamp": store.earliest_message_time_ms(),
             "dispatchBehindBytes": store.end_offset - store.dispatched_offset,
             "pageCacheLockTimeMills": 0,
-            "remainTransientStoreBufferNumbs": 2**31 - 1,  # as RocketMQ says without a pool
+            "remainTransientStoreBufferNumbs": 2**31 - 1,  # RocketMQ's value without a pool
             "remainHowManyDataToFlush": size_text(store.end_offset - store.flushed_offset),
             "startAcceptSendRequestTimeStamp": self._parts.config.accept_sends_from_ms,
         }
 
 
 def duration_text(elapsed_ms: int) -> str:
-    """As RocketMQ prints how long it runs."""
+    """A duration as RocketMQ prints its uptime."""
     minutes, seconds = divmod(max(0, elapsed_ms) // 1000, 60)
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)

@@ -21,12 +21,12 @@ from staticfire.system_under_test.protocol.json_dialect import BodyError
 from staticfire.system_under_test.remoting import Connection, Handler
 
 PERM_MAX = 15
-# Queue ids and folders for more queues are certainly a mistake; the statistics of so many take 60 ms.
+# A request for more queues is surely a mistake; the statistics of so many take 60 ms.
 QUEUES_MAX = 4096
 
 
 class TopicRequests:
-    """What administrators ask of topics."""
+    """Handles administrators' requests about topics."""
 
     def __init__(self, parts: AdminParts) -> None:
         self._parts = parts
@@ -64,7 +64,7 @@ class TopicRequests:
         return answer_ok(request)
 
     def delete(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-        """Forget a topic and the offsets of its groups; its records stay in the log."""
+        """Delete a topic and the offsets of its groups; its records stay in the log."""
         header = TopicHeader.from_ext(request.ext_fields)
         error = self._refusal(header.topic)
         if error is not None:
@@ -117,7 +117,7 @@ class TopicRequests:
 
 
 def settings_error(header: CreateTopicHeader) -> str | None:
-    """What is wrong with the numbers of a topic. RocketMQ takes them all, and fails when they are used."""
+    """What is wrong with the numbers of a topic, or None. RocketMQ accepts all, and fails when they are used."""
     for name, value, high in (
         ("readQueueNums", header.read_queue_nums, QUEUES_MAX),
         ("writeQueueNums", header.write_queue_nums, QUEUES_MAX),

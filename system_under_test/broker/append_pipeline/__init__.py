@@ -1,1 +1,1 @@
-"""From a stored record to an acknowledged one: flush, replication, commit, retention."""
+"""Takes a record from stored to acknowledged: flush, replication, commit; and runs retention."""

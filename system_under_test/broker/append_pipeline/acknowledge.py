@@ -1,4 +1,4 @@
-"""Group commit, the shell: when a stored message is answered (RocketMQ, CommitLog.handleDiskFlush and handleHA)."""
+"""Answers stored sends when they are safe (RocketMQ, CommitLog.handleDiskFlush and handleHA)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NS_PER_S = 1_000_000_000
 
 
 class Acknowledger:
-    """Lets senders wait until their messages are flushed and replicated. One timer stands for all of them."""
+    """Holds the answers to sends until their messages are flushed and replicated, with one timer for all."""
 
     def __init__(
         self,
@@ -37,10 +37,10 @@ class Acknowledger:
         self._now_ns = now_ns
         self._timer: asyncio.TimerHandle | None = None
         self._unwritten: list[Answer] = []
-        self._unwritten_since_ns = 0  # when the first of them was stored
+        self._unwritten_since_ns = 0  # when the first message of `_unwritten` was stored
 
     def acknowledge(self, end_offset: int, answer: Answer, waits: bool) -> None:
-        """Answer a stored message: once it is written if that is enough, else when it is safe or out of time."""
+        """Answer a stored message: if it `waits`, once it is safe or its time is up, else once it is written."""
         if not waits or not self._waiting.needed:
             if not self._unwritten:
                 self._unwritten_since_ns = self._now_ns()
@@ -54,19 +54,19 @@ class Acknowledger:
 
     @property
     def awaits_write(self) -> bool:
-        """Whether a send waits for the page cache alone."""
+        """Whether some send waits only for the write to the page cache."""
         return bool(self._unwritten)
 
     def written(self) -> None:
-        """What was stored is in the page cache now and survives this process: that is all that some wait for."""
+        """Stored messages are in the page cache now: answer the sends that waited only for that."""
         answers, self._unwritten = self._unwritten, []
-        if answers:  # one reading of the clock a turn; each counts with the time of the first one
+        if answers:  # one clock reading a turn: all answers count with the time of the first one
             self._times.took(self._now_ns() - self._unwritten_since_ns, len(answers))
         for answer in answers:
             answer(ResponseCode.SUCCESS)
 
     def settle(self) -> None:
-        """Something was flushed or replicated: answer the producers that waited for that."""
+        """Answer the sends for which the flushed and replicated offsets now suffice, or whose time is up."""
         if self._waiting:
             self._waiting.settle(
                 now_ns=self._now_ns(),
@@ -75,14 +75,14 @@ class Acknowledger:
             )
 
     def options_changed(self, config: BrokerConfig) -> None:
-        """Take over how long sends may wait, also for those that already do."""
+        """Apply changed timeouts, also to sends that already wait."""
         set_timeouts(self._waiting, config)
         if self._timer is not None:
             self._timer.cancel()
             self._check_deadlines()
 
     def slaves_lost(self) -> None:
-        """A replica has gone; if it was the last usable one, no send waits for it any longer."""
+        """A replica is gone; if it was the last usable one, answer the sends that waited for it."""
         if self._policy.waits_for_lost_slaves:
             return
         if self._waiting and not self._ha.slave_available(self._store.end_offset):
@@ -103,7 +103,7 @@ class Acknowledger:
             self._timer = None
 
     def _arm(self, now_ns: int) -> None:
-        """Set the timer for the head. It is not moved by answers: a look in vain costs less than many moves."""
+        """Set the timer for the first deadline. Answers do not move it: a needless check costs less than many moves."""
         deadline_ns = self._waiting.next_deadline_ns(now_ns)
         if deadline_ns is not None:
             delay_s = max(0, deadline_ns - now_ns) / NS_PER_S

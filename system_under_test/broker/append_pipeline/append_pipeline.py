@@ -1,6 +1,6 @@
-"""Runs the steps after the log has grown, is flushed or is replicated: answers, next flush, transfers, dispatch.
+"""Runs the steps that follow an append, a flush or a replication: answers, next flush, transfers, dispatch.
 
-(RocketMQ spreads it over CommitLog.submitFlushRequest, GroupTransferService and ReputMessageService.)
+(In RocketMQ: CommitLog.submitFlushRequest, GroupTransferService and ReputMessageService.)
 """
 
 from __future__ import annotations
@@ -29,18 +29,19 @@ from staticfire.system_under_test.store.flush import FlushTask, QueueFlushTask
 from staticfire.system_under_test.store.results import Dispatched
 from staticfire.system_under_test.store.retention.retention import Removal
 
-# With async flush no send waits for one, but consumers do: they see what is durable (RocketMQ: 500 ms; it shows more).
+# With async flush no send waits for a flush, but consumers do: they see durable messages only. (RocketMQ: 500 ms, as
+# its consumers see unflushed messages, too.)
 FLUSH_DISTANCE_S = 0.005
 DISPATCHED_AT_ONCE = 4_000  # records; more wait for the next turn of the loop
 
 
 class AppendPipeline:
-    """Drives one log from put to visible. `on_visible` gets what consumers may now see.
+    """Drives the messages of one log from put to visible. `on_visible` gets those that have become visible.
 
     Args:
         worker: flushes the log.
-        turn_output: of the connections on which sends and held pulls are answered.
-        on_failure: called when a write or an fsync has failed: nothing is promised any more.
+        turn_output: the output of the connections on which sends and held pulls are answered.
+        on_failure: called when a write or an fsync has failed: the broker must not promise anything any more.
     """
 
     def __init__(
@@ -87,34 +88,34 @@ class AppendPipeline:
         )
         self.commits = LogCommits(config, store, flow, on_commit=self._after_puts, now_ns=now_ns)
         self._is_scheduled = False
-        self._goes_on = False  # with dispatch, in the next turn
+        self._goes_on = False  # dispatch goes on in the next turn
         self.on_visible: Callable[[list[Dispatched]], None] = _ignore
 
-    # What others do with it
+    # What other components call
 
     def options_changed(self) -> None:
-        """Take over how long sends may wait."""
+        """Apply changed timeouts of sends."""
         self._acknowledger.options_changed(self._config)
 
     def acknowledge(self, end_offset: int, answer: Answer, waits: bool) -> None:
-        """Answer a put when it is as safe as its sender wants it; its flush begins when this turn is over."""
+        """Answer a put once it is safe, without `waits` once it is written; begin its flush at the end of this turn."""
         self._acknowledger.acknowledge(end_offset, answer, waits)
         if not self._is_scheduled:  # one flush and one transfer for all puts of this turn
             self._is_scheduled = True
             asyncio.get_running_loop().call_soon(self._after_puts)
 
     def wake(self) -> None:
-        """Flush what was appended, and find out if it could not be."""
+        """Begin a flush of appended bytes if none is in flight; an earlier write failure shows there, too."""
         self._log_flusher.wake()
 
     def flush_queues(self) -> None:
-        """Make queue entries durable, and dispatch again if a full disk has postponed it."""
+        """Begin a flush of queue entries, and dispatch again if a full disk has postponed that."""
         self.dispatch()
         self._queue_flusher.wake()
         self._end_if_failed()
 
     def copies_safe_end(self) -> int:
-        """Up to where the broker's own copies count as stored."""
+        """The end offset up to which copies made by the broker itself count as safe."""
         return self._policies.services.copies.safe_end(self._store, self._ha, self._config.role)
 
     def dispatch(self) -> None:
@@ -128,7 +129,8 @@ class AppendPipeline:
             end_offset = part_end
             self._dispatch_soon()
         if end_offset > store.flushed_offset:
-            store.write_out()  # 4.9.8 shows what is not durable, but it must be readable
+            # 4.9.8 shows messages that are not durable, but they must be readable
+            store.write_out()
         try:
             visible = store.dispatch(end_offset)
         except StoreError as error:
@@ -140,7 +142,7 @@ class AppendPipeline:
             self._end_if_failed()
 
     def _end_if_failed(self) -> None:
-        """Find out that an index or queue file could not be written, also if nothing is appended any more."""
+        """Report a failed write of an index or queue file even if nothing is appended any more."""
         if self._store.failure is not None:
             self._log_flusher.wake()  # its task raises the failure
 
@@ -178,7 +180,7 @@ class AppendPipeline:
         self._acknowledger.stop()
 
     def close(self) -> None:
-        """Nothing is flushed any more; the store makes visible what is not."""
+        """Stop flushing and dispatching; closing the store flushes and dispatches the rest."""
         self._goes_on = False
         self._log_flusher.close()
         self._queue_flusher.close()
@@ -186,18 +188,18 @@ class AppendPipeline:
     # Events
 
     def replicated(self) -> None:
-        """A replica has acknowledged more."""
+        """A replica has acknowledged a higher offset."""
         with self._turn_output:
             self._acknowledger.settle()
             self.dispatch()
 
     def slaves_lost(self) -> None:
-        """A replica has gone."""
+        """A replica is gone."""
         self._acknowledger.slaves_lost()
         self.dispatch()
 
     def failed(self, task: FlushTask | QueueFlushTask | Removal | None, error: OSError) -> None:
-        """How much of `task` (None: of what a cleaning did itself) is on the disk is unknown."""
+        """`task` has failed (None: a file operation of the retention): its result on the disk is unknown."""
         self._store.fail_flush(task, error)
         if self._store.failure is not None:
             self._fail(error)
@@ -213,7 +215,7 @@ class AppendPipeline:
 
     def _advance(self) -> None:
         if self._acknowledger.awaits_write or self._config.transient_pool:
-            self.commits.write_out()  # one write for all puts of this turn
+            self.commits.write_out()  # one write for all puts of a turn
             if self._store.failure is None:
                 self._acknowledger.written()
         self._log_flusher.wake()
@@ -236,7 +238,7 @@ class AppendPipeline:
             self._ha.notify_append()
             self._ha.notify_flushed()
             self.dispatch()
-            self._log_flusher.wake()  # for what was put meanwhile
+            self._log_flusher.wake()  # for messages put meanwhile
 
     def _on_queues_flushed(self, task: QueueFlushTask) -> None:
         self._store.finish_queue_flush(task)
@@ -244,4 +246,4 @@ class AppendPipeline:
 
 
 def _ignore(_visible: list[Dispatched]) -> None:
-    """Before the processors are there."""
+    """The default of `on_visible`, until the processors exist."""

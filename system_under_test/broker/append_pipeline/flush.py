@@ -1,4 +1,4 @@
-"""Flushes in another thread: one in flight, woken by events, never by polling."""
+"""Runs flushes in another thread, one at a time; events start them, without polling."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from staticfire.system_under_test.runtime.env import Worker
 
 
 class StoreFailed(Exception):
-    """A write or an fsync failed. The page cache can no longer be trusted: exit, and recover at the next start."""
+    """A write or an fsync failed. The page cache cannot be trusted any more: exit, and recover at the next start."""
 
 
 class Task(Protocol):
@@ -25,15 +25,15 @@ T = TypeVar("T", bound=Task)
 class Flusher(Generic[T]):
     """Runs one kind of flush (RocketMQ, GroupCommitService, FlushRealTimeService, FlushConsumeQueueService).
 
-    Whatever is written while a flush is in flight shares the next one: that is the group commit. Sync and async flush
-    differ in who waits for it, and in the distance between two flushes.
+    All writes during a flush share the next one: that is the group commit. Sync and async flush differ in whether sends
+    wait for it, and in the distance between two flushes.
 
     Args:
         worker: runs the tasks.
         begin: makes a task, or None if there is nothing to flush.
         finish: called on the loop after the task has run.
-        fail: called on the loop when the task failed; no flush is begun any more.
-        distance_s: between the beginnings of two flushes, if one does not last longer.
+        fail: called on the loop when the task has failed; no further flush begins.
+        distance_s: least time between the beginnings of two flushes.
     """
 
     def __init__(
@@ -50,14 +50,15 @@ class Flusher(Generic[T]):
         self._finish = finish
         self._fail = fail
         self._distance_s = distance_s
-        self._timer: asyncio.TimerHandle | None = None  # the last flush began less than that ago
-        self._is_wanted = False  # when the timer rings
+        # runs for `distance_s` after a flush has begun
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_wanted = False  # begin a flush when the timer fires
         self._in_flight: T | None = None
         self._is_over = False  # failed or closed
-        self._landed = asyncio.Event()  # nothing is in flight any more
+        self._landed = asyncio.Event()  # set when no flush is in flight any more
 
     def wake(self) -> None:
-        """Begin a flush if there is something to flush and none is in flight, at once or when the distance is kept."""
+        """Begin a flush if there is something to flush, once no other is in flight and the distance is kept."""
         if self._timer is None:
             self._begin_now()
         else:
@@ -99,20 +100,20 @@ class Flusher(Generic[T]):
             self._note_landing()
 
     def _note_landing(self) -> None:
-        """The end of one flush may have begun the next."""
+        """Wake `drain`, unless the end of one flush has begun the next."""
         if self._in_flight is None:
             self._landed.set()
 
     async def drain(self) -> None:
-        """Flush what is there, and return when nothing is in flight any more. No distance is kept."""
+        """Flush everything, without keeping the distance; return when no flush is in flight any more."""
         self._begin_now()
         while self._in_flight is not None:
             await self._landed.wait()
-            if self._is_wanted:  # by what was written meanwhile
+            if self._is_wanted:  # for bytes written meanwhile
                 self._begin_now()
 
     def close(self) -> None:
-        """End the thread; nothing is flushed any more."""
+        """End the thread; no further flush begins."""
         self._is_over = True
         if self._timer is not None:
             self._timer.cancel()

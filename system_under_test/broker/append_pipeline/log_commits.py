@@ -1,4 +1,4 @@
-"""Commits what a transient store pool holds (RocketMQ, CommitLog.CommitRealTimeService)."""
+"""Commits the bytes in a transient store pool (RocketMQ, CommitLog.CommitRealTimeService)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ NS_PER_S = 1_000_000_000
 
 
 class LogCommits:
-    """Without a pool every turn of the loop writes what it has put; with one, a turn that finds enough to write does.
+    """Writes puts to the page cache. Without a pool at the end of each turn of the loop, with one if enough have come.
 
-    While a flush is stuck nothing is committed: a write to a disk that hangs would stop the whole broker.
+    With a pool it commits nothing while a flush is stuck: a write to a disk that hangs would stop the whole broker.
 
     Args:
         on_commit: called after a commit that no caller waited for.
@@ -44,7 +44,7 @@ class LogCommits:
             schedule.call_after("commit", lambda: self._config.commit_interval_s, self._tick)
 
     def write_out(self) -> None:
-        """After the puts of a turn."""
+        """Write the puts of this turn; with a pool, only if enough bytes wait."""
         if self._config.transient_pool and self._flow.is_stuck:
             return
         self._store.write_out()

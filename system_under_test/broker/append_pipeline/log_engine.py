@@ -1,4 +1,4 @@
-"""One broker's log and what drives it: replication, flow control, progress from put to visible, retention."""
+"""One broker's log and its services: replication, flow control, append pipeline, retention."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from staticfire.system_under_test.store.recovery.recovery import RecoveryReport
 
 
 class LogEngine:
-    """Composes them; a caller that needs one of them uses it directly.
+    """Composes the log's services; callers use the services directly.
 
     Args:
-        on_failure: called when a write or an fsync has failed: nothing is promised any more.
+        on_failure: called when a write or an fsync has failed: the broker must not promise anything any more.
         on_peer_heard: see HaEvents.
         on_caught_up: see HaEvents.
     """
@@ -86,7 +86,7 @@ class LogEngine:
         is_ready: Callable[[], bool],
         least_committed: Callable[[str, int], int | None],
     ) -> Cleaning:
-        """What runs the store's retention; the arguments are those of Cleaning and Retention."""
+        """Make the service that runs the store's retention; the arguments are those of Cleaning and Retention."""
         retention = self.store.retention
         retention.may_force = self._policies.may_force
         retention.least_committed = least_committed
@@ -114,7 +114,7 @@ class LogEngine:
         return report
 
     def options_changed(self) -> None:
-        """Options of a running broker have changed."""
+        """Apply changed options of a running broker."""
         config = self._config
         self.store.options_changed(make_store_config(config))
         self.ha.options_changed(make_ha_config(config, self._policies.replication))

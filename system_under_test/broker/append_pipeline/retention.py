@@ -1,4 +1,4 @@
-"""Runs the store's retention: every 10 s, and when an admin asks (RocketMQ, DefaultMessageStore.addScheduleTask)."""
+"""Runs the store's retention: every 10 s, and on request (RocketMQ, DefaultMessageStore.addScheduleTask)."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ DISK_CHECK_INTERVAL_S = 10.0
 
 
 class Cleaning:
-    """One removal at a time, in the executor, with a pause behind each; codes 306, 316 and 329.
+    """Carries out removals in the executor, one at a time with pauses; handles codes 306, 316 and 329.
 
     Args:
-        fail: called when the disk failed, with the removal that may or may not be durable.
+        fail: called when the disk has failed, with the removal in progress, which may or may not be durable.
         is_topic: whether a topic is configured.
-        is_ready: whether this is a master that has everything its replicas have. The topics of others may be older
-            than their log.
+        is_ready: whether this is a master that has everything its replicas have. The topic table of another broker
+        may be older than its log.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Cleaning:
         self._is_topic = is_topic
         self._is_ready = is_ready
         self._is_running = False
-        self._asked: asyncio.Task[None] | None = None  # by an admin
+        self._asked: asyncio.Task[None] | None = None  # cleaning requested by an administrator
 
     def schedule(self, schedule: Schedule) -> None:
         schedule.call("disk check", DISK_CHECK_INTERVAL_S, self._store.disks.check)
@@ -57,7 +57,7 @@ class Cleaning:
     async def _carry_out(self, removals: Iterator[Removal]) -> None:
         if (
             self._is_running
-        ):  # two at once could remove files in the wrong order; the next cycle does it all
+        ):  # two at once could remove files in the wrong order; the next cycle catches up
             return
         self._is_running = True
         removal: Removal | None = None
@@ -65,7 +65,7 @@ class Cleaning:
             for removal in removals:
                 await asyncio.get_running_loop().run_in_executor(None, removal.run)
                 await asyncio.sleep(self._config.delete_pause_s)
-        except OSError as error:  # also of the store's own looks at its files between two removals
+        except OSError as error:  # also from the store's own file operations between two removals
             self._fail(removal, error)
         finally:
             self._is_running = False
@@ -82,26 +82,26 @@ class Cleaning:
     def delete_expired_log(
         self, connection: Connection, request: RemotingCommand
     ) -> RemotingCommand:
-        """Code 329: expired files go in the next 20 cycles, whatever the hour."""
+        """Code 329: let the next 20 cycles remove expired files at any hour."""
         self._store.retention.delete_manually()
         return RemotingCommand.response(request, ResponseCode.SUCCESS)
 
     def clean_expired_queues(
         self, connection: Connection, request: RemotingCommand
     ) -> RemotingCommand:
-        """Code 306: queue files whose messages are gone. The answer does not wait for it."""
+        """Code 306: remove queue files whose messages are deleted. The answer does not wait for it."""
         self._begin(self._store.retention.clean_queues())
         return RemotingCommand.response(request, ResponseCode.SUCCESS)
 
     def clean_unused_topics(
         self, connection: Connection, request: RemotingCommand
     ) -> RemotingCommand:
-        """Code 316: queue files of topics that are no longer configured. The answer does not wait for it."""
+        """Code 316: remove queue files of topics that are no longer configured. The answer does not wait for it."""
         self.clean_now()
         return RemotingCommand.response(request, ResponseCode.SUCCESS)
 
     def clean_now(self) -> None:
-        """A topic was deleted: no consumer may read its messages, even if it is made anew (RocketMQ, code 215)."""
+        """A topic was deleted: hide its messages, even from a topic of that name created later (RocketMQ, code 215)."""
         if self._is_ready():
             self._begin(self._store.retention.clean_unused(self._is_topic))
 

@@ -1,4 +1,4 @@
-"""The options of a store, as a broker's options give them (RocketMQ, MessageStoreConfig)."""
+"""Derives the options of a store from a broker's options (RocketMQ, MessageStoreConfig)."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def make_store_config(config: BrokerConfig) -> StoreConfig:
         consume_queue_file_size=config.consume_queue_file_size,
         extends_queues=config.extends_queues,
         extension_file_size=config.extension_file_size,
-        buffered=True,  # answers wait for the write of the turn
+        buffered=True,  # answers wait for the write at the end of the turn
         pool=make_pool_config(config),
         message_size_max=config.message_size_max,
         index_enabled=config.index_enabled,
         index_slots=config.index_slots,
         index_numbers=config.index_numbers,
-        pull_limits=config,  # as it is: they may change while the broker runs
+        pull_limits=config,  # the live object: limits may change while the broker runs
         is_slave=config.is_slave,
         delay_levels_ms=config.delay_levels_ms,
     )

@@ -1,1 +1,1 @@
-"""Puts the parts of a broker together, and opens, starts and stops them."""
+"""Assembles the parts of a broker, and opens, starts and stops them."""

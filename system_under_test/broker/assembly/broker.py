@@ -15,11 +15,11 @@ from staticfire.system_under_test.remoting import CannotListen
 from staticfire.system_under_test.runtime.env import Env
 from staticfire.system_under_test.store.errors import StoreError
 
-REGISTERED_TIMEOUT_S = 1.0  # who starts a broker shall not wait for a dead name server
+REGISTERED_TIMEOUT_S = 1.0  # a dead name server must not delay the start
 
 
 class Broker:
-    """One broker on one store: `open`, `start`, then woken by events until `stop`."""
+    """One broker on one store: `open`, `start`, then driven by events until `stop`."""
 
     def __init__(self, env: Env, config: BrokerConfig) -> None:
         self._env = env
@@ -48,7 +48,7 @@ class Broker:
     def open(self) -> None:
         """Recover the store and load the metadata.
 
-        Raises StoreError: they cannot be opened, in one sentence; then nothing of them stays open.
+        Raises StoreError, with one sentence, if they cannot be opened; then nothing stays open.
         """
         self._parts.access.load()
         report = self._parts.engine.open()
@@ -63,10 +63,10 @@ class Broker:
             self._parts.catch_up.begin(clean=report.clean, cut_sound=report.cut_sound)
 
     async def start(self) -> None:
-        """Serve, replicate and register. Raises CannotListen; then `stop` is still needed.
+        """Serve, replicate and register. Raises CannotListen; the caller must then still call `stop`.
 
-        A master that has nothing yet but may get it back from its slaves registers once it has it: until then clients
-        shall read from the slaves, and get no answer that there is no such topic, group or offset.
+        An empty master that may restore its metadata from its slaves registers only afterwards: until then clients read
+        from the slaves, instead of being answered that a topic, group or offset does not exist.
         """
         restores = self._parts.catch_up.restores_metadata
         if restores:
@@ -85,16 +85,16 @@ class Broker:
         self._registers.set()
 
     async def until_registered(self) -> None:
-        """Return after the first registration, or when the name servers are too slow to be waited for."""
+        """Return after the first registration, or after REGISTERED_TIMEOUT_S."""
         with suppress(TimeoutError):
             async with asyncio.timeout(REGISTERED_TIMEOUT_S):
                 await self._registers.wait()
                 await self._parts.neighbours.registration.tried.wait()
 
     async def stop(self) -> None:
-        """Stop gracefully: nothing that was stored is lost, and the next start needs no recovery.
+        """Stop gracefully: all stored messages are durable, and the next start needs no recovery.
 
-        Raises StoreFailed once everything has ended if something could not be written, such as on a full disk.
+        Raises StoreFailed after everything has stopped if something could not be written, such as on a full disk.
         """
         self._accepts_sends = False
         self.flow.stop()
@@ -125,7 +125,7 @@ class Broker:
         self.store.close()
 
     async def _caught_up(self) -> None:
-        """The log holds everything that replicas have: from here on sends are accepted."""
+        """The log holds everything that replicas have: accept sends from here on."""
         await self._progress.drain_log()
         await self._progress.dispatch_all()
         if self._config.is_slave:  # a slave's queues always lag behind the master's offsets
@@ -144,20 +144,20 @@ class Broker:
     # Requests
 
     def accepts_sends(self) -> bool:
-        """Whether this is a master that has everything its replicas have; until then sends are answered with 14."""
+        """Whether this is a master that has everything its replicas have; until then it answers sends with 14."""
         return self._accepts_sends
 
     # Events
 
     def _failed(self, error: Exception) -> None:
-        """Fail-stop: promise nothing any more, and let `main` end the process."""
+        """Fail-stop: accept nothing any more, and let `main` end the process."""
         self._accepts_sends = False
         if not self.failure.done():
             self.failure.set_result(error)
 
 
 async def _unsaved(name: str, save: Callable[[], Awaitable[None]]) -> str:
-    """Save at the end: why that failed, or nothing."""
+    """Save at shutdown; return the reason of a failure, or ""."""
     try:
         await save()
     except OSError as error:
@@ -173,7 +173,7 @@ async def main(
     Raises:
         StoreError: the store cannot be opened.
         CannotListen: a port cannot be bound.
-        StoreFailed: a write or an fsync failed; the store was left as it is, for recovery at the next start.
+        StoreFailed: a write or an fsync failed; the store stays as it is, for recovery at the next start.
     """
     broker = Broker(env, config)
     broker.open()

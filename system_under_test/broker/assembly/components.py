@@ -46,7 +46,7 @@ class Components:
 
     Args:
         accepts_sends: whether this is a master that has everything its replicas have.
-        on_failure: called when a write or an fsync has failed: nothing is promised any more.
+        on_failure: called when a write or an fsync has failed: the broker must not promise anything any more.
         on_caught_up: called when the log holds everything that replicas have.
     """
 
@@ -223,7 +223,7 @@ class Components:
         )
 
     def schedule(self, schedule: Schedule) -> None:
-        """Begin what is done from time to time."""
+        """Schedule the periodic jobs of all components."""
         config = self._config
         if config.acl_enable:
             schedule.call("accounts", WATCH_INTERVAL_S, self.access.reload)

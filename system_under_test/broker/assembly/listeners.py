@@ -14,7 +14,7 @@ FAST_KEYS_FROM = 1 << 40  # keys of connections are unique in the broker
 
 
 class Listeners:
-    """The main port takes everything; the fast port takes everything but pulls, which would hold it up."""
+    """The main port serves all requests; the fast port all but pulls, which would delay the others."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Listeners:
             )
 
     async def start(self) -> None:
-        """Listen. Raises CannotListen for the main port; without the fast port a broker is whole, too."""
+        """Listen on both ports. Raises CannotListen for the main port; a broker can do without the fast port."""
         await self._main.start()
         if self._fast is None:
             return

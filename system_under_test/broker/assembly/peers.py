@@ -1,4 +1,4 @@
-"""A broker among others: the name servers it registers with, the master whose tables it copies."""
+"""A broker's requests to other nodes: registration with name servers, copies of a master's tables."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Peers:
     """Sends requests to other nodes, as a client of theirs.
 
     Args:
-        living_queues: (topic, queue id) of the queues, but those that only hold messages of a deleted topic.
-        on_topics: given the master's table of topics as a slave copied it.
-        on_restored_topics: given the table of topics of a replica that restores a master.
-        on_master: called with the HA address of the master, when a name server has sent its addresses.
+        living_queues: returns (topic, queue id) of all queues except those that only hold messages of a deleted topic.
+        on_topics: called with the master's table of topics when a slave has copied it.
+        on_restored_topics: called with a replica's table of topics when a master has restored it.
+        on_master: called with the HA address of the master when a name server has sent its addresses.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Peers:
         self.restore = MetadataRestore(self._client, tables, env.log, on_topics=on_restored_topics)
 
     def _registered_topics(self) -> TopicConfigTable:
-        """What this broker registers. The master may be gone before a slave has copied its latest topics."""
+        """The topics to register. A slave adds those of its queues: its master may die before it has copied them."""
         table = self._tables.topics.table()
         if self._config.is_slave:
             table = covering(table, self._living_queues())
@@ -84,7 +84,7 @@ class Peers:
             self._on_master(ha_address)
 
     def schedule(self, schedule: Schedule) -> None:
-        """A slave's looks at its master's tables."""
+        """Schedule a slave's copies of its master's tables."""
         config = self._config
         if config.is_slave:
             schedule.await_job(

@@ -1,4 +1,4 @@
-"""Composes what answers the requests of clients, and knows which request goes where."""
+"""Composes the processors of client requests, and maps requests to them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from staticfire.system_under_test.store.assembly.message_store import MessageSto
 class Processors:
     """The processors of one broker and the services behind them.
 
-    `is_ready`: whether sends are accepted. `share`: what the requests of the node have taken of this turn of the loop.
+    `is_ready`: whether sends are accepted. `share`: how much of this loop turn the node's requests have used.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class Processors:
         ) | self.services.handlers(self._send)
 
     def options_changed(self) -> None:
-        """Options of a running broker have changed."""
+        """Apply changed options of a running broker."""
         self._send.options_changed()
 
     def _make_send(self, share: TurnShare) -> SendProcessor:

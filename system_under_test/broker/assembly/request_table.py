@@ -46,12 +46,12 @@ def make_handlers(
     }
 
 
-# What a master with a new disk answers before it has its metadata back.
+# Requests that a master with a new disk answers before it has restored its metadata.
 ALWAYS_SERVED = (RequestCode.GET_BROKER_RUNTIME_INFO, RequestCode.LIFT_CATCH_UP)
 
 
 def refuse_while_restoring(handlers: Mapping[int, Handler]) -> dict[int, Handler]:
-    """A table that refuses everything that depends on topics, groups, offsets or messages."""
+    """A table that refuses all requests that depend on topics, groups, offsets or messages."""
     return {
         code: handler if code in ALWAYS_SERVED else _refuse for code, handler in handlers.items()
     }

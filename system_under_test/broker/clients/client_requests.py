@@ -24,7 +24,7 @@ from staticfire.system_under_test.remoting import Connection
 
 
 class ClientRequests:
-    """Heartbeats and everything that follows from them."""
+    """Handles heartbeats, unregistration and member lists."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class ClientRequests:
         self._is_slave = is_slave
 
     def heartbeat(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-        """Register the clients of a connection; create what their groups need.
+        """Register the clients of a connection; create the groups and retry topics that they need.
 
         Raises ValueError: the heartbeat lists too much; nothing has changed.
         """
@@ -58,10 +58,11 @@ class ClientRequests:
         return RemotingCommand.response(request, ResponseCode.SUCCESS)
 
     def _prepare_groups(self, consumers: Sequence[ConsumerData]) -> None:
-        """Create the groups that are missing, and their retry topics: a write for each of the two tables."""
+        """Create missing groups and retry topics, with one write for each of the two tables."""
         if self._is_slave:
-            return  # a slave's tables are the master's: its own versions would hide them
-        # No topic can be named after a group whose name has an error.
+            # a slave copies its master's tables: a version of its own would hide later changes
+            return
+        # A group with an invalid name cannot have a retry topic.
         sound = [one for one in consumers if group_name_error(one.group_name) is None]
         groups = self._groups.find_all([consumer.group_name for consumer in sound])
         retry_topics = [
@@ -69,7 +70,8 @@ class ClientRequests:
             for one in sound
             if (group := groups.get(one.group_name)) is not None and group.retry_queue_nums > 0
         ]
-        with suppress(OSError):  # the disk is full: with a later heartbeat, or the first retry
+        # the disk is full: a later heartbeat or the first retry creates them
+        with suppress(OSError):
             self._topics.create_missing(retry_topics)
 
     def unregister(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:

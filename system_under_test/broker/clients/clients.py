@@ -20,20 +20,20 @@ from staticfire.system_under_test.remoting.turn_share import TurnShare
 CLIENT_EXPIRY_NS = 120_000_000_000  # RocketMQ: CHANNEL_EXPIRED_TIMEOUT
 BROADCASTING = "BROADCASTING"
 # RocketMQ has no limits.
-GROUPS_MAX = 500  # that one connection is a member of
-MEMBERS_MAX = 100_000  # of all groups; a connection is a member of each of its groups
+GROUPS_MAX = 500  # groups of one connection
+MEMBERS_MAX = 100_000  # members of all groups; a connection counts once in each of its groups
 NS_PER_S = 1_000_000_000
 NAME_LENGTH_MAX = 1_024  # characters of a client id, a group or a topic
-SUBSCRIPTIONS_SIZE_MAX = 32 << 20  # of all groups, as `size_of` counts
-# Bytes, about, that a subscription, a tag or a tags code takes beside its characters.
+SUBSCRIPTIONS_SIZE_MAX = 32 << 20  # bytes of all groups' subscriptions, by `size_of`
+# Approximate bytes that a subscription, a tag or a tags code takes besides its characters.
 ELEMENT_SIZE = 100
 
 
 class Member:
-    """One connection of a group.
+    """One connection that is a member of a group.
 
-    is_replaced: its client has sent a later heartbeat over another connection. Only the client knows that this one has
-    ended, if the network swallowed its end.
+    is_replaced: its client has sent a later heartbeat over another connection. This connection may then have ended
+    without the broker having noticed, if the network swallowed its end.
     """
 
     __slots__ = ("client_id", "connection", "is_replaced", "language", "seen_at_ns", "version")
@@ -50,17 +50,17 @@ class Member:
 
 
 class ConsumerGroup:
-    """Members and subscriptions of one group; the last heartbeat decides how it consumes."""
+    """Members and subscriptions of one group; `data` is that of the last heartbeat."""
 
     __slots__ = ("data", "members", "number", "size", "subscriptions")
 
     def __init__(self, data: ConsumerData, number: int = 0) -> None:
-        """`number`: in the order in which groups came."""
+        """`number`: orders groups by their first heartbeat."""
         self.data = data
         self.number = number
         self.members: dict[int, Member] = {}  # by connection key
         self.subscriptions: dict[str, SubscriptionData] = {}  # by topic
-        self.size = 0  # of both
+        self.size = 0  # approximate bytes of the subscriptions
 
     @property
     def is_broadcasting(self) -> bool:
@@ -70,9 +70,9 @@ class ConsumerGroup:
         return [member.client_id for member in self.members.values()]
 
     def subscribe(self, data: ConsumerData) -> bool:
-        """Take the subscriptions of a heartbeat; return whether a topic was added or removed.
+        """Apply the subscriptions of a heartbeat; return whether a topic was added or removed.
 
-        A known topic is replaced only by a newer version: an older heartbeat must not bring an older filter back.
+        Only a newer version replaces a known subscription: a late heartbeat must not bring an older filter back.
         """
         wanted = self._newest(data)
         changed = wanted.keys() != self.subscriptions.keys()
@@ -90,12 +90,12 @@ class ConsumerGroup:
         return wanted
 
     def size_with(self, data: ConsumerData) -> int:
-        """What `size` is once the group has taken these subscriptions."""
+        """The value of `size` after `subscribe(data)`."""
         return size_of(data.subscriptions) + size_of(self._newest(data).values())
 
 
 def size_of(subscriptions: Iterable[SubscriptionData]) -> int:
-    """Bytes, about, that subscriptions take in memory."""
+    """Approximate bytes that subscriptions take in memory."""
     return sum(
         ELEMENT_SIZE * (1 + len(one.tags_set) + len(one.code_set))
         + len(one.topic)
@@ -128,10 +128,10 @@ class Clients:
     Args:
         notify: sends code 40 for a group to one member's connection.
         may_notify: whether a group wants to be notified of changes.
-        tells_of_silent_members: whether the group is notified of a member that expired.
+        tells_of_silent_members: whether to notify the group when a silent member expires.
         keeps_shared_client_ids: whether the end of one connection leaves a client id to the others that registered it.
-        on_empty: called when the last member of a consumer group has gone.
-        share: what the requests of the node have taken of this turn of the loop.
+        on_empty: called with the name of a consumer group whose last member has left.
+        share: how much of this loop turn the node's requests have used.
     """
 
     def __init__(
@@ -146,7 +146,8 @@ class Clients:
         share: TurnShare | None = None,
     ) -> None:
         self._share = TurnShare() if share is None else share
-        self._unnotified: dict[str, None] = {}  # groups that will be notified in a later turn
+        # groups to be notified in a later turn; an ordered set
+        self._unnotified: dict[str, None] = {}
         self._groups_so_far = 0
         self._now_ns = now_ns
         self._on_empty = on_empty
@@ -177,11 +178,11 @@ class Clients:
         return list(self._producers)
 
     def consumer_count(self) -> int:
-        """How many members all consumer groups have together."""
+        """The number of members of all consumer groups."""
         return sum(len(group.members) for group in self._consumers.values())
 
     def producer_count(self) -> int:
-        """How many members all producer groups have together."""
+        """The number of members of all producer groups."""
         return sum(map(len, self._producers.values()))
 
     def producers(self, group: str) -> list[Member]:
@@ -284,14 +285,14 @@ class Clients:
     def unregister(
         self, connection: Connection, *, producer_group: str | None, consumer_group: str | None
     ) -> None:
-        """One client leaves the groups it names (code 35)."""
+        """Remove a connection from the groups that its client names (code 35)."""
         if producer_group is not None:
             self._leave_producers(producer_group, connection.key)
         if consumer_group is not None:
             self._leave_consumers(consumer_group, connection.key)
 
     def connection_closed(self, connection: Connection) -> None:
-        """A connection has ended: its clients leave every group."""
+        """Remove a connection that has ended from all groups, and notify them."""
         mine = self._memberships.get(connection.key)
         if mine is None:
             return
@@ -301,7 +302,7 @@ class Clients:
             self._leave_consumers(group, connection.key)
 
     def expire(self) -> None:
-        """Close connections whose clients have been silent for too long; leaving follows from that."""
+        """Close connections whose clients have been silent for too long, and remove them from their groups."""
         oldest_ns = self._now_ns() - CLIENT_EXPIRY_NS
         tables = [group.members for group in self._consumers.values()]
         tables += self._producers.values()
@@ -312,7 +313,7 @@ class Clients:
             member.connection.close()
 
     def _forget(self, key: int) -> None:
-        """Take a connection out of all groups without a word (RocketMQ, scanNotActiveChannel)."""
+        """Remove a connection from all groups without notifications (RocketMQ, scanNotActiveChannel)."""
         mine = self._memberships.get(key)
         if mine is None:
             return
@@ -337,7 +338,7 @@ class Clients:
         self._forget_producer_id(member)
 
     def _forget_producer_id(self, member: Member) -> None:
-        """The client id of a member of a producer group leads to its connection no longer."""
+        """Drop the mapping of a producer's client id to this member's connection."""
         known = self._producer_connections.get(member.client_id)
         if known is None:
             return
@@ -356,7 +357,7 @@ class Clients:
             self._end(group)
 
     def _left(self, key: int) -> None:
-        """A connection is in one group less."""
+        """Count that a connection has left one group; forget it after the last one."""
         self._members -= 1
         if not self._memberships[key]:
             del self._memberships[key]
@@ -366,7 +367,7 @@ class Clients:
         self._on_empty(group)
 
     def _notify_group(self, group: str) -> None:
-        """Notify the members of a group: at once, unless the notifications have had their share of this turn."""
+        """Notify the members of a group, at once or, if this turn's share is used up, in a later turn."""
         if not self._may_notify(group):
             return
         if self._unnotified or self._share.is_over:
@@ -391,7 +392,7 @@ class Clients:
 
     def _notify_all(self, group: str) -> None:
         known = self._consumers.get(group)
-        if known is not None:  # it has members
+        if known is not None:  # the group still has members
             for member in known.members.values():
                 self._notify(group, member.connection)
 
@@ -402,5 +403,5 @@ class Clients:
 
 
 def _oldest_first(mine: Memberships) -> list[str]:
-    """The consumer groups of a connection, in the order in which they came."""
+    """The consumer groups of a connection, in the order of their first heartbeats."""
     return sorted(mine.consumers, key=lambda name: mine.consumers[name].number)

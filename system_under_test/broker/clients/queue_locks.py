@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable
 from staticfire.system_under_test.protocol.bodies import MessageQueue
 
 LOCK_LIVE_MAX_NS = 60_000_000_000  # RocketMQ: rocketmq.broker.rebalance.lockMaxLiveTime
-# RocketMQ has no limits. What is beyond them is not locked, as if another client held it.
+# RocketMQ has no limits. Beyond them the broker refuses a lock as if another client held it.
 LOCKS_MAX = 50_000
 NAMES_LENGTH_MAX = 1_024  # characters of group, client id, topic and broker name together
 
 
 class QueueLock:
-    """The owner of one queue, and when it asked last."""
+    """The owner of one queue, and when it last renewed its lock."""
 
     __slots__ = ("client_id", "renewed_at_ns")
 
@@ -30,7 +30,7 @@ class QueueLock:
 
 
 class QueueLocks:
-    """All locks of one broker, by group and queue. `on_expired` is called when another client gets an expired one."""
+    """All locks of one broker, by group and queue. `on_expired` is called when another client takes an expired one."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class QueueLocks:
     def lock(
         self, group: str, queues: Iterable[MessageQueue], client_id: str
     ) -> list[MessageQueue]:
-        """Take or renew what is free, expired or already the client's; return what it holds now."""
+        """Lock or renew those of `queues` that are free, expired or already the client's; return those it now holds."""
         now_ns = self._now_ns()
         locks = self._groups.get(group, {})
         names_length = len(group) + len(client_id)
@@ -67,7 +67,7 @@ class QueueLocks:
         return taken
 
     def _add(self, queue: MessageQueue, names_length: int) -> bool:
-        """Count one more lock; False if it may not be."""
+        """Count one more lock; False if there are too many or its names are too long."""
         names_length += len(queue.topic) + len(queue.broker_name)
         if self._count >= LOCKS_MAX or names_length > NAMES_LENGTH_MAX:
             return False
@@ -75,7 +75,7 @@ class QueueLocks:
         return True
 
     def unlock(self, group: str, queues: Iterable[MessageQueue], client_id: str) -> None:
-        """Free what the client holds; locks of others stay."""
+        """Free those of `queues` that the client holds; locks of others stay."""
         locks = self._groups.get(group, {})
         for queue in queues:
             known = locks.get(queue)
@@ -86,7 +86,7 @@ class QueueLocks:
             self._groups.pop(group, None)
 
     def owner(self, group: str, queue: MessageQueue) -> str | None:
-        """Who holds the queue now; None if it is free."""
+        """The client id that holds the queue; None if it is free."""
         lock = self._groups.get(group, {}).get(queue)
         return None if lock is None or lock.is_expired(self._now_ns()) else lock.client_id
 

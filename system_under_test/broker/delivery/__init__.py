@@ -1,1 +1,1 @@
-"""Delayed messages, retries, transactions, replies."""
+"""Services for delayed messages, retries, transactions and replies."""

@@ -1,4 +1,4 @@
-"""config/delayOffset.json: how far each delay level is delivered (RocketMQ, ScheduleMessageService.encode)."""
+"""config/delayOffset.json: the delivery offset of each delay level (RocketMQ, ScheduleMessageService.encode)."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from staticfire.system_under_test.store.metadata_file import MetadataFile
 
 
 class DelayOffsetsFile:
-    """Keeps progress by level in a file, written beside the loop and only if it has changed."""
+    """Keeps offsets by level in a file, which it writes in another thread and only if they have changed."""
 
     def __init__(self, file: MetadataFile) -> None:
         self._file = file
         self._saved: dict[int, int] = {}
 
     def load(self) -> dict[int, int]:
-        """Progress by level, from 1; {} without a file. Raises ValueError for a document of another shape."""
+        """Offsets by level, from 1; {} without a file. Raises ValueError for a malformed document."""
         document = self._file.load()
         self._saved = {} if document is None else delay_offsets_from_json(document)
         return dict(self._saved)
 
     async def save(self, offsets: dict[int, int]) -> None:
-        """Write progress down. Raises OSError; the next call tries again."""
+        """Write the offsets. Raises OSError; the next call tries again."""
         if offsets == self._saved:
             return
         loop = asyncio.get_running_loop()

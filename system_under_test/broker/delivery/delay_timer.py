@@ -1,4 +1,4 @@
-"""The shell of delayed delivery: one timer, which runs only while a delayed message waits."""
+"""The timer of delayed delivery; it runs only while a delayed message waits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MS_PER_S = 1_000
 
 
 class DelayTimer:
-    """Looks at the delay levels when something may be due."""
+    """Calls `DelayedDelivery.deliver_due` when a message may be due."""
 
     def __init__(self, delivery: DelayedDelivery, log: Log) -> None:
         self._delivery = delivery
@@ -28,14 +28,14 @@ class DelayTimer:
         self._arm(0)
 
     def stop(self) -> None:
-        """Nothing is delivered any more."""
+        """Stop delivering."""
         self._runs = False
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def expect(self) -> None:
-        """A delayed message is about to be put; the shortest delay is a second."""
+        """Start the timer if it does not run: a delayed message is about to be put. The shortest delay is a second."""
         self._delivery.notice_clock_step()
         if self._timer is None and self._runs:
             self._arm(LOOK_INTERVAL_MAX_MS)

@@ -1,7 +1,7 @@
 """Delivers delayed messages when they are due (RocketMQ, ScheduleMessageService).
 
-Messages of one level wait as long as each other, so a level is a queue of which only the head has to be looked at. A
-message whose delivery fails stays the head. Decisions only: `DelayTimer` says when to look.
+All messages of one level have the same delay, so a level is a queue of which only the head has to be examined. A
+message whose delivery fails stays the head. This module only decides; `DelayTimer` calls it.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from staticfire.system_under_test.store.delay_levels import SCHEDULE_TOPIC
 from staticfire.system_under_test.store.queues.consume_queue import Entry
 from staticfire.system_under_test.store.results import PutStatus
 
-TOLERANCE_MS = 50  # of the wall clock: a smaller difference is rounding, or slewing
+TOLERANCE_MS = 50  # a smaller difference between the clocks is rounding or slewing, not a step
 NS_PER_MS = 1_000_000
 RETRY_MS = 100  # RocketMQ, DELAY_FOR_A_WHILE
-LOOK_INTERVAL_MAX_MS = 1_000  # the wall clock may step meanwhile
-DELIVERED_AT_ONCE_MAX = 64  # messages of one level in one look: others want to be served, too
+LOOK_INTERVAL_MAX_MS = 1_000  # between two checks, as the wall clock may step meanwhile
+DELIVERED_AT_ONCE_MAX = 64  # messages of one level in one check, so that others are served, too
 
-# Time to wait for a message, given when it seems due, from now on, and the delay of its level (all ms).
+# (remaining time by the wall clock, delay of the level) -> time to wait for a message; all in ms.
 RemainingTime = Callable[[int, int], int]
 
 
 class ClockSteps:
-    """Measures by the monotonic clock how far the wall clock has jumped between two looks."""
+    """Measures by the monotonic clock how far the wall clock has stepped between two calls."""
 
     __slots__ = ("_ahead_ms", "_clock")
 
@@ -44,7 +44,7 @@ class ClockSteps:
         return self._clock.wall_ms() - self._clock.monotonic_ns() // NS_PER_MS
 
     def take_step_ms(self) -> int:
-        """Milliseconds by which the clock was set forward (or back, below 0) since the last call; mostly 0."""
+        """Milliseconds by which the wall clock was set forward (below 0: back) since the last call; mostly 0."""
         step_ms = self._difference_ms() - self._ahead_ms
         if abs(step_ms) <= TOLERANCE_MS:
             return 0
@@ -53,21 +53,21 @@ class ClockSteps:
 
 
 def never_early(remaining_ms: int, delay_ms: int) -> int:
-    """The clock was set back since the message was stored: wait its full delay once more, not longer."""
+    """Wait at most the full delay once more, even if the clock was set back since the message was stored."""
     return min(remaining_ms, delay_ms)
 
 
 def at_once_if_too_far(remaining_ms: int, delay_ms: int) -> int:
-    """RocketMQ, correctDeliverTimestamp: a message that seems due later than it can be is delivered now."""
+    """RocketMQ, correctDeliverTimestamp: deliver a message now if it seems due later than it can be."""
     return 0 if remaining_ms > delay_ms else remaining_ms
 
 
 @dataclass(slots=True, kw_only=True)
 class _Shift:
-    """The clock was set by `step_ms` after the messages below `end_offset` had been stored.
+    """A step of the wall clock by `step_ms` after the messages below `end_offset` had been stored.
 
-    These are due at `due_by_ms` of the monotonic clock, at the latest, whatever their store times say: after the clock
-    was set back all of them have the same.
+    These are due at `due_by_ms` of the monotonic clock at the latest, regardless of their store times: after the clock
+    was set back, all messages get the same store time.
     """
 
     end_offset: int
@@ -84,26 +84,26 @@ class _Level:
         self.queue_id = queue_id
         self.delay_ms = delay_ms
         self.progress = SafeProgress(0)
-        self.head: tuple[int, int] | None = None  # offset and monotonic ms when it is due
+        self.head: tuple[int, int] | None = None  # offset, and when it is due (monotonic ms)
         self.shifts: list[_Shift] = []
-        self.seen_end = 0  # up to there the times of messages have been looked at
+        self.seen_end = 0  # offset up to which the due times of messages have been checked
 
     def note_step(self, step_ms: int, end_offset: int, now_ms: int) -> None:
-        """The wall clock has stepped; messages below `end_offset` are there at `now_ms` of the monotonic clock."""
+        """Record a step of the wall clock at `now_ms` (monotonic), behind the messages below `end_offset`."""
         due_by_ms = now_ms + self.delay_ms
         self.shifts.append(_Shift(end_offset=end_offset, step_ms=step_ms, due_by_ms=due_by_ms))
 
     def forget_steps(self) -> None:
-        """Those that do not concern what waits."""
+        """Drop the steps that concern no waiting message."""
         position = self.progress.position
         self.shifts = [shift for shift in self.shifts if shift.end_offset > position]
 
     def shift_ms(self) -> int:
-        """How much later by today's clock the head is due than its entry says."""
+        """How much later than its entry says the head is due by the current wall clock."""
         return sum(shift.step_ms for shift in self.shifts)
 
     def due_ms(self, guess_ms: int) -> int:
-        """When the head is due by the monotonic clock, if its entry says `guess_ms`."""
+        """When the head is due, at `guess_ms` or earlier because of recorded steps (monotonic ms)."""
         return min([guess_ms, *(shift.due_by_ms for shift in self.shifts)])
 
 
@@ -133,9 +133,9 @@ class DelayedDelivery:
     # Progress
 
     def begin(self, offsets: Mapping[int, int]) -> list[str]:
-        """Go on at these offsets (by level, from 1), within the queues; return what had to be changed, for the log.
+        """Start at these offsets (by level, from 1), moved into the queues' bounds; return the changes, for the log.
 
-        An offset beyond its queue would silence the level for good: nothing is ever stored there (issue 1869).
+        With an offset beyond the end of its queue a level would skip all messages up to it (RocketMQ issue 1869).
         """
         changed = []
         for level in self._levels:
@@ -148,7 +148,7 @@ class DelayedDelivery:
         return changed
 
     def offsets(self) -> dict[int, int]:
-        """Progress by level, from 1, of the levels that have any: only deliveries that cannot be lost any more."""
+        """Offsets by level, from 1, of levels that have progress; counts only deliveries whose copies are safe."""
         safe_end = self._copies.safe_end()
         found = {level.queue_id + 1: level.progress.confirm(safe_end) for level in self._levels}
         return {number: offset for number, offset in found.items() if offset}
@@ -156,13 +156,13 @@ class DelayedDelivery:
     # Delivery
 
     def deliver_due(self) -> int | None:
-        """Deliver what is due; return in how many ms to look again, None if nothing waits."""
+        """Deliver due messages; return in how many ms to call again, None if no message waits."""
         self.notice_clock_step()
         waits = [self._look_at(level) for level in self._levels]
         return min((wait_ms for wait_ms in waits if wait_ms is not None), default=None)
 
     def notice_clock_step(self) -> None:
-        """Call before a delayed message is put: its time is of today's clock, that of those before it may not be."""
+        """Record a step of the wall clock; call before a delayed message is put, so that the step lies before it."""
         step_ms = self._steps.take_step_ms()
         if not step_ms:
             return
@@ -198,27 +198,27 @@ class DelayedDelivery:
         return 0
 
     def _look_at_arrivals(self, level: _Level, end: int) -> None:
-        """Times in a log never go back when the clock does: what comes then is due by now and its delay."""
+        """Store times do not decrease when the clock is set back: let messages stored then be due after their delay."""
         level.seen_end = end
         for last in self._store.queue_view.entries(SCHEDULE_TOPIC, level.queue_id, end - 1, 1):
             if last.tags_code - self._clock.wall_ms() > level.delay_ms + TOLERANCE_MS:
                 self._note_step(level, 0)
 
     def _remaining_ms(self, level: _Level, entry: Entry) -> int:
-        """How long the head has to wait. Decided when it becomes the head: later steps of the clock do not matter."""
+        """How long the head has to wait. This is fixed when it becomes the head: later steps do not change it."""
         offset = level.progress.position
         now_ms = self._now_ms()
         if level.head is None or level.head[0] != offset:
             level.forget_steps()
             seems_ms = entry.tags_code + level.shift_ms() - self._clock.wall_ms()
             wait_ms = self._remaining_time(seems_ms, level.delay_ms)
-            if wait_ms < seems_ms:  # nor shall those behind it wait one after the other
+            if wait_ms < seems_ms:  # the messages behind it must not each wait the full delay again
                 self._note_step(level, 0)
             level.head = (offset, level.due_ms(now_ms + wait_ms))
         return level.head[1] - now_ms
 
     def _deliver(self, level: _Level, entry: Entry) -> bool:
-        """Store the message where it was sent to; False if that has to be tried again."""
+        """Store the message in its real topic; False if that has to be tried again."""
         message = self._read(entry)
         if message is None:
             if self._store.waits_for_repair(entry.physical_offset, entry.size):
@@ -233,7 +233,7 @@ class DelayedDelivery:
         return True
 
     def _read(self, entry: Entry) -> Message | None:
-        """The message as it is delivered; None, with a line in the log, if it cannot be."""
+        """The message with its real topic; logs an error and returns None if it cannot be delivered."""
         record = self._store.record_of_entry(entry.physical_offset)
         try:
             message = None if record is None else decode_record(record)

@@ -1,8 +1,7 @@
 """Finds the half messages of transactions that are still open (RocketMQ, TransactionalMessageBridge).
 
-A half message is closed when an op message names its queue offset, or when the check has moved it on, either by
-appending it again at a new offset or by parking it. The check stores its progress as a consumer offset of a
-group of its own.
+A half message is over when an op message names its queue offset, or when the check has moved it on: appended it again
+at a new offset, or parked it. The check stores its progress as a consumer offset of a group of its own.
 """
 
 from __future__ import annotations
@@ -28,17 +27,18 @@ TRANSACTION_GROUP = "CID_RMQ_SYS_TRANS"
 OP_PROPERTIES = {"TAGS": "d", "WAIT": "true"}  # RocketMQ, TransactionalMessageUtil.REMOVETAG
 QUEUE_ID = 0
 READ_AT_ONCE = 256
-PARKED_MAX = 10_000  # given up lately: their producers' answers may still be on their way
+PARKED_MAX = 10_000  # parked lately: answers of their producers may still arrive
 
 
 class _Moves:
-    """The offsets of one half message that was put back."""
+    """The offsets of one half message that the check has put back."""
 
     __slots__ = ("current", "known")
 
     def __init__(self, first: int) -> None:
         self.current = first
-        self.known = [first]  # by producers, from the answer to a send or from a question
+        # offsets that producers know, from the answer to a send or from a check
+        self.known = [first]
 
     def all(self) -> list[int]:
         return self.known if self.current == self.known[-1] else [*self.known, self.current]
@@ -61,18 +61,18 @@ class HalfMessages:
         self._copies = copies
         self._store_host = store_host
         self._now_ms = now_ms
-        self.progress = SafeProgress(0)  # of the check, in the half queue
-        # Half offsets that are over, from the progress on, and how far the log must be safe for that to count.
+        self.progress = SafeProgress(0)  # position of the check in the half queue
+        # Half offsets at or beyond `progress` that are over -> end offset up to which the log must be safe for that.
         self._ended: dict[int, int] = {}
-        # Of those that were put back: by each offset that a producer may name, and by the current one.
+        # Half messages that were put back: by each offset that a producer may name, and by the current one.
         self._moved: dict[int, _Moves] = {}
-        self._parked: dict[int, _Moves] = {}  # given up, by the place of the copy in the log
-        self._ops: deque[tuple[int, int]] = deque()  # op offset and the half offset that it names
-        self._damaged_ops: dict[int, Entry] = {}  # by op offset; they may come back from a replica
+        self._parked: dict[int, _Moves] = {}  # by the physical offset of the parked copy
+        self._ops: deque[tuple[int, int]] = deque()  # (op offset, half offset that it names)
+        self._damaged_ops: dict[int, Entry] = {}  # by op offset; a replica may have sound copies
         self._op_missing: list[int] = []  # over, but the store refused the op message
 
     def begin(self) -> None:
-        """Find out from the queues what is open; the offsets must be within them."""
+        """Find the open half messages in the queues; the stored offsets must lie within the queues."""
         offset = self._offsets.query(TRANSACTION_GROUP, HALF_TOPIC, QUEUE_ID) or 0
         low, high = self._store.queue_bounds(HALF_TOPIC, QUEUE_ID)
         self.progress.jump(min(max(offset, low), high))
@@ -108,9 +108,9 @@ class HalfMessages:
             self.pass_over()
 
     def lacks_ops(self) -> bool:
-        """Whether some half message may be over of which this is not known: its op message is damaged.
+        """Whether a damaged op message may hide that some half message is over.
 
-        Reads those again that a replica may have mended.
+        Reads damaged op messages again, as they may have been repaired from a replica.
         """
         if not self._damaged_ops:
             return False
@@ -123,17 +123,17 @@ class HalfMessages:
     # Questions
 
     def ended_count(self) -> int:
-        """How many half messages are over that the check has not passed yet."""
+        """The number of half messages that are over but not yet passed by the check."""
         return len(self._ended)
 
     def is_over(self, half_offset: int) -> bool:
         return half_offset < self.progress.position or half_offset in self._ended
 
     def open_offset(self, half_offset: int) -> int | None:
-        """Where the half message that had this offset is now, or was when it was given up; None if it is over.
+        """The current offset of the half message that had this offset, or its last one if parked; None if it is over.
 
-        The check may have put it back, or parked it, since its producer was asked: an answer may travel for longer
-        than a round of the check takes. RocketMQ carries an end out wherever the half message that it names has gone.
+        The check may have put it back, or parked it, since it asked the producer: an answer may take longer than a
+        round of the check. RocketMQ ends a transaction regardless of such moves.
         """
         moves = self._moved.get(half_offset)
         if moves is None:
@@ -146,30 +146,30 @@ class HalfMessages:
         return self._read_entry(entries[0].physical_offset) if entries else None
 
     def waits_for_repair(self, half_offset: int) -> bool:
-        """Whether the half message at this offset is damaged, and may come back from a replica."""
+        """Whether the half message at this offset is damaged and a replica may have a sound copy."""
         entries = self._store.queue_view.entries(HALF_TOPIC, QUEUE_ID, half_offset, 1)
         return bool(entries) and self._store.waits_for_repair(
             entries[0].physical_offset, entries[0].size
         )
 
     def read_at(self, physical_offset: int) -> Message | None:
-        """The message at a place of the log that a client gives; None if none begins there."""
+        """The message at a physical offset named by a client; None if none begins there."""
         return decoded(self._store.look_up(physical_offset))
 
     def _read_entry(self, physical_offset: int) -> Message | None:
         return decoded(self._store.record_of_entry(physical_offset))
 
     def bounds(self) -> tuple[int, int]:
-        """First half offset there is, and the next one to become visible."""
+        """The first offset of the half queue, and the next one to become visible."""
         return self._store.queue_bounds(HALF_TOPIC, QUEUE_ID)
 
     # Changes
 
     def end(self, half_offset: int) -> PutResult:
-        """A half message is committed or rolled back: write its op message.
+        """Write the op message of a half message that is committed or rolled back.
 
-        If the store refuses, the half message is over in this process all the same; the check writes the op message
-        later. Should the process die before, the producer is asked once more.
+        If the store refuses, the half message is still over in this process, and the check writes the op message later.
+        If the process dies before that, the next check asks the producer again.
         """
         self._forget(half_offset)
         result = self._put_op(half_offset)
@@ -196,18 +196,18 @@ class HalfMessages:
         return result
 
     def write_missing_ops(self) -> None:
-        """Try again what the store has refused."""
+        """Write the op messages that the store has refused before."""
         missing, self._op_missing = self._op_missing, []
         for half_offset in missing:
             if self._put_op(half_offset).status is not PutStatus.PUT_OK:
                 self._op_missing.append(half_offset)
 
     def pass_over(self) -> None:
-        """The half message at the position of the check is over."""
+        """Advance the check: the half message at its position is over."""
         self.progress.advance(self._ended.pop(self.progress.position, 0))
 
     def put_back(self, copy: PutResult, *, is_asked: bool) -> None:
-        """The half message at the position of the check goes on as this copy, which a producer is asked about."""
+        """Advance the check: `copy` replaces the half message at its position. `is_asked`: a producer learns of it."""
         at = self.progress.position
         moves = self._moved.setdefault(at, _Moves(at))
         self._move(moves, copy.queue_offset)
@@ -216,13 +216,13 @@ class HalfMessages:
         self.progress.advance(copy.end_offset)
 
     def _move(self, moves: _Moves, offset: int) -> None:
-        if moves.current != moves.known[-1]:  # no producer will name it
+        if moves.current != moves.known[-1]:  # no producer knows the current offset
             del self._moved[moves.current]
         moves.current = offset
         self._moved[offset] = moves
 
     def park(self, copy: PutResult) -> None:
-        """The half message at the position of the check is given up; this copy waits for a human."""
+        """Advance the check: it gives up the half message at its position; `copy` waits for an administrator."""
         at = self.progress.position
         self._parked[copy.physical_offset] = self._moved.setdefault(at, _Moves(at))
         if len(self._parked) > PARKED_MAX:
@@ -230,7 +230,7 @@ class HalfMessages:
         self.progress.advance(copy.end_offset)
 
     def revive(self, physical_offset: int) -> None:
-        """A parked half message begins anew: nothing that a producer knows of it counts any more."""
+        """Put a parked half message back: offsets that its producer knows are no longer valid."""
         moves = self._parked.pop(physical_offset, None)
         if moves is not None:
             self._forget(moves.current)
@@ -241,7 +241,7 @@ class HalfMessages:
             del self._moved[offset]
 
     def save_progress(self) -> None:
-        """Commit how far everything is dealt with and cannot be lost any more."""
+        """Commit the offset up to which the check's work is done and its copies are safe."""
         half_offset = self.progress.confirm(self._copies.safe_end())
         if half_offset:
             self._offsets.commit(TRANSACTION_GROUP, HALF_TOPIC, QUEUE_ID, half_offset)

@@ -40,21 +40,22 @@ from staticfire.system_under_test.store.assembly.message_store import MessageSto
 from staticfire.system_under_test.store.delay_levels import SCHEDULE_TOPIC
 from staticfire.system_under_test.store.metadata_file import MetadataFile
 
-CHECKED_AT_ONCE = 64  # half messages between two looks at the rest of the world
+CHECKED_AT_ONCE = 64  # half messages checked in one turn of the loop
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServicePolicies:
     """Decisions of the services in which the two modes differ."""
 
-    copies: CopyPolicy  # R61: what the broker writes itself is waited for
-    remaining_time: RemainingTime  # a delayed message from the future, after the clock was set back
-    retry_queues: RetryQueues  # R48: retries in queues that no consumer reads
-    transactions: TransactionPolicy  # R26, R27, and a half message that is ended twice
+    copies: CopyPolicy  # R61: RocketMQ does not wait for the broker's own copies
+    # after the clock was set back, a delayed message seems due too late
+    remaining_time: RemainingTime
+    retry_queues: RetryQueues  # R48: RocketMQ puts retries into queues that no consumer reads
+    transactions: TransactionPolicy  # R26, R27; RocketMQ may end a half message twice
 
 
 class MessageServices:
-    """Composes the services; a slave has them, too, but never begins."""
+    """Composes the services. A slave has them, too, but never starts them."""
 
     def __init__(
         self,
@@ -148,11 +149,11 @@ class MessageServices:
     # Life
 
     def load(self) -> None:
-        """Read delayOffset.json, to find out now if it has another shape. Raises ValueError."""
+        """Check that delayOffset.json can be read. Raises ValueError."""
         self._delay_file.load()
 
     def begin(self) -> None:
-        """The log of this master is complete: deliver and check from here on."""
+        """Start to deliver and check: the log of this master is complete."""
         if self._has_begun:
             return
         for changed in self._delivery.begin(self._delay_file.load()):
@@ -162,7 +163,7 @@ class MessageServices:
         self._has_begun = True
 
     def start_jobs(self, schedule: Schedule) -> None:
-        """The jobs of a master; to a slave's file its master's progress is copied."""
+        """Schedule the jobs of a master; a slave copies its master's progress to its file instead."""
         config = self._config
         if config.is_slave:
             return
@@ -174,11 +175,11 @@ class MessageServices:
         )
 
     def stop(self) -> None:
-        """Nothing is delivered any more; `save` may still be called."""
+        """Stop delivering; `save` may still be called."""
         self._delay_timer.stop()
 
     async def save(self) -> None:
-        """Write down how far delayed messages are delivered. Raises OSError."""
+        """Save the delivery offsets of delayed messages. Raises OSError."""
         if self._has_begun:
             self._halves.save_progress()
             await self._delay_file.save(self._delivery.offsets())
@@ -196,11 +197,11 @@ class MessageServices:
         self._halves.save_progress()
 
     def delay_offsets(self) -> dict[int, int]:
-        """How far delayed messages are delivered, by level."""
+        """The delivery offsets of delayed messages, by level."""
         return dict(self._delivery.offsets() if self._has_begun else self._delay_file.load())
 
     def least_read(self, topic: str, queue_id: int) -> int | None:
-        """Up to where all that read a queue have come, None if there is none: groups, or the delivery of a level."""
+        """The lowest offset of all readers of a queue (groups, or the delivery of a level); None if there is none."""
         if topic == SCHEDULE_TOPIC:
             return self.delay_offsets().get(queue_id + 1)
         return self._offsets.least_committed(topic, queue_id)

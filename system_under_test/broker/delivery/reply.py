@@ -1,4 +1,4 @@
-"""Answers of the request-reply pattern: codes 324 and 325, pushed on as 326 (RocketMQ, ReplyMessageProcessor)."""
+"""Relays replies of the request-reply pattern: codes 324 and 325, pushed as 326 (RocketMQ, ReplyMessageProcessor)."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ PUSH_TIME_PROPERTY = "PUSH_REPLY_TIME"
 
 
 class ReplyProcessor:
-    """Pushes a reply to the client that asked; then stores it, if that is wanted.
+    """Pushes a reply to the requester; then stores it, if storeReplyMessageEnable is set.
 
-    The answer to the replier says whether the push has worked.
+    The answer to the replier says whether the push has succeeded.
     """
 
     def __init__(
@@ -52,12 +52,12 @@ class ReplyProcessor:
         self._asked = AskedClients()
 
     def handle(self, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
-        """Take a reply; it is answered when the requester has answered. Raises HeaderError."""
+        """Push a reply; answer the replier once the requester has answered. Raises HeaderError."""
         try:
             header, message = self._send.read(connection, request)
         except SendRefused as refusal:
             return self._send.answer_refusal(request, refusal)
-        # As it came: unlike a send, a reply does not get the name of the cluster (RocketMQ).
+        # Unchanged: unlike a send, a reply does not get the name of the cluster as a property (RocketMQ).
         message.property_text = header.properties or ""
         message.properties = decode_properties(message.property_text)
         finish = partial(self._finish, connection, request, message)
@@ -77,7 +77,7 @@ class ReplyProcessor:
         return None
 
     def _make_push(self, header: SendMessageHeader, message: Message) -> RemotingCommand:
-        """The time of the push is in it, but not in the record."""
+        """Make the request of the push, which has the time of the push; the record does not."""
         now_ms = self._now_ms()
         properties = {**message.properties, PUSH_TIME_PROPERTY: str(now_ms)}
         push = ReplyMessageHeader(
@@ -124,7 +124,7 @@ class ReplyProcessor:
         message: Message,
         failure: str | None,
     ) -> None:
-        """Store the reply and answer: 0, or 1 with what went wrong with the push."""
+        """Store the reply and answer: 0, or 1 with the reason why the push failed."""
         message_id, queue_offset = "0", 0
         code = ResponseCode.SUCCESS if failure is None else ResponseCode.SYSTEM_ERROR
         if self._config.store_replies:

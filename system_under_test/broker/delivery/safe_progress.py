@@ -1,8 +1,8 @@
 """Advances a service's progress only once the copies it has made in the log are safe.
 
-Delayed delivery and the transaction check copy messages and move on. If progress were saved while a copy is only in
-memory, a power cut would erase the copy and keep the progress, and the message would be lost (RocketMQ does this, with
-setWaitStoreMsgOK(false)).
+Delayed delivery and the transaction check copy messages and move on. If they saved progress while a copy is only in
+memory, a power cut would erase the copy but not the progress, and the message would be lost. RocketMQ does this, with
+setWaitStoreMsgOK(false).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections import deque
 
 
 class SafeProgress:
-    """`position`: next queue offset to look at. `offset`: the one that may be written down; it lags behind."""
+    """`position`: the next queue offset to process. `offset`: the one that may be saved; it lags behind."""
 
     __slots__ = ("_unsafe", "offset", "position")
 
@@ -21,7 +21,7 @@ class SafeProgress:
         self._unsafe: deque[tuple[int, int]] = deque()  # (next offset, end of its copy in the log)
 
     def advance(self, copy_end_offset: int = 0) -> None:
-        """One message is dealt with; 0: without a copy."""
+        """One message is processed, with a copy that ends at `copy_end_offset`; 0: without a copy."""
         self.position += 1
         if copy_end_offset or self._unsafe:
             self._unsafe.append((self.position, copy_end_offset))
@@ -29,12 +29,12 @@ class SafeProgress:
             self.offset = self.position
 
     def jump(self, offset: int) -> None:
-        """Go on at `offset`: what lies before does not exist any more, or never did."""
+        """Go on at `offset`: messages before it do not exist any more, or never did."""
         self._unsafe.clear()
         self.position = self.offset = offset
 
     def confirm(self, safe_end_offset: int) -> int:
-        """Count what was copied below `safe_end_offset`, in order; return `offset`."""
+        """Advance `offset` over copies that end at or before `safe_end_offset`, in order; return it."""
         unsafe = self._unsafe
         while unsafe and unsafe[0][1] <= safe_end_offset:
             self.offset = unsafe.popleft()[0]

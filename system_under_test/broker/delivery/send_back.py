@@ -1,4 +1,4 @@
-"""Consumers send back what they could not consume: code 36 (RocketMQ, consumerSendMsgBack)."""
+"""Stores messages that consumers send back because they could not consume them: code 36 (consumerSendMsgBack)."""
 
 from __future__ import annotations
 
@@ -37,30 +37,30 @@ ORIGIN_ID_PROPERTY = "ORIGIN_MESSAGE_ID"
 WAIT_PROPERTY = "WAIT"
 FIRST_RETRY_LEVEL = 3  # 10 s
 
-# The copy is durable on this broker. A consumer that is refused sends the message itself once more, so while a replica
-# is away each retry would double: this is the weaker promise that 11 means for sends.
+# With these codes the copy is durable on this broker. A refused consumer sends the message itself once more, so while a
+# replica is away each retry would double. The promise is the weaker one that code 11 means for sends.
 GOOD_ENOUGH = (ResponseCode.SUCCESS, ResponseCode.SLAVE_NOT_AVAILABLE)
 
 
-# In the answer to a copy that is not as safe as it could be. Java's clients do not look, and take it for a success.
+# An ext field in the answer to a copy that is less safe than it could be. Java's clients ignore it.
 STATUS_FIELD = "sendStatus"
 
-# Of how many queues one is drawn for a retry, by the retry topic and the settings of the group.
+# (retry topic, settings of the group) -> number of queues of which one is drawn for a retry.
 RetryQueues = Callable[[TopicConfig, SubscriptionGroupConfig], int]
 
 
 def queues_of_topic(topic: TopicConfig, _group: SubscriptionGroupConfig) -> int:
-    """The queues that there are."""
+    """All queues of the retry topic."""
     return topic.write_queue_nums
 
 
 def queues_of_group(_topic: TopicConfig, group: SubscriptionGroupConfig) -> int:
-    """As RocketMQ: the topic may have fewer, and no consumer reads the others (issue 3953, bug R48)."""
+    """As in RocketMQ: the topic may have fewer, and no consumer reads the others (issue 3953, bug R48)."""
     return group.retry_queue_nums
 
 
 class SendBackProcessor:
-    """Stores a message once more, for its group alone: later, or as a dead letter.
+    """Stores a copy of a message for its group: as a delayed retry, or as a dead letter.
 
     Args:
         is_ready: whether messages may be stored now.
@@ -92,7 +92,7 @@ class SendBackProcessor:
         self._is_ready = is_ready
 
     def handle(self, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
-        """Store the copy; the answer comes when it is safe, unless it is a refusal.
+        """Store the copy and answer when it is safe, or refuse at once.
 
         Raises HeaderError: a header field is missing or malformed.
         """
@@ -113,7 +113,7 @@ class SendBackProcessor:
         return None
 
     def _make_copy(self, header: ConsumerSendMsgBackHeader, version: int) -> Message | None:
-        """What is to be stored; None if the group wants no retries. Raises SendRefused."""
+        """The copy to store; None if the group wants no retries. Raises SendRefused."""
         group = self._groups.find(header.group)
         if group is None:
             raise SendRefused(
@@ -154,11 +154,11 @@ class SendBackProcessor:
             if record is not None:
                 return decode_record(record)
         except RecordError:
-            pass  # nothing that a consumer can have been given
+            pass  # no consumer can have received such a record
         raise SendRefused(ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {offset}")
 
     def _retry_copy(self, message: Message, topic: str, queue_id: int) -> Message:
-        """The message as its group is to get it again; born data stay those of the first sender."""
+        """The copy for a retry; born time and born host stay those of the first sender."""
         properties = dict(message.properties)
         properties.setdefault(RETRY_TOPIC_PROPERTY, message.topic)
         properties.setdefault(
@@ -177,7 +177,7 @@ class SendBackProcessor:
 
 
 def answer_send_back(connection: Connection, request: RemotingCommand, code: ResponseCode) -> None:
-    """Answer a stored copy: 0 once nothing but the loss of this broker's disk can take it, as far as `code` knows."""
+    """Answer a stored copy: success for the codes in GOOD_ENOUGH, with STATUS_FIELD if `code` is not SUCCESS."""
     if request.is_oneway:
         return
     if code in GOOD_ENOUGH:

@@ -1,7 +1,8 @@
-"""Asks producers about transactions that they have not ended (RocketMQ, TransactionalMessageServiceImpl.check).
+"""Checks open transactions with their producers (RocketMQ, TransactionalMessageServiceImpl.check).
 
-A round walks over the half queue. What is over is passed; what is open and old enough is put back at the end of the
-queue, so that the walk can go on, and its producer is asked (code 39); what was asked about too often is parked.
+A round walks over the half queue. It passes half messages that are over. It puts one that is open and old enough back
+at the end of the queue, so that the walk can go on, and asks its producer (code 39). It parks one that was checked too
+often.
 """
 
 from __future__ import annotations
@@ -68,13 +69,14 @@ class TransactionCheck:
         self._clock = clock
         self._log = log
         self._policy = policy
-        self._end = 0  # what is stored later is looked at in the next round
-        # Where the half queue ended in earlier rounds, and when that was (ms, by a clock that does not step).
+        # the end of the half queue in this round; later messages wait for the next one
+        self._end = 0
+        # (end of the half queue, monotonic time in ms) of earlier rounds.
         self._rounds: deque[tuple[int, int]] = deque()
-        self._turn = 0  # of the producers of a group
+        self._turn = 0  # selects a producer of a group in turn
 
     def begin(self) -> None:
-        """Look at what the half queue holds now."""
+        """Begin a round over the half queue up to its present end."""
         self._halves.write_missing_ops()
         low, self._end = self._halves.bounds()
         if self._halves.progress.position < low:
@@ -83,7 +85,7 @@ class TransactionCheck:
         self._forget_rounds()
 
     def _forget_rounds(self) -> None:
-        """Those in which the half message at the position of the check was not yet there."""
+        """Drop rounds whose end lies at or before the half message at the position of the check."""
         rounds = self._rounds
         while len(rounds) > 1 and rounds[0][0] <= self._halves.progress.position:
             rounds.popleft()
@@ -92,15 +94,15 @@ class TransactionCheck:
         return self._clock.monotonic_ns() // NS_PER_MS
 
     def _age_ms(self, half: Message, times: int) -> int:
-        """How long the half message at the position of the check has been open; below 0 if its time makes no sense."""
+        """How long (ms) the half message at the check's position has been open; below 0 if it is from the future."""
         age_ms = self._clock.wall_ms() - self._policy.since_ms(half)
         if age_ms >= 0 or not self._policy.waits_for_the_future or times > 0:
             return age_ms
-        self._forget_rounds()  # not the last one: it ends where this round does
+        self._forget_rounds()  # keeps this round, which ends behind the half message
         return self._running_ms() - self._rounds[0][1]
 
     def step(self) -> bool:
-        """Deal with one half message; return whether there may be another."""
+        """Process one half message; return whether there may be another."""
         halves = self._halves
         if halves.lacks_ops():
             return False
@@ -123,7 +125,7 @@ class TransactionCheck:
         return self._examine(half)
 
     def _has_topic(self, name: str) -> bool:
-        """Make the topic if it is missing; False if the disk has no room for that, so this round ends."""
+        """Create the topic if it is missing; False if the disk is too full for that, and then this round ends."""
         if self._topics.get(name) is None:
             try:
                 self._topics.put(make_topic(name, 1))
@@ -135,17 +137,17 @@ class TransactionCheck:
     def _examine(self, half: Message) -> bool:
         times = number(half.properties.get(CHECK_TIMES_PROPERTY)) or 0
         age_ms = self._age_ms(half, times)
-        reserved_ms = self._config.reserved_hours * MS_PER_HOUR  # the log may lose it soon
+        reserved_ms = self._config.reserved_hours * MS_PER_HOUR  # retention may delete it soon
         if times >= self._config.transaction_check_max or age_ms > reserved_ms:
             return self._park(half)
         counted = times + 1 if self._policy.counts_every_visit else times
-        # Judged once: judged again a moment later, a message at the border would be passed and never asked about
+        # The age is read once: with two readings, a message at the limit could be passed without ever being checked
         # (RocketMQ issue 544).
         immunity_s = number(half.properties.get(IMMUNITY_PROPERTY))
         if immunity_s is not None and age_ms < immunity_s * MS_PER_S:
             return self._put_back_immune(half, counted, age_ms)
         if immunity_s is None and 0 <= age_ms < self._config.transaction_timeout_s * MS_PER_S:
-            return False  # as are all behind it
+            return False  # all messages behind it are younger
         connection = self._choose_producer(half.properties.get(PRODUCER_GROUP_PROPERTY, ""))
         back = self._copy(half, counted if connection is None else times + 1, age_ms)
         result = self._put_back(back, is_asked=connection is not None)
@@ -177,7 +179,7 @@ class TransactionCheck:
         return result.status is PutStatus.PUT_OK
 
     def _put_back(self, copy: Message, *, is_asked: bool) -> PutResult:
-        """Store the half message once more; if the store refuses, it stays where it is."""
+        """Append a copy of the half message; if the store refuses, the check stays at this half message."""
         result = self._copies.put(copy)
         if result.status is PutStatus.PUT_OK:
             self._halves.put_back(result, is_asked=is_asked)
@@ -197,14 +199,14 @@ class TransactionCheck:
 
 
 def number(text: str | None) -> int | None:
-    """A property that is a number; None without one."""
+    """The number in a property; None if it is missing or not a number."""
     if text is None or not (text.isascii() and text.isdigit()):
         return None
     return int(text)
 
 
 def make_check(half: Message, result: PutResult) -> RemotingCommand:
-    """Code 39 for a half message that was put back: the place is the new one, the rest is as sent."""
+    """Code 39 for a half message that was put back: with the offsets of the copy, and the rest as sent."""
     destination = real_destination(half) or (half.topic, half.queue_id)
     shown = replace(
         half,

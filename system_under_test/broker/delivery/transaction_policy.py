@@ -1,4 +1,4 @@
-"""The decisions in which the hardened transaction check differs from that of RocketMQ 4.9.8."""
+"""Decisions in which the hardened transaction check differs from that of RocketMQ 4.9.8."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from staticfire.system_under_test.protocol.message import Message
 
-# Ours alone: a half message that is put back gets a new store time, this is that of its first copy (ms).
+# Not in RocketMQ: the first store time (ms) of a half message, which gets a new one each time it is put back.
 FIRST_STORED_PROPERTY = "TRAN_PREPARED_STORE_TIME"
 
 
@@ -15,17 +15,17 @@ FIRST_STORED_PROPERTY = "TRAN_PREPARED_STORE_TIME"
 class TransactionPolicy:
     """
     Attributes:
-        ends_once: a half message that is over is not committed again; 4.9.8 delivers it twice.
-        since_ms: from when on the age of a half message counts.
-        waits_for_the_future: a half message that seems to be from the future, as log times never go back when the clock
-            does, is asked about when it has been here for long enough, instead of at once.
-        counts_every_visit: a visit of the check counts although no producer was asked (issue 8311); such a message is
-            given up without a producer ever having been asked.
-        skips_unreadable: a half message that cannot be read ends this round and every later one at the same place in
-            4.9.8 (issue 1568): no later transaction is ever checked.
-        asks_old_connections: a producer that has connected anew may be asked on the connection that it had before. If
-            the network swallowed the end of that one, the producer never gets the question, and it counts.
-        keeps_flag: a half message that is put back keeps its user flag; 4.9.8 sets it to 0.
+        ends_once: do not commit a half message again that is over; 4.9.8 delivers it twice.
+        since_ms: returns the time from which the age of a half message counts (ms).
+        waits_for_the_future: after the clock was set back, a half message may seem to be from the future, as store
+        times never decrease. If True, check it once it has been here for long enough, else at once.
+        counts_every_visit: count a visit of the check even if it could ask no producer (issue 8311). The check may then
+        give a half message up without ever having asked a producer.
+        skips_unreadable: skip a half message that cannot be read. In 4.9.8 it ends this round and every later one at
+        the same offset, so that no later transaction is ever checked (issue 1568).
+        asks_old_connections: the check may use the old connection of a producer that has reconnected. If the network
+        swallowed the end of that connection, the producer never gets the request, but the check counts it.
+        keeps_flag: keep the user flag of a half message that is put back; 4.9.8 sets it to 0.
     """
 
     ends_once: bool
@@ -38,13 +38,13 @@ class TransactionPolicy:
 
 
 def first_stored_ms(message: Message) -> int:
-    """By the broker's clock alone."""
+    """When the half message was first stored, by the broker's clock (ms)."""
     text = message.properties.get(FIRST_STORED_PROPERTY, "")
     return int(text) if text.isascii() and text.isdigit() else message.store_timestamp_ms
 
 
 def born_ms(message: Message) -> int:
-    """By the producer's clock, which may be hours wrong (issue 9640)."""
+    """When the producer made it, by the producer's clock, which may be hours wrong (ms; issue 9640)."""
     return message.born_timestamp_ms
 
 

@@ -1,4 +1,4 @@
-"""The end of a transaction: codes 37 and 323 (RocketMQ, EndTransactionProcessor, AdminBrokerProcessor)."""
+"""Ends and revives transactions: codes 37 and 323 (RocketMQ, EndTransactionProcessor, AdminBrokerProcessor)."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class TransactionRequests:
         self._is_ready = is_ready
 
     def end(self, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
-        """Commit or roll back. An unknown outcome is not answered: the check will ask again.
+        """Commit or roll back. An unknown outcome gets no answer: the check will ask again.
 
         Raises HeaderError: a header field is missing or malformed.
         """
@@ -92,14 +92,14 @@ class TransactionRequests:
         if header.commit_or_rollback == TRANSACTION_COMMIT:
             waits = waits_for_store(half.properties)
             check_put(self._copies.put_for(self._make_final(half), answer, waits=waits))
-            # Behind the message in the log: a recovery that finds the op message finds the message, too.
+            # The op message goes behind the final message in the log: a recovery that finds it finds both.
             self._halves.end(offset)
         else:
             check_put(self._halves.end(offset))
             answer(ResponseCode.SUCCESS)
 
     def _open_offset(self, half: Message) -> int:
-        """Which half message is to be ended. Raises SendRefused."""
+        """The current offset of the half message to end. Raises SendRefused if it is over."""
         if not self._policy.ends_once:
             return half.queue_offset
         offset = self._halves.open_offset(half.queue_offset)
@@ -108,7 +108,7 @@ class TransactionRequests:
         return offset
 
     def _find(self, header: EndTransactionHeader) -> Message:
-        """The half message that a producer means. Raises SendRefused."""
+        """The half message that a request names. Raises SendRefused."""
         if not self._is_ready():
             raise SendRefused(
                 ResponseCode.SERVICE_NOT_AVAILABLE, "this broker does not accept messages now"
@@ -174,7 +174,7 @@ def refused(text: str) -> SendRefused:
 
 
 def check_put(result: PutResult) -> None:
-    """Raises SendRefused if the store did not take the message."""
+    """Raises SendRefused if the store refused the message."""
     if result.status is not PutStatus.PUT_OK:
         raise SendRefused(PUT_CODES[result.status], result.reason)
 

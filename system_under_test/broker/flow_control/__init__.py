@@ -1,1 +1,1 @@
-"""Queues of requests, and refusals of those that waited too long."""
+"""Queues requests, and refuses those that have waited too long."""

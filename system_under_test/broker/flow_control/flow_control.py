@@ -1,10 +1,10 @@
 """Processor table, queues in front of the appender, and fast failure (RocketMQ, NettyRemotingAbstract.processorTable
 and BrokerFastFailure).
 
-A request is handled when it arrives, at the cost of one test. It has to queue when the appender is stuck (a flush has
-lasted too long, or too much waits for one) or when its class has had its share of this turn of the loop. A queue is
-served in order; what has waited too long, and what does not fit, is answered with SYSTEM_BUSY. Nothing that was
-stored ever is: requests are in a queue or handled, never both.
+Normally the broker handles a request when it arrives, at the cost of one test. A request must queue when the appender
+is stuck (a flush has lasted too long, or too many bytes wait for one) or when its class has used its share of this turn
+of the loop. Queues are served in order. The broker answers SYSTEM_BUSY to a request that has waited too long or finds
+its queue full. It never does so for a stored message: a request is either queued or handled, never both.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from staticfire.system_under_test.remoting.turn_share import TurnShare
 
 SCAN_INTERVAL_S = 0.010  # RocketMQ: BrokerFastFailure
 UNFLUSHED_BYTES_MAX = 64 << 20
-STUCK_SYNC_NS = 50_000_000  # a send that arrives in such a flush waits for the next one anyway
+STUCK_SYNC_NS = 50_000_000  # a send that arrives during a flush waits for the next one anyway
 STUCK_ASYNC_NS = 500_000_000  # no send waits for this flush: only a disk that hangs counts
 
 REJECTED = "[REJECTREQUEST]system busy, start flow control for a while"
@@ -44,18 +44,18 @@ BUSY = "broker busy, start flow control for a while"
 
 
 class Processor(NamedTuple):
-    """Who handles a request code, and the queue in front."""
+    """The handler of a request code, and the queue in front of it."""
 
     handler: Handler
     queue: RequestQueue
 
 
 class FlowControl:
-    """Hands requests to their handlers now, later or never.
+    """Handles requests at once, queues them, or refuses them.
 
     Args:
-        unflushed_bytes: how much of the log waits for a flush.
-        share: what the requests of the node have taken of this turn of the loop.
+        unflushed_bytes: returns how many bytes of the log wait for a flush.
+        share: how much of this loop turn the node's requests have used.
     """
 
     def __init__(
@@ -86,13 +86,13 @@ class FlowControl:
         self.options_changed(config)
 
     def options_changed(self, config: BrokerConfig) -> None:
-        """Take over what may change while the broker runs: how long requests may wait."""
+        """Apply changed limits of how long requests may wait."""
         self._reject_ns = int(config.page_cache_busy_s * NS_PER_S)
         for name, limits in make_limits(config).items():
             self.queues[name].limits = limits
 
     def set_handlers(self, handlers: Mapping[int, Handler]) -> None:
-        """From now on these serve what arrives."""
+        """Use these handlers for requests that arrive from now on."""
         self._processors = {
             code: Processor(handler, self.queues[CLASSES.get(code, RequestClass.ADMIN)])
             for code, handler in handlers.items()
@@ -132,7 +132,7 @@ class FlowControl:
             self._serve_some(queue)
 
     def _serve_some(self, queue: RequestQueue) -> None:
-        """One turn's share of a queue, in order. A request whose client has gone is dropped unserved."""
+        """Serve one turn's share of a queue, in order. Drops a request whose client is gone."""
         queue.is_scheduled = False
         if queue.is_blocked or self._stopped:
             return
@@ -155,12 +155,12 @@ class FlowControl:
 
     @property
     def is_page_cache_busy(self) -> bool:
-        """The flush in flight takes longer than osPageCacheBusyTimeOutMills (RocketMQ, isOSPageCacheBusy)."""
+        """Whether the flush in flight is older than osPageCacheBusyTimeOutMills (RocketMQ, isOSPageCacheBusy)."""
         return self.flush_ns > self._reject_ns and not self._is_pooled
 
     @property
     def is_stuck(self) -> bool:
-        """The flush in flight has lasted so long that the disk may hang."""
+        """Whether the flush in flight has lasted so long that the disk may hang."""
         return self.flush_ns > self._stuck_ns
 
     @property
@@ -173,7 +173,7 @@ class FlowControl:
         self._watch()
 
     def flush_ended(self) -> None:
-        """The appender is free: what waits for it is served, unless it is still too far ahead of the disk."""
+        """Serve waiting requests, unless the log is still too far ahead of the disk."""
         self._flush_began_ns = None
         self._unblock()
 
@@ -188,18 +188,18 @@ class FlowControl:
                 self._schedule(queue)
 
     def pool_emptied(self) -> None:
-        """No buffer of the transient store pool is left: sends are refused until something is committed."""
+        """The transient store pool has no buffer left: refuse sends until something is committed."""
         self._is_pool_empty = True
         self._block()
 
     def pool_refilled(self) -> None:
-        """There are buffers, perhaps again."""
+        """The transient store pool has buffers: accept sends, if they were refused."""
         if self._is_pool_empty:
             self._is_pool_empty = False
             self._unblock()
 
     def appended(self) -> None:
-        """Called once a turn of the loop in which something was appended."""
+        """Block the appending classes if the log is too far ahead of the disk; call once in a turn with appends."""
         if self._unflushed_bytes() > UNFLUSHED_BYTES_MAX:
             self._block()
 
@@ -210,7 +210,7 @@ class FlowControl:
     # Time
 
     def _watch(self) -> None:
-        """One timer for all: it ticks while a flush is in flight or a request waits."""
+        """Start the one timer, which ticks while a flush is in flight or a request waits."""
         if self._timer is None and not self._stopped:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(SCAN_INTERVAL_S, self._tick)
@@ -231,7 +231,7 @@ class FlowControl:
             self._watch()
 
     def stop(self) -> None:
-        """Nothing that still waits is served: its connection is about to be closed."""
+        """Drop all waiting requests: their connections are about to be closed."""
         self._stopped = True
         if self._timer is not None:
             self._timer.cancel()
@@ -239,7 +239,7 @@ class FlowControl:
 
 
 def refuse(waiting: WaitingRequest, why: str, now_ns: int, queue_size: int) -> None:
-    """Answer a request that was not handled and never will be."""
+    """Answer a queued request with SYSTEM_BUSY instead of handling it."""
     wait_ms = (now_ns - waiting.arrived_ns) // NS_PER_MS
     text = f"{why}{BUSY}, period in queue: {wait_ms}ms, size of queue: {queue_size}"
     if not waiting.request.is_oneway:

@@ -1,4 +1,4 @@
-"""Classes of requests, as RocketMQ 4.9.8 gives each a thread pool with a queue of its own (BrokerController)."""
+"""Classes of requests, for each of which RocketMQ 4.9.8 has a thread pool with its own queue (BrokerController)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ UNBOUNDED = (1 << 31) - 1  # RocketMQ: a LinkedBlockingQueue without a capacity
 
 
 class RequestClass(Enum):
-    """The value is the prefix of the names that GET_BROKER_RUNTIME_INFO has for the queue."""
+    """The value is the prefix of the queue's lines in the answer to GET_BROKER_RUNTIME_INFO."""
 
     SEND = "sendThreadPool"
     PULL = "pullThreadPool"
@@ -52,10 +52,10 @@ APPENDING = (RequestClass.SEND, RequestClass.REPLY, RequestClass.END_TRANSACTION
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueLimits:
-    """What one queue may hold, and how many requests of the class are handled without a look at other work."""
+    """The capacity of one queue, and how many requests of the class are handled in one turn of the loop."""
 
     capacity: int  # requests
-    wait_max_ns: int | None = None  # the head is answered when it has waited longer; None: never
+    wait_max_ns: int | None = None  # a request that has waited longer is refused; None: never
     burst: int = 1024
 
 
@@ -69,7 +69,7 @@ def make_limits(config: BrokerConfig) -> dict[RequestClass, QueueLimits]:
         RequestClass.SEND: QueueLimits(
             capacity=config.send_queue_capacity, wait_max_ns=wait_ns(config.send_queue_wait_s)
         ),
-        # An answer holds up to 256 KiB: a client that asks without reading must not fill the memory in one turn.
+        # An answer has up to 256 KiB: a client that pulls without reading must not fill the memory in one turn.
         RequestClass.PULL: QueueLimits(
             capacity=config.pull_queue_capacity,
             wait_max_ns=wait_ns(config.pull_queue_wait_s),

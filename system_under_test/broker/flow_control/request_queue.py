@@ -1,4 +1,4 @@
-"""The queue of one class of requests: bounded, first in, first out. No loop, no clock."""
+"""The bounded FIFO queue of one class of requests. It uses neither loop nor clock."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class WaitingRequest(NamedTuple):
 class RequestQueue:
     """Requests that wait for the appender, or for a later turn of the loop.
 
-    `room` is how many may be handled at once; at 0 a request has to queue. It is refilled when the queue has been
-    served, so on the happy path a request costs one test and one decrement.
+    `room` is how many more may be handled at once; at 0 a request has to queue. Serving the queue refills it, so that
+    normally a request costs one test and one decrement.
     """
 
     __slots__ = ("_held_bytes", "_waiting", "is_blocked", "is_scheduled", "limits", "room")
@@ -62,7 +62,7 @@ class RequestQueue:
         return waiting
 
     def take_late(self, now_ns: int) -> list[WaitingRequest]:
-        """Remove those that have waited longer than the class may wait, oldest first."""
+        """Remove and return requests that have waited longer than `wait_max_ns`, oldest first."""
         limit_ns = self.limits.wait_max_ns
         late: list[WaitingRequest] = []
         if limit_ns is not None:

@@ -1,7 +1,7 @@
 """Expressions of consumer groups that filter by properties (RocketMQ, ConsumerFilterManager).
 
-Durable in config/consumerFilter.json. They come with heartbeats. Those of a group that has gone are kept for a day, so
-that the bits in the extension of the queues still fit when it returns.
+Durable in config/consumerFilter.json. They come with heartbeats. The broker keeps those of a group without members for
+a day, so that the bits in the queue extensions are still valid when the group returns.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from staticfire.system_under_test.protocol.bodies import ConsumerData, Subscript
 from staticfire.system_under_test.store.metadata_file import MetadataFile
 
 SQL92 = "SQL92"
-# RocketMQ has no limits. Dead ones make room, the oldest first.
+# RocketMQ has no limits. Beyond them the broker drops dead filters, the oldest first.
 FILTERS_MAX = 5_000  # topics and groups that have an expression
 TEXTS_LENGTH_MAX = 1 << 20  # characters of all expressions; compiled they take about 100 bytes each
-DEAD_WHEN_LOADED_MS = 30_000  # RocketMQ: a group is taken to have gone that long before the start
+DEAD_WHEN_LOADED_MS = 30_000  # RocketMQ: loaded filters count as dead for this long
 
 
 @dataclass(slots=True, kw_only=True)
 class ConsumerFilter:
-    """What one group wants of one topic. `dead_ms` is when it went away, 0 if it has not.
+    """One group's expression for one topic. `dead_ms` is when the group left or unsubscribed, 0 if it is alive.
 
-    `known_from` is the physical offset from which on every message was tested when it got its queue entry.
+    `known_from`: dispatch has tested every message at or beyond this physical offset with the expression.
     """
 
     group: str
@@ -73,7 +73,7 @@ class ConsumerFilters:
 
     Args:
         now_ms: the wall clock.
-        queued_end: up to which physical offset messages have their queue entries.
+        queued_end: returns the physical offset up to which messages have their queue entries.
     """
 
     def __init__(
@@ -83,18 +83,18 @@ class ConsumerFilters:
         self._now_ms = now_ms
         self._queued_end = queued_end
         self._by_topic: dict[str, dict[str, ConsumerFilter]] = {}
-        self._topics_of: dict[str, dict[str, None]] = {}  # by group; as an ordered set
+        self._topics_of: dict[str, dict[str, None]] = {}  # by group; ordered sets
         self._texts_length = 0
         self._count = 0
         self._compiled = CompiledFilters()
         self.bloom = BloomFilter(config.bloom_error_percent, config.bloom_groups)
-        self.changed = False  # since they were last written down
+        self.changed = False  # since they were last saved
 
     def get(self, topic: str, group: str) -> ConsumerFilter | None:
         return self._by_topic.get(topic, {}).get(group)
 
     def compile(self, expression_type: str | None, expression: str | None) -> SqlFilter:
-        """Raises FilterSyntaxError, also for a type of expression that there is not."""
+        """Compile an expression. Raises FilterSyntaxError, also for an unknown type of expression."""
         if expression_type != SQL92:
             raise FilterSyntaxError(
                 f"the type of the expression is {expression_type!r:.80}; allowed: 'TAG', 'SQL92'"
@@ -104,7 +104,7 @@ class ConsumerFilters:
     # --- heartbeats ------------------------------------------------------------------------------------------------
 
     def check(self, consumers: Sequence[ConsumerData]) -> None:
-        """Raises ValueError if a heartbeat has a long list of tags, or more SQL92 to compile than one may be long."""
+        """Raises ValueError if a heartbeat has too long a list of tags, or too much new SQL92 text to compile."""
         subscriptions = [one for consumer in consumers for one in consumer.subscriptions]
         for subscription in subscriptions:
             length = len(subscription.sub_string)
@@ -128,7 +128,7 @@ class ConsumerFilters:
         self._check_room(consumers)
 
     def _check_room(self, consumers: Sequence[ConsumerData]) -> None:
-        """Make room for what a heartbeat says. Raises ValueError if there is too little."""
+        """Make room for the expressions of a heartbeat. Raises ValueError if there is too little."""
         grown: dict[tuple[str, str], int] = {}
         for consumer in consumers:
             for one in consumer.subscriptions:
@@ -158,7 +158,7 @@ class ConsumerFilters:
         return self._count + new <= FILTERS_MAX and self._texts_length + length <= TEXTS_LENGTH_MAX
 
     def register(self, group: str, subscriptions: Sequence[SubscriptionData]) -> None:
-        """Take over what a heartbeat says; what the group no longer subscribes is dead."""
+        """Apply the expressions of a heartbeat; filters of topics that it no longer subscribes to become dead."""
         for subscription in subscriptions:
             if not is_tag_expression(subscription.expression_type) and subscription.sub_string:
                 self._register_one(group, subscription)
@@ -167,7 +167,7 @@ class ConsumerFilters:
             self._end(group, lambda topic: topic not in wanted)
 
     def unregister(self, group: str) -> None:
-        """The last member of a group has gone."""
+        """Mark all filters of a group as dead: its last member has left."""
         self._end(group, lambda topic: True)
 
     def _register_one(self, group: str, subscription: SubscriptionData) -> None:
@@ -248,7 +248,7 @@ class ConsumerFilters:
                 table.pop(first, None)
 
     def forget_old(self) -> None:
-        """Drop what has been dead for too long."""
+        """Drop filters that have been dead for longer than filterDataCleanTimeSpan."""
         oldest_ms = self._now_ms() - int(self._config.dead_filter_kept_s * 1000)
         for known in list(self._all()):
             if known.is_dead and known.dead_ms <= oldest_ms:
@@ -262,7 +262,7 @@ class ConsumerFilters:
     # --- the extension of the queues -------------------------------------------------------------------------------
 
     def bit_map(self, topic: str, properties: Callable[[], Mapping[str, str]]) -> bytes:
-        """The bits of all groups whose expression is true of a message; b"" if no group filters the topic."""
+        """The bits of all groups whose expression matches a message; b"" if no group filters the topic."""
         groups = self._by_topic.get(topic)
         if not groups:
             return b""
@@ -289,11 +289,11 @@ class ConsumerFilters:
         }
 
     def load(self, document: Mapping[str, Any]) -> None:
-        """Take over a document. If its bits are those of another bloom filter, nothing of it is.
+        """Load the filters of a document, or none if their bits are of a bloom filter with other options.
 
-        What cannot be compiled is left out: pulls are refused until the group's next heartbeat.
+        Leaves out expressions that cannot be compiled: pulls are then refused until the group's next heartbeat.
 
-        Raises ValueError for a document of another shape.
+        Raises ValueError for a malformed document.
         """
         try:
             found = [
@@ -337,20 +337,20 @@ class ConsumerFilters:
 
 
 class FiltersFile:
-    """Keeps the filters in a file, written beside the loop."""
+    """Keeps the filters in a file, which it writes in another thread."""
 
     def __init__(self, filters: ConsumerFilters, file: MetadataFile) -> None:
         self._filters = filters
         self._file = file
 
     def load(self) -> None:
-        """Take over what the file holds, if there is one. Raises ValueError."""
+        """Load the file, if it exists. Raises ValueError."""
         document = self._file.load()
         if document is not None:
             self._filters.load(document)
 
     async def save(self) -> None:
-        """Write the filters down if they have changed. Raises OSError; then they still count as changed."""
+        """Write the filters if they have changed. Raises OSError; then they still count as changed."""
         self._filters.forget_old()
         if not self._filters.changed:
             return

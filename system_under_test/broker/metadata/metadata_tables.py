@@ -20,16 +20,16 @@ from staticfire.system_under_test.store.metadata_file import MetadataFile
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataTables:
-    """The tables that slaves copy from their master, and that a master with a new disk gets back from its slaves.
+    """The tables that slaves copy from their master, and that a master with a new disk restores from its slaves.
 
-    All but `filters`: consumers send their expressions to slaves, too.
+    `filters` are not copied: consumers send their expressions to slaves, too.
     """
 
     topics: Topics
     groups: SubscriptionGroups
     offsets: ConsumerOffsets
     offsets_file: OffsetsFile
-    # how far delayed messages are delivered; only a master has it in memory
+    # delivery offsets of delayed messages; only a master has them in memory, too
     delay_offsets: MetadataFile
     filters: ConsumerFilters
     filters_file: FiltersFile
@@ -45,7 +45,7 @@ def make_tables(
     before_delete: Callable[[str], None],
     queued_end: Callable[[], int],
 ) -> MetadataTables:
-    """Empty tables; `file` gives the file of a name, `queued_end` up to where messages have their queue entries."""
+    """Make empty tables; `file` returns the file of a name, `queued_end` the end of messages with queue entries."""
     filters = ConsumerFilters(config, now_ms=clock.wall_ms, queued_end=queued_end)
     return MetadataTables(
         topics=Topics(
@@ -65,7 +65,7 @@ def make_tables(
 
 
 def load_files(storage: Storage, folder: str, loads: Mapping[str, Callable[[], object]]) -> None:
-    """Call each of `loads`, named after what it reads in `folder`. Raises StoreError, in one sentence."""
+    """Call each of `loads`; its key names what it reads from `folder`. Raises StoreError, with one sentence."""
     try:
         if storage.exists(folder):
             storage.listdir(folder)

@@ -1,4 +1,4 @@
-"""Checks offsets that clients commit (RocketMQ, ConsumerManageProcessor.updateConsumerOffset; its 4.9.8 takes all)."""
+"""Checks offsets that clients commit (RocketMQ, ConsumerManageProcessor.updateConsumerOffset; 4.9.8 accepts all)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from staticfire.system_under_test.protocol.codes import ResponseCode
 from staticfire.system_under_test.protocol.message import RECORD_SIZE_MIN
 
 OFFSET_MAX = (1 << 63) // RECORD_SIZE_MIN  # no log has room for so many messages
-# Queues of topics or groups that this broker does not have: deleted a moment ago, or not yet copied from the master.
+# Queues of topics or groups that this broker does not have: just deleted, or not yet copied from the master.
 UNKNOWN_MAX = 10_000
 TOPIC_LENGTH_MAX = len(RETRY_PREFIX) + GROUP_LENGTH_MAX
 
@@ -23,13 +23,13 @@ Entry = tuple[str, str, int]  # group, topic, queue id
 
 
 class CommitRefused(Refused):
-    """The offset is not kept."""
+    """The broker does not keep the offset."""
 
 
 class OffsetCommits:
-    """Commits for the broker's own topics and groups are all kept, of others only so many.
+    """Keeps all commits for known topics and groups, and at most UNKNOWN_MAX for unknown ones.
 
-    RocketMQ 5 refuses the others, with the same codes; 4.9.8 keeps them for ever.
+    RocketMQ 5 refuses the latter, with the same codes; 4.9.8 keeps them forever.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class OffsetCommits:
         self._offsets = offsets
         self._topics = topics
         self._groups = groups
-        self._unknown: deque[Entry] = deque()  # committed, though nothing was known of them
+        self._unknown: deque[Entry] = deque()  # committed for an unknown topic or group
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Keep an offset. Raises CommitRefused."""
@@ -54,7 +54,7 @@ class OffsetCommits:
         self._offsets.commit(group, topic, queue_id, offset)
 
     def _admit(self, entry: Entry) -> None:
-        """Raises CommitRefused for the first offset of a queue that is unknown, if it is one too many."""
+        """Raises CommitRefused for the first offset of an unknown queue, if there are too many."""
         refusal = self._unknown_part(entry)
         if refusal is None:
             return
@@ -65,7 +65,7 @@ class OffsetCommits:
         self._unknown.append(entry)
 
     def _unknown_part(self, entry: Entry) -> CommitRefused | None:
-        """What this broker does not have of an entry."""
+        """The refusal that names an unknown topic or group of the entry; None if both are known."""
         group, topic, queue_id = entry
         if self._groups.get(group) is None:
             text = f"subscription group [{group:.255}] does not exist"
@@ -80,11 +80,11 @@ class OffsetCommits:
         return None
 
     def _has_room(self) -> bool:
-        """Whether one more may be unknown. The oldest makes room if it is known by now, or its offset is gone."""
+        """Whether there may be one more unknown entry. Drops the oldest if it is known by now or its offset is gone."""
         if len(self._unknown) < UNKNOWN_MAX:
             return True
         oldest = self._unknown.popleft()
         if self._offsets.query(*oldest) is None or self._unknown_part(oldest) is None:
             return True
-        self._unknown.append(oldest)  # the next refusal looks at another one
+        self._unknown.append(oldest)  # the next call checks another one
         return False

@@ -8,20 +8,20 @@ from collections.abc import Callable, Iterator, Mapping
 from staticfire.system_under_test.store.metadata_file import MetadataFile
 
 TOPIC_GROUP_SEPARATOR = "@"  # neither a topic nor a group may contain it
-# Of the table as slaves get it, in one frame of up to 16 MiB. RocketMQ has no limit.
+# Bytes of the table as slaves get it, in one frame of up to 16 MiB. RocketMQ has no limit.
 SIZE_MAX = 6 << 20
-OFFSET_SIZE = 32  # bytes that a queue's offset takes in it, at most
+OFFSET_SIZE = 32  # upper bound of the bytes that one queue's offset takes in the table
 
 OffsetTable = dict[str, dict[int, int]]  # "topic@group" -> queue id -> queue offset
 
 
 class ConsumerOffsets:
-    """Position of each group in each queue. Offsets may move backwards: a reset does that."""
+    """The committed offset of each group in each queue. A reset may move it backwards."""
 
     def __init__(self) -> None:
         self._table: OffsetTable = {}
-        self._size = 0  # of the table, about, in bytes
-        self.changed = False  # since they were last written down
+        self._size = 0  # approximate bytes of the table
+        self.changed = False  # since they were last saved
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         key = f"{topic}{TOPIC_GROUP_SEPARATOR}{group}"
@@ -33,7 +33,7 @@ class ConsumerOffsets:
             self.changed = True
 
     def has_room(self, group: str, topic: str, queue_id: int) -> bool:
-        """Whether an offset may be committed: a queue that has one, or one more within SIZE_MAX."""
+        """Whether an offset may be committed: the queue already has one, or one more fits into SIZE_MAX."""
         key = f"{topic}{TOPIC_GROUP_SEPARATOR}{group}"
         if queue_id in self._table.get(key, {}):
             return True
@@ -63,7 +63,7 @@ class ConsumerOffsets:
         return sorted(group for known, group in self._keys() if known == topic)
 
     def count(self) -> int:
-        """How many pairs of a topic and a group have offsets."""
+        """The number of pairs of topic and group that have offsets."""
         return len(self._table)
 
     def _keys(self) -> Iterator[tuple[str, str]]:
@@ -73,7 +73,7 @@ class ConsumerOffsets:
             yield topic, group
 
     def clone(self, source_group: str, target_group: str, topic: str) -> None:
-        """Give a group the offsets of another one in a topic; nothing happens if that has none.
+        """Copy the offsets of one group in a topic to another; does nothing if there are none.
 
         Raises ValueError if the table would be too large.
         """
@@ -94,7 +94,7 @@ class ConsumerOffsets:
             self._tables_changed()
 
     def least_committed(self, topic: str, queue_id: int) -> int | None:
-        """Up to where every group of the topic has consumed the queue; None if the topic has no group."""
+        """The lowest offset of the topic's groups in the queue, 0 for a group without one; None without groups."""
         prefix = topic + TOPIC_GROUP_SEPARATOR
         found = [
             queues.get(queue_id, 0) for key, queues in self._table.items() if key.startswith(prefix)
@@ -102,10 +102,10 @@ class ConsumerOffsets:
         return min(found, default=None)
 
     def clamp(self, queue_end: Callable[[str, int], int]) -> list[str]:
-        """Pull back every offset beyond the end of its queue; return what was changed, for the log.
+        """Lower every offset beyond the end of its queue to that end; return the changes, for the log.
 
-        A power cut may take a tail that was consumed and committed. The next messages get those queue offsets
-        again, and a committed offset beyond them would skip them (bug R03 of RocketMQ).
+        A power cut may erase a tail that was consumed and committed. The next messages get those queue offsets again,
+        and a committed offset beyond them would skip them (bug R03 of RocketMQ).
         """
         clamped: list[str] = []
         for key, queues in self._table.items():
@@ -128,24 +128,24 @@ class ConsumerOffsets:
             self._tables_changed()
 
     def merge(self, table: OffsetTable) -> None:
-        """Take over the master's offsets, queue maps as a whole (RocketMQ, SlaveSynchronize: putAll)."""
+        """Merge the master's offsets, replacing whole queue maps (RocketMQ, SlaveSynchronize: putAll)."""
         changed = {
             key: dict(queues) for key, queues in table.items() if self._table.get(key) != queues
         }
         if changed:
             self._table |= changed
             self._tables_changed()
-        if self._size > SIZE_MAX:  # of what the master has forgotten, too
+        if self._size > SIZE_MAX:  # the table also has entries that the master has dropped
             self._table = {key: self._table[key] for key in table}
             self._tables_changed()
 
     def _tables_changed(self) -> None:
-        """Queue maps have come or gone."""
+        """Drop what is derived from the set of queue maps, which has changed."""
         self._size = sum(size_of(key, len(queues)) for key, queues in self._table.items())
         self.changed = True
 
     def snapshot(self) -> dict[str, object]:
-        """The JSON document of consumerOffset.json and of code 43. Later changes do not show in it."""
+        """A copy as the JSON document of consumerOffset.json and of code 43."""
         table = {
             key: {str(queue_id): offset for queue_id, offset in queues.items()}
             for key, queues in self._table.items()
@@ -154,10 +154,10 @@ class ConsumerOffsets:
 
 
 class RacingOffsets(ConsumerOffsets):
-    """As in RocketMQ, two first commits of a group at a time may both make its map (ebf00f2b5e, bug R16).
+    """As in RocketMQ, two concurrent first commits of a group may both create its map (ebf00f2b5e, bug R16).
 
-    There it takes two threads; here the map is put into the table at the next turn of the loop. One queue's offset is
-    lost until the group commits it again.
+    There it takes two threads. Here the first commit puts the map into the table only in the next turn of the loop. One
+    queue's offset is lost until the group commits it again.
     """
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
@@ -173,36 +173,36 @@ class RacingOffsets(ConsumerOffsets):
 
 
 def size_of(key: str, count: int) -> int:
-    """Bytes that a topic and a group with `count` offsets take in the table."""
+    """Approximate bytes that a topic and a group with `count` offsets take in the table."""
     return 8 + (len(key) if key.isascii() else 6 * len(key)) + OFFSET_SIZE * count
 
 
 def full() -> str:
-    """Why one more offset is refused."""
+    """The text of the refusal of one more offset."""
     return f"the table of offsets would have more than {SIZE_MAX} bytes, which is the limit"
 
 
 def keep_beyond(_offsets: ConsumerOffsets, _queue_end: Callable[[str, int], int]) -> list[str]:
-    """RocketMQ leaves offsets beyond the end of their queue as they are: what comes next there is skipped."""
+    """As RocketMQ, leave offsets beyond the end of their queue: their groups skip the next messages there."""
     return []
 
 
 class OffsetsFile:
-    """Keeps consumer offsets in a file, written beside the loop."""
+    """Keeps consumer offsets in a file, which it writes in another thread."""
 
     def __init__(self, offsets: ConsumerOffsets, file: MetadataFile) -> None:
         self._offsets = offsets
         self._file = file
 
     def load(self) -> None:
-        """Take over what the file holds, if there is one. Raises ValueError for a document of another shape."""
+        """Load the file, if it exists. Raises ValueError for a malformed document."""
         document = self._file.load()
         if document is not None:
             self._offsets.merge(offset_table_from_json(document))
             self._offsets.changed = False
 
     async def save(self) -> None:
-        """Write the offsets down if they have changed. Raises OSError; then they still count as changed."""
+        """Write the offsets if they have changed. Raises OSError; then they still count as changed."""
         if not self._offsets.changed:
             return
         self._offsets.changed = False
@@ -215,7 +215,7 @@ class OffsetsFile:
 
 
 def offset_table_from_json(document: Mapping[str, object]) -> OffsetTable:
-    """Read `{"offsetTable": {"topic@group": {queueId: offset}}}`. Raises ValueError: the document has another shape."""
+    """Read `{"offsetTable": {"topic@group": {queueId: offset}}}`. Raises ValueError: the document is malformed."""
     table = document.get("offsetTable", {})
     if not isinstance(table, Mapping):
         raise ValueError(f"offsetTable is {type(table).__name__}, not an object")  # noqa: TRY004

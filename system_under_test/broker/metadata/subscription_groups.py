@@ -25,9 +25,9 @@ SYSTEM_GROUPS = (
 SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
 
 GROUP_LENGTH_MAX = 255  # RocketMQ, Validators.CHARACTER_MAX_LENGTH
-# A broker with so many makes none by itself any more: each new one rewrites the table. An administrator still may.
+# A broker with so many groups creates no more by itself: each new one rewrites the table. Administrators still may.
 GROUPS_MAX = 5_000
-TABLE_MAX = 10_000  # that an administrator may make
+TABLE_MAX = 10_000  # groups that administrators may create
 GROUP_CHARACTERS = re.compile(r"[%|a-zA-Z0-9_-]+")
 
 
@@ -70,20 +70,20 @@ class SubscriptionGroups:
         return self._groups.get(group)
 
     def hears_of_changes(self, group: str) -> bool:
-        """Whether members of the group are notified when others come or go."""
+        """Whether members of the group are notified when others join or leave."""
         settings = self._groups.get(group)
         wanted = settings is None or settings.notify_consumer_ids_changed_enable
         return wanted and self._config.notify_consumer_ids_changed
 
     def find(self, group: str) -> SubscriptionGroupConfig | None:
-        """The settings of a group, created if that is allowed; None if it is unknown and may not be created.
+        """The settings of a group, which is created if that is allowed; None if it is unknown and may not be created.
 
-        While they cannot be written (the disk is full) the group has the usual ones: who consumes is what helps then.
+        If the disk is too full to write them, the group has the default settings: consuming still helps then.
         """
         return self.find_all([group]).get(group)
 
     def find_all(self, names: Iterable[str]) -> dict[str, SubscriptionGroupConfig]:
-        """Like `find`, for several names: those that have settings now. Groups are created with one write."""
+        """Like `find`, for several names; returns the groups that have settings now. Creates groups with one write."""
         found: dict[str, SubscriptionGroupConfig] = {}
         made: dict[str, SubscriptionGroupConfig] = {}
         for name in names:
@@ -98,7 +98,7 @@ class SubscriptionGroups:
         return found
 
     def _may_create(self, name: str, others: int) -> bool:
-        """Whether a group may be created without an administrator, beside `others` new ones."""
+        """Whether the broker may create a group by itself, besides `others` new ones."""
         allowed = self._config.auto_create_groups or name.startswith(SYSTEM_GROUP_PREFIX)
         is_full = len(self._groups) + others >= GROUPS_MAX
         return allowed and not is_full and len(name) <= GROUP_LENGTH_MAX
@@ -107,8 +107,8 @@ class SubscriptionGroups:
         """Create or replace a group.
 
         Raises:
-            ValueError: there are too many.
-            OSError: it cannot be made durable; nothing changes then.
+            ValueError: there are too many groups.
+            OSError: the change cannot be made durable; nothing has changed.
         """
         if group.group_name not in self._groups and len(self._groups) >= TABLE_MAX:
             raise ValueError(f"there are {len(self._groups)} groups; allowed: up to {TABLE_MAX}")
@@ -116,20 +116,20 @@ class SubscriptionGroups:
         return group
 
     def delete(self, group: str) -> bool:
-        """Forget a group; return whether it was known. Raises OSError like `put`."""
+        """Delete a group; return whether it existed. Raises OSError like `put`."""
         if group not in self._groups:
             return False
         self._replace({name: kept for name, kept in self._groups.items() if name != group})
         return True
 
     def take_newer(self, table: SubscriptionGroupTable) -> None:
-        """For a master with a new disk: take over a replica's copy, if it was changed more often than what we have."""
+        """Adopt a replica's table on a master with a new disk, if it has been changed more often than our own."""
         if table.data_version.counter > self._version.counter:
             groups = {**self._groups, **table.groups}
             self.adopt(SubscriptionGroupTable(groups=groups, data_version=table.data_version))
 
     def disable_consume(self, group: str) -> bool:
-        """Let a group consume no more; return whether that is new. Raises OSError like `put`."""
+        """Forbid a group to consume; return whether that is new. Raises OSError like `put`."""
         known = self._groups.get(group)
         if known is None or not known.consume_enable:
             return False
@@ -146,11 +146,11 @@ class SubscriptionGroups:
         return sorted(self._groups)
 
     def table(self) -> SubscriptionGroupTable:
-        """Everything that slaves copy."""
+        """The whole table, as slaves copy it."""
         return SubscriptionGroupTable(groups=dict(self._groups), data_version=self._version)
 
     def adopt(self, table: SubscriptionGroupTable) -> bool:
-        """Take over the master's table if its version differs; return whether it did."""
+        """Adopt the master's table if its version differs; return whether it did."""
         if table.data_version == self._version:
             return False
         self._file.save(table.to_json())

@@ -1,4 +1,4 @@
-"""Filtering by tag: which tags codes an expression lets through (RocketMQ, FilterAPI, DefaultMessageFilter)."""
+"""Filters by tag: parses tag expressions to tags codes (RocketMQ, FilterAPI, DefaultMessageFilter)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from staticfire.system_under_test.protocol.message import java_string_hash
 
 _TAG_EXPRESSION_TYPES = (None, "", "TAG")
 EVERYTHING = "*"
-TAGS_LENGTH_MAX = 64 << 10  # characters of `a || b`; each pull reads them again
+TAGS_LENGTH_MAX = 64 << 10  # characters of `a || b`, which each pull parses again
 
 
 def is_tag_expression(expression_type: str | None) -> bool:

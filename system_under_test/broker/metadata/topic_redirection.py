@@ -1,7 +1,6 @@
-"""Messages that are stored elsewhere than they were sent to (RocketMQ, CommitLog.asyncPutMessage,
-TransactionalMessageBridge.parseHalfMessageInner and SendMessageProcessor.handleRetryAndDLQ): delayed ones, halves of
-transactions, and those that have used up their retries. The send path calls this for those alone; an ordinary message
-never comes here."""
+"""Redirects messages to other topics than their own (RocketMQ, CommitLog.asyncPutMessage,
+TransactionalMessageBridge.parseHalfMessageInner and SendMessageProcessor.handleRetryAndDLQ): delayed messages, half
+messages of transactions, and messages that have used up their retries. The send path calls this only for them."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ REAL_TOPIC_PROPERTY = "REAL_TOPIC"
 REAL_QUEUE_PROPERTY = "REAL_QID"
 
 DEAD_LETTER_PREFIX = "%DLQ%"
-RETRY_LIMIT_VERSION_MIN = 121  # MQVersion.V3_4_9: since then a consumer may name its own limit
+RETRY_LIMIT_VERSION_MIN = 121  # MQVersion.V3_4_9: since then a consumer may set its own limit
 
 
 class TopicRedirection:
@@ -45,9 +44,9 @@ class TopicRedirection:
         self._expect_delayed = expect_delayed
 
     def divert(self, message: Message) -> None:
-        """A message with a DELAY or TRAN_MSG property, or with transaction bits; WAIT is still among its properties.
+        """Redirect a message with a DELAY or TRAN_MSG property or transaction bits, before WAIT is removed from it.
 
-        Raises SendRefused: it cannot be stored anywhere.
+        Raises SendRefused if the message cannot be stored.
         """
         try:
             level = delay_level(message.properties)
@@ -56,7 +55,7 @@ class TopicRedirection:
         if is_transactional(message):
             move_to(message, HALF_TOPIC, 0)
             message.sys_flag &= ~TRANSACTION_TYPE_MASK  # so that it gets a queue entry there
-        elif message.sys_flag & TRANSACTION_PREPARED:  # 4 or 12: acknowledged, and never to be seen
+        elif message.sys_flag & TRANSACTION_PREPARED:  # 4 or 12: acknowledged, but never visible
             raise SendRefused(
                 ResponseCode.MESSAGE_ILLEGAL,
                 f"sysFlag is {message.sys_flag}, but property TRAN_MSG is not true",
@@ -65,25 +64,25 @@ class TopicRedirection:
             self.delay(message, level)
 
     def delay_committed(self, message: Message) -> None:
-        """The delay that a transactional message asks for begins when it is committed."""
+        """Redirect a committed transactional message with a DELAY property: its delay begins now."""
         try:
             level = delay_level(message.properties)
         except ValueError:
-            return  # refused when it was sent
+            return  # an invalid DELAY was refused when the message was sent
         if level > 0:
             self.delay(message, level)
 
     def delay(self, message: Message, level: int) -> None:
-        """Let the message wait in the queue of its level, 1 being the first."""
+        """Redirect the message to the queue of its delay level, 1 being the first."""
         level = min(level, self._level_max)
         message.properties[DELAY_PROPERTY] = str(level)
         move_to(message, SCHEDULE_TOPIC, level - 1)
         self._expect_delayed()
 
     def dead_letter(self, message: Message, group: str) -> None:
-        """A message to a retry topic that has been tried often enough: at once, whatever delay it asks for.
+        """Redirect a message to the dead-letter topic of a group, without its delay.
 
-        Raises SendRefused: its topic cannot be made durable.
+        Raises SendRefused if the topic cannot be made durable.
         """
         topic = DEAD_LETTER_PREFIX + group
         if self._topics.get(topic) is None:
@@ -95,7 +94,7 @@ class TopicRedirection:
 
 
 def move_to(message: Message, topic: str, queue_id: int) -> None:
-    """Hide the message in a system topic; its properties say where it was sent to."""
+    """Move the message to a system topic; two properties keep its real topic and queue id."""
     message.properties[REAL_TOPIC_PROPERTY] = message.topic
     message.properties[REAL_QUEUE_PROPERTY] = str(message.queue_id)
     message.topic = topic
@@ -103,7 +102,7 @@ def move_to(message: Message, topic: str, queue_id: int) -> None:
 
 
 def real_destination(message: Message) -> tuple[str, int] | None:
-    """Topic and queue id that a hidden message was sent to; None if it does not say."""
+    """The real topic and queue id of a redirected message; None if its properties lack them."""
     topic = message.properties.get(REAL_TOPIC_PROPERTY, "")
     queue_id = message.properties.get(REAL_QUEUE_PROPERTY, "")
     if not topic or not (queue_id.isascii() and queue_id.isdigit()):
@@ -112,7 +111,7 @@ def real_destination(message: Message) -> tuple[str, int] | None:
 
 
 def delay_level(properties: Mapping[str, str]) -> int:
-    """The DELAY property; 0 without one. Raises ValueError if it is no number."""
+    """The DELAY property; 0 without one. Raises ValueError if it is not a number."""
     text = properties.get(DELAY_PROPERTY)
     if text is None:
         return 0
@@ -125,7 +124,7 @@ def delay_level(properties: Mapping[str, str]) -> int:
 def is_transactional(message: Message) -> bool:
     """Whether this is the first half of a transaction.
 
-    A transactional message that was consumed and is sent again for a retry still says so, and is none any more
+    A consumed transactional message that is sent again for a retry still has the property, but is not a half message
     (RocketMQ issue 1649).
     """
     says_so = message.properties.get(TRANSACTION_PROPERTY, "").lower() == "true"
@@ -133,7 +132,7 @@ def is_transactional(message: Message) -> bool:
 
 
 def retry_limit(group: SubscriptionGroupConfig, asked: int | None, client_version: int) -> int:
-    """How often a message of this group is redelivered before it is a dead letter."""
+    """How often a message of this group is retried before it becomes a dead letter."""
     if asked is not None and client_version >= RETRY_LIMIT_VERSION_MIN:
         return asked
     return group.retry_max_times

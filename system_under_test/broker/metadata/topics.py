@@ -21,10 +21,10 @@ PERM_READ_WRITE = PERM_READ | PERM_WRITE
 TOPIC_LENGTH_MAX = 127
 TOPIC_CHARACTERS = re.compile(r"[%|a-zA-Z0-9_-]+")  # RocketMQ, TopicValidator
 RETRY_PREFIX = "%RETRY%"
-# A broker with so many makes none for a send any more: each new one rewrites the table. An administrator still may.
+# A broker with so many topics creates no more for sends: each new one rewrites the table. Administrators still may.
 TOPICS_MAX = 8_000
 TABLE_MAX = registration.TOPICS_MAX  # a broker with more cannot register
-QUEUES_MAX = 200_000  # of all topics, for who makes a topic or adds queues to one
+QUEUES_MAX = 200_000  # of all topics; limits new topics and added queues
 
 AUTO_CREATE_TOPIC = "TBW102"  # RocketMQ, AUTO_CREATE_TOPIC_KEY_TOPIC
 HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
@@ -49,7 +49,7 @@ FORBIDDEN_TOPICS = frozenset(
     )
 )
 
-# Every broker has these, or keeps their names for itself (RocketMQ, TopicValidator.SYSTEM_TOPIC_SET).
+# Topics that every broker has or whose names it reserves (RocketMQ, TopicValidator.SYSTEM_TOPIC_SET).
 RESERVED_TOPICS = (
     AUTO_CREATE_TOPIC,
     SCHEDULE_TOPIC,
@@ -62,7 +62,7 @@ RESERVED_TOPICS = (
     OFFSET_MOVED_TOPIC,
 )
 
-# RocketMQ, TopicSysFlag: made by a producer, or for a consumer, that is one unit of several.
+# RocketMQ, TopicSysFlag: created by a producer or for a consumer of one unit of several.
 UNIT_FLAG, UNIT_SUBSCRIPTION_FLAG = 0x1, 0x2
 
 
@@ -82,7 +82,7 @@ def topic_name_error(topic: str) -> str | None:
 
 
 class TableFull(OSError):
-    """There is no room for a topic or its queues: it cannot be made durable."""
+    """There are too many topics or queues for another one."""
 
     def __init__(self, text: str) -> None:
         super().__init__(errno.ENOSPC, text)
@@ -91,11 +91,11 @@ class TableFull(OSError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicChange:
-    """What changed. `topic` is None for a change of the whole table; `by_send` if no administrator did it."""
+    """A change of the topic table. `topic` is None if all of it changed; `by_send`: a send created the topic."""
 
     topic: str | None
     by_send: bool = False
-    deleted: bool = False  # a topic was deleted
+    deleted: bool = False  # `topic` was deleted
 
 
 class Topics:
@@ -159,11 +159,11 @@ class Topics:
         return self._topics.get(topic)
 
     def table(self) -> TopicConfigTable:
-        """Everything that is registered with name servers and copied by slaves."""
+        """The whole table, as name servers get it and slaves copy it."""
         return TopicConfigTable(topics=dict(self._topics), data_version=self._version)
 
     def is_used(self, topic: str) -> bool:
-        """Whether queues of this name are read: the broker's own have no configuration before they are needed."""
+        """Whether the topic exists or is one of the broker's own, which are configured only when needed."""
         return topic in self._topics or topic in FORBIDDEN_TOPICS
 
     def is_system(self, topic: str) -> bool:
@@ -172,7 +172,7 @@ class Topics:
     def create_on_send(
         self, topic: str, default_topic: str, default_queues: int, *, unit_mode: bool = False
     ) -> TopicConfig | None:
-        """Create an unknown topic after the template that the producer names; None if that is not possible.
+        """Create an unknown topic from the template that the producer names; None if that is not possible.
 
         RocketMQ, TopicConfigManager.createTopicInSendMessageMethod.
         """
@@ -180,7 +180,8 @@ class Topics:
             return None
         template = self._topics.get(default_topic)
         if default_topic == AUTO_CREATE_TOPIC and not self._config.auto_create_topics:
-            template = None  # it may still be in the table: of an earlier start, or before the option was changed
+            # it may still be in the table, from an earlier start or before the option was changed
+            template = None
         if template is not None and template.perm & PERM_INHERIT:
             queues = max(0, min(default_queues, template.write_queue_nums))
             perm = template.perm & ~PERM_INHERIT
@@ -212,7 +213,7 @@ class Topics:
         return topic or self.put(make_retry_topic(group, queues, unit_mode=unit_mode), by_send=True)
 
     def create_missing(self, wanted: Iterable[TopicConfig]) -> None:
-        """Create those of these topics that there are not, with one write. Raises OSError like `put`."""
+        """Create those of `wanted` that do not exist, with one write. Raises OSError like `put`."""
         missing = {
             topic.topic_name: topic for topic in wanted if topic.topic_name not in self._topics
         }
@@ -223,14 +224,14 @@ class Topics:
             self._replace({**self._topics, **missing}, TopicChange(topic=None, by_send=True))
 
     def put(self, topic: TopicConfig, *, by_send: bool = False) -> TopicConfig:
-        """Create or replace a topic. Raises OSError when it cannot be made durable; nothing changes then."""
+        """Create or replace a topic. Raises OSError if it cannot be made durable; then nothing has changed."""
         self._check_room((topic,))
         changed = {**self._topics, topic.topic_name: topic}
         self._replace(changed, TopicChange(topic=topic.topic_name, by_send=by_send))
         return topic
 
     def delete(self, topic: str) -> bool:
-        """Forget a topic; return whether it was known. Raises OSError like `put`."""
+        """Delete a topic; return whether it existed. Raises OSError like `put`."""
         if topic not in self._topics:
             return False
         self._before_delete(topic)
@@ -239,7 +240,7 @@ class Topics:
         return True
 
     def set_order(self, ordered: Collection[str]) -> bool:
-        """Let exactly these topics be ordered, as far as they exist; return whether that changed any.
+        """Mark exactly these topics as ordered, as far as they exist; return whether that changed any.
 
         RocketMQ, TopicConfigManager.updateOrderTopicConfig. Raises OSError like `put`.
         """
@@ -253,7 +254,7 @@ class Topics:
         return bool(changed)
 
     def mark_changed(self) -> None:
-        """Give the table another version, so that name servers take it again. Raises OSError like `put`."""
+        """Give the table a new version, so that name servers accept it again. Raises OSError like `put`."""
         self._replace(self._topics, TopicChange(topic=None))
 
     def _replace(self, topics: dict[str, TopicConfig], change: TopicChange) -> None:
@@ -264,7 +265,7 @@ class Topics:
         self._on_change(change)
 
     def adopt(self, table: TopicConfigTable) -> bool:
-        """Take over the master's table if its version differs (RocketMQ, SlaveSynchronize); return whether it did."""
+        """Adopt the master's table if its version differs (RocketMQ, SlaveSynchronize); return whether it did."""
         if table.data_version == self._version:
             return False
         self._file.save(table.to_json())
@@ -273,7 +274,7 @@ class Topics:
         return True
 
     def take_newer(self, table: TopicConfigTable) -> None:
-        """For a master with a new disk: take over a replica's copy, if it was changed more often than what we have."""
+        """Adopt a replica's table on a master with a new disk, if it has been changed more often than our own."""
         if table.data_version.counter > self._version.counter:
             system = {
                 name: self._topics[name] for name in self.system_topics if name in self._topics
@@ -301,7 +302,7 @@ def queue_count(topic: TopicConfig) -> int:
 
 
 def _open_or_bare(is_open: bool) -> int:
-    """The permission of a topic that has the name of a cluster or a broker."""
+    """The permission of a topic with the name of a cluster or a broker."""
     return PERM_INHERIT | (PERM_READ_WRITE if is_open else 0)
 
 
@@ -318,13 +319,13 @@ def make_topic(
 
 
 def make_retry_topic(group: str, queues: int, *, unit_mode: bool = False) -> TopicConfig:
-    """The topic of a group's retries."""
+    """Make the configuration of a group's retry topic."""
     name = retry_topic(group)
     return make_topic(name, queues, sys_flag=unit_flag(name, unit_mode))
 
 
 def unit_flag(topic: str, unit_mode: bool) -> int:
-    """The flag of a topic that a client of one unit has made by sending or subscribing."""
+    """The system flag of a topic that a client of one unit has created by sending or subscribing."""
     if not unit_mode:
         return 0
     return UNIT_SUBSCRIPTION_FLAG if topic.startswith(RETRY_PREFIX) else UNIT_FLAG
@@ -341,7 +342,7 @@ def covering(table: TopicConfigTable, queues: Iterable[tuple[str, int]]) -> Topi
 
 
 def restricted(table: TopicConfigTable, permission: int) -> TopicConfigTable:
-    """The table as name servers get it: a broker that lacks a permission lends its own to all its topics."""
+    """The table as name servers get it: a topic loses the permissions that the broker lacks."""
     if permission & PERM_READ_WRITE == PERM_READ_WRITE:
         return table
     topics = {name: replace(topic, perm=permission) for name, topic in table.topics.items()}

@@ -1,1 +1,1 @@
-"""The decisions in which a hardened and a faithful broker differ."""
+"""Decisions in which a hardened and a faithful broker differ."""

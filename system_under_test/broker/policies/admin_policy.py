@@ -1,4 +1,4 @@
-"""The decisions about admin requests and silent group members in which RocketMQ and the hardened broker differ."""
+"""Decisions about admin requests and silent group members in which RocketMQ and the hardened broker differ."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-MinOffset = Callable[[str, int], int]  # of a topic's queue
+MinOffset = Callable[[str, int], int]  # (topic, queue id) -> first offset of the queue
 
 
 class Offsets(Protocol):
@@ -24,18 +24,18 @@ LowestOffsets = Callable[[Offsets, str, Sequence[str], MinOffset], dict[int, int
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdminPolicy:
-    """What differs, each with what RocketMQ does."""
+    """Decisions of administration; comments say what RocketMQ does."""
 
     lowest_offsets: LowestOffsets  # code 308 deletes the offsets of the groups it leaves out
     clones_all_topics: bool  # code 314 without a topic clones nothing
     ignores_bad_options: bool  # code 25 keeps the old value and answers success
-    tells_of_silent_members: bool  # no code 40: the others notice at their next rebalance
+    tells_of_silent_members: bool  # sends no code 40: the others notice at their next rebalance
 
 
 def lowest_offsets(
     offsets: Offsets, topic: str, left_out: Sequence[str], min_offset: MinOffset
 ) -> dict[int, int]:
-    """The lowest offset of all groups but some in each queue; those before the start of the queue do not count."""
+    """The lowest offset in each queue of all groups except `left_out`; ignores offsets before the queue's start."""
     lowest: dict[int, int] = {}
     for group in offsets.groups_of(topic):
         if group in left_out:
@@ -49,7 +49,7 @@ def lowest_offsets(
 def lowest_offsets_forgetting(
     offsets: Offsets, topic: str, left_out: Sequence[str], min_offset: MinOffset
 ) -> dict[int, int]:
-    """The same, but the groups left out lose their offsets (RocketMQ, queryMinOffsetInAllGroup)."""
+    """Like `lowest_offsets`, but deletes the offsets of `left_out` (RocketMQ, queryMinOffsetInAllGroup)."""
     for group in left_out:
         offsets.forget_group(group)
     return lowest_offsets(offsets, topic, (), min_offset)

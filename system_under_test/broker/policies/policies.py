@@ -1,8 +1,8 @@
-"""The decisions in which a hardened broker and Apache RocketMQ 4.9.8 differ: one table, one line a decision.
+"""Decisions in which a hardened broker and Apache RocketMQ 4.9.8 differ: one table, one line per decision.
 
-A policy is a function, a small object or a number that its component is given and calls without asking for the mode.
+A policy is a function, a small object or a number that a component gets and uses without knowing the mode.
 This table alone decides how a mode behaves; `tests/system_under_test/broker/policies/test_policies.py`
-shows the difference that each line makes.
+shows the effect of each line.
 """
 
 from __future__ import annotations
@@ -100,27 +100,28 @@ RegistrationKind = Callable[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerPolicies:
-    """Decisions of a broker and its store."""
+    """Decisions of a broker and its store; comments say what RocketMQ does."""
 
     visible_end: Callable[[Log, Replicas, BrokerRole], int]  # R03: consumers see unflushed messages
-    may_force: ForceRule  # R45: a disk that is 85 % full makes fresh, unconsumed messages go
-    full_disk_look_s: float  # a full disk that is no longer full refuses sends for 10 s more
-    replication: ReplicationPolicy  # R02, R12, R37, and the 5 s hole
+    may_force: ForceRule  # R45: deletes fresh, unconsumed messages when a disk is 85 % full
+    full_disk_look_s: float  # refuses sends for up to 10 s after a full disk has space again
+    # R02, R12, R37, and 5 s without a report after a slave has connected
+    replication: ReplicationPolicy
     store: StorePolicy  # R01, R04, R14, R60, failed writes, a full disk that ends dispatch for good
     metadata_file: Callable[
         [Storage, str], MetadataFile
     ]  # R15: a power cut empties offsets or topics
     services: ServicePolicies  # R26, R27, R36, R48, R61: delays, retries, transactions
     offsets: type[ConsumerOffsets]  # R16: two first commits of a group
-    # R03: what a power cut took had been consumed, and its offset committed
+    # R03: keeps committed offsets beyond messages that a power cut has erased
     clamp_offsets: Callable[[ConsumerOffsets, Callable[[str, int], int]], list[str]]
-    # A pull with an expression that makes no sense gets everything; messages may be hidden by bits of another filter.
+    # Delivers everything to a pull with an invalid expression; bits of another filter may hide messages.
     filters: FilterPolicy
-    registration: RegistrationKind  # a hung name server delays registration at the others
-    # A client that has connected again is forgotten when its former connection ends: no reply arrives any more.
+    registration: RegistrationKind  # a hung name server delays registration with the others
+    # Forgets a client that has connected again when its former connection ends: no reply reaches it any more.
     keeps_shared_client_ids: bool
-    admin: AdminPolicy  # what administrators and silent members meet
-    acl: AclPolicy  # an account may make itself an administrator
+    admin: AdminPolicy  # see admin_policy
+    acl: AclPolicy  # lets an account make itself an administrator
 
 
 HARDENED_REPLICATION = ReplicationPolicy(
@@ -224,9 +225,9 @@ BROKER_POLICIES = {
 
 
 def broker_policies(config: BrokerConfig) -> BrokerPolicies:
-    """Those of the config's mode, or of the hardened one but for the faithful policies that it names.
+    """The policies of the config's mode; with `faithful_policies`, the hardened ones except for these.
 
-    Raises ValueError for a name that there is not.
+    Raises ValueError for an unknown name.
     """
     if config.faithful_policies and config.mode is Mode.FAITHFUL:
         table = BROKER_POLICIES

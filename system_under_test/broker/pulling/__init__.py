@@ -1,1 +1,1 @@
-"""Pulls: filters, held requests, reports."""
+"""Serves pulls: filters, held requests, reports."""

@@ -1,4 +1,4 @@
-"""Pulls that found nothing and wait for a message (RocketMQ, PullRequestHoldService)."""
+"""Holds pulls that found nothing until a message arrives (RocketMQ, PullRequestHoldService)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from staticfire.system_under_test.store.results import Dispatched
 QueueKey = tuple[str, int]
 
 HELD_MAX = 50_000  # RocketMQ has no limit; one message may wake all of them
-HELD_OF_ONE_MAX = 10_000  # of one connection: one pull a queue is what a consumer has
-SUBSCRIPTION_LENGTH_MAX = 16 << 10  # a held pull keeps its text
-# of all held pulls: tags take thirty times as many bytes as they have characters
+HELD_OF_ONE_MAX = 10_000  # of one connection: a consumer has one pull for each queue
+SUBSCRIPTION_LENGTH_MAX = 16 << 10  # characters of a pull's subscription, which it keeps while held
+# characters of all held pulls: tags take thirty times as many bytes as they have characters
 TEXT_LENGTH_MAX = 4 << 20
 
 
@@ -33,7 +33,7 @@ class HeldPull:
         deadline_ns: int,
     ) -> None:
         self.connection = connection
-        # What an answer is made of: header and body of a request may be large.
+        # Only the fields that an answer needs: header and body of a request may be large.
         self.request = RemotingCommand(
             request.code,
             opaque=request.opaque,
@@ -50,9 +50,9 @@ class HeldPull:
 class HeldPulls:
     """Held pulls by topic and queue id.
 
-    A pull leaves when a matching message has been dispatched, when its time is up, or when its connection has
-    closed. The caller that takes it out answers it. There is a limit to how many one peer, and all of them, may have,
-    and to their text.
+    A pull leaves when a matching message has been dispatched, when its time is up, or when its connection has closed.
+    The caller that takes it out answers it. The number of pulls of one connection and of all, and their text, are
+    limited.
     """
 
     def __init__(self, *, held_max: int = HELD_MAX, held_of_one_max: int = HELD_OF_ONE_MAX) -> None:
@@ -67,7 +67,7 @@ class HeldPulls:
         return self._count
 
     def hold(self, pull: HeldPull) -> bool:
-        """Keep a pull; False if there are too many, and it has to be answered now."""
+        """Hold a pull; False if there are too many, and the caller has to answer it now."""
         of_one = self._by_connection.get(pull.connection.key, 0)
         length = text_length(pull)
         if (
@@ -87,7 +87,7 @@ class HeldPulls:
     def take_arrived(
         self, message: Dispatched, properties_of: Callable[[Dispatched], Mapping[str, str]]
     ) -> list[HeldPull]:
-        """Take the pulls that a message just dispatched satisfies; its properties are read only if one asks."""
+        """Take the pulls that a message just dispatched satisfies; reads its properties only if a filter needs them."""
         key = (message.topic, message.queue_id)
         if key not in self._by_queue:
             return []
@@ -100,9 +100,9 @@ class HeldPulls:
         )
 
     def take_due(self, now_ns: int, queue_end: Callable[[str, int], int]) -> list[HeldPull]:
-        """Take the pulls whose time is up, and those whose queue has grown by messages of other tags.
+        """Take the pulls whose time is up, and those whose queue has grown by messages that they do not match.
 
-        The latter are answered "no match" with an advanced offset, so that a filter never pins an offset.
+        The caller answers the latter "no match" with an advanced offset, so that a filter never pins an offset.
         """
         due: list[HeldPull] = []
         for key in list(self._by_queue):
@@ -116,7 +116,7 @@ class HeldPulls:
         )
 
     def drop_closed(self) -> None:
-        """Forget pulls whose client has gone."""
+        """Drop pulls whose connection has closed."""
         for key in list(self._by_queue):
             self._take(key, lambda pull: pull.connection.closed)
 
@@ -146,7 +146,7 @@ class HeldPulls:
 
 
 def text_length(pull: HeldPull) -> int:
-    """Characters that a held pull keeps."""
+    """The number of characters that a held pull keeps."""
     header = pull.header
     texts = (header.consumer_group, header.subscription, header.expression_type)
     return sum(len(text) for text in texts if text)

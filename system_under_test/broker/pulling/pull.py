@@ -1,4 +1,4 @@
-"""Serving messages: code 11 with long polling (RocketMQ, PullMessageProcessor)."""
+"""Serves pulls: code 11 with long polling (RocketMQ, PullMessageProcessor)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ HOLD_CHECK_INTERVAL_S = 5.0
 
 COMMIT_OFFSET_FLAG = 1  # RocketMQ, PullSysFlag
 SUSPEND_FLAG = 2
-WOKEN_MAX = 10_000  # beyond it no pull is held, but answered at once
+WOKEN_MAX = 10_000  # with so many woken pulls waiting, new pulls are not held but answered at once
 
 NS_PER_MS = 1_000_000
 NS_PER_S = 1_000_000_000
@@ -43,7 +43,7 @@ GET_CODES = {
     GetStatus.NO_MATCHED_MESSAGE: ResponseCode.PULL_RETRY_IMMEDIATELY,
     GetStatus.MESSAGE_WAS_REMOVING: ResponseCode.PULL_RETRY_IMMEDIATELY,
     GetStatus.OFFSET_FOUND_NULL: ResponseCode.PULL_NOT_FOUND,
-    GetStatus.RECORD_DAMAGED: ResponseCode.PULL_NOT_FOUND,  # until a replica's copy has mended it
+    GetStatus.RECORD_DAMAGED: ResponseCode.PULL_NOT_FOUND,  # until it is repaired from a replica
     GetStatus.OFFSET_OVERFLOW_ONE: ResponseCode.PULL_NOT_FOUND,
     GetStatus.OFFSET_OVERFLOW_BADLY: ResponseCode.PULL_OFFSET_MOVED,
     GetStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
@@ -51,10 +51,10 @@ GET_CODES = {
 
 
 class PullProcessor:
-    """Checks a pull, reads the queue, and holds the request when there is nothing to read yet.
+    """Checks a pull, reads the queue, and holds the request if there is nothing to read yet.
 
-    `is_ready`: whether a master has everything that its slaves have. `share`: what the requests of the node have taken
-    of this turn of the loop.
+    `is_ready`: whether a master has everything that its slaves have. `share`: how much of this loop turn the node's
+    requests have used.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class PullProcessor:
         share: TurnShare | None = None,
     ) -> None:
         self._share = TurnShare() if share is None else share
-        self._woken: deque[HeldPull] = deque()  # they are answered in a later turn
+        self._woken: deque[HeldPull] = deque()  # to be answered in a later turn
         self._is_ready = is_ready
         self._config = config
         self._store = store
@@ -127,13 +127,13 @@ class PullProcessor:
     def messages_arrived(self, messages: list[Dispatched]) -> None:
         """Wake the pulls that wait for messages just dispatched."""
         held = self._held
-        if not held:  # one look for all messages of a flush
+        if not held:  # one check for all messages of a flush
             return
         for message in messages:
             self._rerun_all(held.take_arrived(message, self._properties_of))
 
     def _rerun_all(self, pulls: list[HeldPull]) -> None:
-        """At once, or in later turns what takes more than its share of this one; always in their order."""
+        """Answer pulls in order: at once until the share of this turn is used up, the rest in later turns."""
         if not pulls:
             return
         if self._woken or self._share.is_over:
@@ -156,7 +156,7 @@ class PullProcessor:
         self._woken += pulls
 
     def _go_on(self) -> None:
-        """With the pulls that have waited for this turn."""
+        """Answer the pulls that were put off to this turn."""
         began_ns = self._now_ns()
         until_ns = began_ns + int(self._share.slice_s * NS_PER_S)
         while self._woken and self._now_ns() <= until_ns:
@@ -171,7 +171,7 @@ class PullProcessor:
 
     @property
     def hold_check_interval_s(self) -> float:
-        """RocketMQ, PullRequestHoldService: with short polling as long as pulls are held."""
+        """Interval of `check_held` (RocketMQ, PullRequestHoldService); with short polling, the holding time."""
         config = self._config
         return HOLD_CHECK_INTERVAL_S if config.long_polling else config.short_polling_s
 
@@ -180,7 +180,7 @@ class PullProcessor:
         return len(self._held)
 
     def check_held(self) -> None:
-        """Answer the pulls whose time is up; forget those whose client has gone."""
+        """Answer the pulls whose time is up; drop those whose connection has closed."""
         self._held.drop_closed()
         self._rerun_all(self._held.take_due(self._now_ns(), self._queue_end))
 
@@ -190,7 +190,7 @@ class PullProcessor:
     # Checks, in RocketMQ's order
 
     def _check(self, header: PullMessageHeader) -> PullFilter:
-        """What the pull wants. Raises PullRefused."""
+        """Check the request and return the filter of the pull. Raises PullRefused."""
         if not self._config.broker_permission & PERM_READ:
             raise PullRefused(
                 ResponseCode.NO_PERMISSION,
@@ -204,7 +204,8 @@ class PullProcessor:
         name = header.consumer_group
         group = self._groups.find(name)
         if group is None and self._config.is_slave:
-            return  # the master may have made it since the last metadata sync, and be gone
+            # the master may have created the group since the last metadata sync, and be gone
+            return
         if group is None:
             raise PullRefused(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
@@ -217,7 +218,8 @@ class PullProcessor:
 
     def _check_queue(self, header: PullMessageHeader) -> None:
         if self._config.is_slave and self._queue_end(header.topic, header.queue_id) > 0:
-            return  # the log is replicated at once, topics every 10 s: a queue with messages is readable
+            # slaves copy the log at once, but topics every 10 s: a queue with messages is readable
+            return
         topic = self._topics.get(header.topic)
         if topic is None:
             raise PullRefused(
@@ -253,20 +255,20 @@ class PullProcessor:
         return code
 
     def _corrects(self, result: GetResult) -> bool:
-        """Whether a consumer at a wrong offset is sent to the right one.
+        """Whether to send a consumer at a wrong offset to the right one.
 
-        A slave lacks what its master may have. So does a master during its catch-up: its queues still grow by what its
-        slaves have of them, and a consumer that read there is ahead of it, not wrong.
+        A slave may lack messages of its master, and a master messages of its slaves until it has caught up. A consumer
+        that has read them elsewhere is ahead of this broker, not wrong.
         """
         if not self._config.corrects_offsets:
             return False
         return self._config.is_slave or result.status not in NOT_YET_STORED or self._is_ready()
 
     def _may_hold(self, code: ResponseCode, result: GetResult) -> bool:
-        """Hold what found nothing.
+        """Whether to hold a pull that found nothing.
 
-        A broker that lags also holds an offset beyond its end: RocketMQ's slave answers 20 at once, and a consumer
-        without a master then asks again and again without a pause.
+        A broker that lags also holds a pull beyond its end. RocketMQ's slave answers 20 at once, and a consumer without
+        a master then pulls again and again without a pause.
         """
         if code == ResponseCode.PULL_NOT_FOUND:
             return True
@@ -300,7 +302,8 @@ class PullProcessor:
         self._reports.answered(header, result, code, len(body), began_ns)
         next_offset = result.next_offset
         if result.status not in FOLLOWED_ON_SLAVES and not self._corrects(result):
-            next_offset = header.queue_offset  # what this broker lacks says nothing about the queue
+            # this broker may lack messages: do not move the consumer
+            next_offset = header.queue_offset
         return RemotingCommand.response(
             request,
             code,

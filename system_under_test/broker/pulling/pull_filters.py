@@ -38,13 +38,13 @@ RETRY_TOPIC_PROPERTY = "RETRY_TOPIC"
 
 
 class PullFilter(NamedTuple):
-    """What a pull wants: messages of these tags codes, None for all, and of them those that `by_record` wants."""
+    """The filter of a pull: messages with one of `tags` (None: all), and of these the ones that `by_record` matches."""
 
     tags: frozenset[int] | None = None
     by_record: RecordFilter | None = None
 
     def wakes(self, tags_code: int, properties: Callable[[], Mapping[str, str]]) -> bool:
-        """Whether a message that has just arrived is wanted."""
+        """Whether a message that has just arrived matches."""
         if self.tags is not None and tags_code not in self.tags:
             return False
         return self.by_record is None or self.by_record.matches(properties())
@@ -52,27 +52,27 @@ class PullFilter(NamedTuple):
 
 ALL_MESSAGES = PullFilter()
 
-# Whether the bits of a message say something about a group: it was tested with the group's expression.
+# (filter, unit, physical offset) -> whether the message was tested with the filter, so that its bits are valid.
 TrustsBits = Callable[[ConsumerFilter, ExtensionUnit, int], bool]
 
 
 def tested_since(known: ConsumerFilter, _unit: ExtensionUnit, physical_offset: int) -> bool:
-    """The message got its entry after the group's expression had come."""
+    """By offset: the message was dispatched after the broker had got the group's expression."""
     return physical_offset >= known.known_from
 
 
 def born_before(known: ConsumerFilter, unit: ExtensionUnit, _physical_offset: int) -> bool:
-    """The message was stored later than the expression came, by the clock: wrong once it has been set back."""
+    """By time: the message was stored after the expression came. This is wrong once the clock has been set back."""
     return unit.store_timestamp_ms > known.born_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilterPolicy:
-    """Where filters differ between the modes.
+    """Decisions about filters in which the modes differ.
 
     Attributes:
-        refuses_unparsable: a pull whose own expression cannot be compiled is refused; RocketMQ delivers everything.
-        trusts_bits: whether the bits of a message are believed.
+        refuses_unparsable: refuse a pull whose own expression cannot be compiled; RocketMQ delivers everything.
+        trusts_bits: whether the bits of a message are valid for a filter.
     """
 
     refuses_unparsable: bool
@@ -80,7 +80,7 @@ class FilterPolicy:
 
 
 class ExpressionFilter:
-    """An SQL92 expression; with `known`, it is the group's, and bits may decide beforehand."""
+    """Filters by an SQL92 expression. With `known` it is the group's, and the bits may rule a message out."""
 
     __slots__ = ("_compiled", "_known", "_trusts_bits")
 
@@ -104,7 +104,7 @@ class ExpressionFilter:
 
 
 class RetryFilter:
-    """On a retry topic: the group's expression for the topic that a message was sent to (filterSupportRetry)."""
+    """Filters retries by the group's expression for the original topic of each message (filterSupportRetry)."""
 
     __slots__ = ("_filters", "_group")
 
@@ -121,7 +121,7 @@ class RetryFilter:
 
 
 class QueueBits:
-    """The bits of messages that get their queue entries (RocketMQ, CommitLogDispatcherCalcBitMap)."""
+    """Computes the bits of messages that are being dispatched (RocketMQ, CommitLogDispatcherCalcBitMap)."""
 
     def __init__(
         self,
@@ -134,7 +134,7 @@ class QueueBits:
         self._look_up = look_up
 
     def of_message(self, message: Dispatched) -> bytes:
-        """b"" if they are not calculated."""
+        """The bits of a message; b"" if enableCalcFilterBitMap is off."""
         if not self._config.calculates_bits:
             return b""
         return self._filters.bit_map(
@@ -145,7 +145,7 @@ class QueueBits:
 def properties_at(
     look_up: Callable[[int], bytes | None], physical_offset: int
 ) -> Mapping[str, str]:
-    """Of the record that starts there; none if none does."""
+    """The properties of the record that starts at `physical_offset`; empty if there is none."""
     record = look_up(physical_offset)
     if record is None:
         return {}
@@ -173,7 +173,7 @@ class PullFilters:
         self._policy = policy
 
     def find(self, header: PullMessageHeader) -> PullFilter:
-        """Raises PullRefused."""
+        """The filter of a pull. Raises PullRefused."""
         if header.sys_flag & SUBSCRIPTION_FLAG:
             found = self._inside(header)
         else:
@@ -183,7 +183,7 @@ class PullFilters:
             return found._replace(by_record=RetryFilter(self._filters, group))
         return found
 
-    # Inside the request
+    # Filters inside the request
 
     def _inside(self, header: PullMessageHeader) -> PullFilter:
         if not is_tag_expression(header.expression_type):
@@ -214,7 +214,7 @@ class PullFilters:
         self._check_enabled(header.expression_type)
         return found
 
-    # Of the heartbeats
+    # Filters from heartbeats
 
     def _registered(self, header: PullMessageHeader) -> SubscriptionData:
         name = header.consumer_group

@@ -18,7 +18,7 @@ from staticfire.system_under_test.store.reading.reading import GetResult
 
 
 class PullReports:
-    """Receives every answer to a pull.
+    """Records every answer to a pull.
 
     Args:
         is_ready: whether messages can be stored now.
@@ -46,7 +46,7 @@ class PullReports:
         self._now_ns = now_ns
 
     def held(self) -> None:
-        """A pull has found nothing and waits; its next look counts anew (RocketMQ)."""
+        """Count a pull that has found nothing and waits; its next read counts again, as in RocketMQ."""
         self._statistics.get_misses += 1
 
     def answered(
@@ -57,7 +57,7 @@ class PullReports:
         size_bytes: int,
         began_ns: int,
     ) -> None:
-        """A pull was answered with `size_bytes` of records; its last look at the queue was begun at `began_ns`."""
+        """Count a pull answered with `size_bytes` of records, whose last read of the queue began at `began_ns`."""
         elapsed_ns = self._now_ns() - began_ns
         self._rates.get_took(elapsed_ns)
         if code == ResponseCode.SUCCESS:

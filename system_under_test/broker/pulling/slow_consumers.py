@@ -1,4 +1,4 @@
-"""Groups that fall too far behind lose the right to consume (RocketMQ, BrokerController.protectBroker)."""
+"""Disables groups that fall too far behind (RocketMQ, BrokerController.protectBroker)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CHECK_INTERVAL_S = 180.0
 
 
 class SlowConsumers:
-    """Checks how many bytes of the log lie behind what each group pulled last. Off by default."""
+    """Checks how many bytes of the log lie beyond each group's last pull. Off by default."""
 
     def __init__(
         self,

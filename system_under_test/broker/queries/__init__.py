@@ -1,1 +1,1 @@
-"""Messages by key and id, ends of queues, messages that must not be found."""
+"""Queries messages by key and id, and offsets of queues; hides messages of deleted topics."""

@@ -13,15 +13,15 @@ from staticfire.system_under_test.store.metadata_file import MetadataFile
 from staticfire.system_under_test.store.queues.consume_queue import ConsumeQueue
 from staticfire.system_under_test.store.queues.queue_table import QueueTable
 
-Beginnings = dict[str, dict[str, int]]  # topic -> queue id, as text -> queue offset
+Beginnings = dict[str, dict[str, int]]  # topic -> queue id as text -> first visible queue offset
 
 
 HIDDEN = "hiddenMessages"  # the field in the table of topics
-QUEUES_MAX = 100_000  # of deleted topics
+QUEUES_MAX = 100_000  # queues of deleted topics
 
 
 def beginnings_of(table: object) -> Beginnings:
-    """Raises ValueError."""
+    """Read a table of beginnings. Raises ValueError if it is malformed."""
     if not isinstance(table, dict) or not all(isinstance(row, dict) for row in table.values()):
         raise ValueError("beginnings are no table of tables")
     return {
@@ -31,7 +31,7 @@ def beginnings_of(table: object) -> Beginnings:
 
 
 class HiddenMessages:
-    """Where the queues of topics begin that were deleted once."""
+    """The new beginnings of the queues of topics that were deleted once."""
 
     def __init__(self, file: MetadataFile, queues: QueueTable) -> None:
         self._file = file
@@ -39,18 +39,18 @@ class HiddenMessages:
         self._beginnings: Beginnings = {}
 
     def load(self) -> None:
-        """Read the file, and hide what it says in the recovered queues. Raises StoreError, ValueError."""
+        """Read the file, and apply it to the recovered queues. Raises StoreError, ValueError."""
         document = self._file.load() or {}
         self._beginnings = beginnings_of(document.get("beginnings", {}))
         self.apply()
 
     def add_to(self, document: dict[str, object]) -> None:
-        """Add what is hidden to the table of topics that slaves copy; RocketMQ's do not read it."""
+        """Add the beginnings to the table of topics that slaves copy; slaves of RocketMQ ignore them."""
         if self._beginnings:
             document[HIDDEN] = self._beginnings
 
     def restore_from(self, document: Mapping[str, object]) -> None:
-        """As a master with a new disk: also hide what a replica hides. Raises OSError, ValueError."""
+        """On a master with a new disk: also hide what a replica hides. Raises OSError, ValueError."""
         merged = {topic: dict(row) for topic, row in self._beginnings.items()}
         for topic, row in beginnings_of(document.get(HIDDEN, {})).items():
             own = merged.setdefault(topic, {})
@@ -61,7 +61,7 @@ class HiddenMessages:
         self.apply()
 
     def adopt_from(self, document: Mapping[str, object]) -> None:
-        """As a slave: hide what the master hides, as far as the queues have come. Raises OSError, ValueError."""
+        """On a slave: hide what the master hides, within the slave's queues. Raises OSError, ValueError."""
         if HIDDEN not in document:
             return
         beginnings = beginnings_of(document[HIDDEN])
@@ -70,11 +70,11 @@ class HiddenMessages:
         self.apply()
 
     def note(self, topic: str) -> None:
-        """Before a topic is deleted: note where its queues end, durably, messages that have no entry yet included.
+        """Before a topic is deleted: durably note the ends of its queues, including messages without an entry yet.
 
         Raises:
             ValueError: there are too many queues of deleted topics.
-            OSError: they cannot be made durable; nothing changes then.
+            OSError: they cannot be made durable; nothing has changed.
         """
         ends = {str(queue.queue_id): queue.next_offset for queue in self._of(topic)}
         if ends:
@@ -87,13 +87,13 @@ class HiddenMessages:
             self._save(noted)
 
     def apply(self) -> None:
-        """Hide what was noted."""
+        """Hide the messages below the noted beginnings."""
         for topic, row in self._beginnings.items():
             for queue in self._of(topic):
                 queue.hide_below(row.get(str(queue.queue_id), 0))
 
     def settle(self) -> None:
-        """The queues are complete: an end that a power cut has taken back must not hide what comes next.
+        """Lower beginnings beyond the ends of the queues, which are complete now: they would hide future messages.
 
         Raises OSError.
         """
@@ -106,7 +106,7 @@ class HiddenMessages:
         self.apply()
 
     def living_queues(self) -> list[tuple[str, int]]:
-        """(topic, queue id) of the queues, sorted, but those with no message since their topic was deleted."""
+        """(topic, queue id) of all queues, sorted, except those without messages since their topic was deleted."""
         return sorted(
             (queue.topic, queue.queue_id)
             for queue in self._queues

@@ -19,16 +19,16 @@ from staticfire.system_under_test.remoting.pieces import Pieces
 from staticfire.system_under_test.store.assembly.message_store import MessageStore
 from staticfire.system_under_test.store.index.key_search import KeyFound, KeyQuery, KeySearch
 
-WORK_A_TURN = 10_000  # of a search by key: tens of milliseconds
+WORK_A_TURN = 10_000  # units of work of a search by key in one turn: tens of milliseconds
 
 
 class MessageQueries:
-    """Answers with records as they are stored; the one who asked checks their keys, as hashes are not unique."""
+    """Answers with stored records; the requester checks their keys, as hashes are not unique."""
 
     def __init__(
         self, config: BrokerConfig, store: MessageStore, repair: RecordRepair | None = None
     ) -> None:
-        """`repair`: what is asked for and damaged is answered when it has been tried to mend it."""
+        """`repair`: with it, the answer about a damaged record waits for the attempt to repair it."""
         self._config = config
         self._store = store
         self._repair = repair
@@ -57,7 +57,7 @@ class MessageQueries:
     ) -> RemotingCommand | None:
         """The answer, or None if it comes later.
 
-        `has_met`: earlier turns met a damaged record. The search is then repeated once, when that was dealt with.
+        `has_met`: earlier turns met a damaged record. The search is then repeated once, after the attempt to repair it.
         """
         repair = self._repair
         met_before = repair.met if repair is not None else 0
@@ -73,13 +73,13 @@ class MessageQueries:
         return self._answer(request, search.found)
 
     def view(self, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
-        """One stored record by its physical offset."""
+        """Answer one stored record by its physical offset."""
         return self._mended(connection, lambda: self._view(request))
 
     def _mended(
         self, connection: Connection, answer: Callable[[], RemotingCommand]
     ) -> RemotingCommand | None:
-        """The answer; None if it met a damaged record, and is given again when that was dealt with."""
+        """The answer; None if it met a damaged record: then it is made again after the attempt to repair that."""
         repair = self._repair
         met_before = repair.met if repair is not None else 0
         found = answer()

@@ -19,7 +19,7 @@ from staticfire.system_under_test.store.assembly.message_store import MessageSto
 
 
 class QueueQueries:
-    """What a queue holds, and how far a group has read it."""
+    """Handles requests about the bounds of queues and the offsets of groups."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class QueueQueries:
 
         A group without one starts at 0 if the queue's first message is still in memory (RocketMQ,
         ConsumerManageProcessor): a new group on a young topic misses nothing. Clients commit -1 for queues that they
-        have not consumed from: that is no offset either.
+        have not consumed from, which does not count as an offset either.
         """
         header = QueryConsumerOffsetHeader.from_ext(request.ext_fields)
         offset = self._offsets.query(header.consumer_group, header.topic, header.queue_id)
@@ -98,7 +98,7 @@ class QueueQueries:
     def earliest_store_time(
         self, connection: Connection, request: RemotingCommand
     ) -> RemotingCommand:
-        """When the first message of a queue was stored, -1 if there is none."""
+        """The store time of a queue's first message, in ms; -1 if there is none."""
         header = QueueHeader.from_ext(request.ext_fields)
         time_ms = self._store.queue_view.earliest_store_time_ms(header.topic, header.queue_id)
         return RemotingCommand.response(

@@ -1,1 +1,1 @@
-"""Registration at the name servers."""
+"""Registers the broker with the name servers."""

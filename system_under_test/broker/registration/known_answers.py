@@ -1,4 +1,4 @@
-"""Answers that are given once the name servers know what they say (RocketMQ: AdminBrokerProcessor registers first)."""
+"""Delays answers to changes until name servers know them (RocketMQ: AdminBrokerProcessor registers first)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCod
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.remoting import Connection, Handler
 
-# They change topics or the broker's permission, and an administrator may look at the routes right after the answer.
+# Requests that change topics or the broker's permission: administrators may query routes right after the answer.
 CHANGES = (
     RequestCode.UPDATE_AND_CREATE_TOPIC,
     RequestCode.DELETE_TOPIC_IN_BROKER,
@@ -20,7 +20,7 @@ CHANGES = (
 def answered_once_known(
     handlers: Mapping[int, Handler], registration: KeepsRegistered
 ) -> dict[int, Handler]:
-    """The table, in which what was done to topics is answered when no name server waits for it any more."""
+    """The table with the handlers of CHANGES wrapped: they answer once every name server has got the change."""
     return {
         code: _once_known(handler, registration) if code in CHANGES else handler
         for code, handler in handlers.items()

@@ -38,7 +38,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registered:
-    """The answer to a registration. Without an order configuration `ordered` is None."""
+    """The answer to a registration. `ordered`: ordered topics; None without an order configuration."""
 
     master_address: str | None
     master_ha_address: str | None
@@ -46,7 +46,7 @@ class Registered:
 
     @classmethod
     def from_response(cls, response: RemotingCommand) -> Registered:
-        """Raises Refused, or ValueError for an answer that makes no sense."""
+        """Raises Refused, or ValueError for a malformed answer."""
         if response.code != ResponseCode.SUCCESS:
             raise Refused(f"code {response.code}: {response.remark}")
         header = RegisterBrokerResponse.from_ext(response.ext_fields)
@@ -65,25 +65,25 @@ def _ordered(body: bytes) -> tuple[str, ...] | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistrationEvents:
-    """What a broker learns from the answers."""
+    """Callbacks with what a broker learns from the answers."""
 
-    on_master: Callable[[str, str], None]  # address and HA address; for slaves
-    on_ordered: Callable[[Collection[str]], None]  # the topics that are ordered
+    on_master: Callable[[str, str], None]  # (address, HA address) of the master; on slaves
+    on_ordered: Callable[[Collection[str]], None]  # all ordered topics
 
 
 class KeepsRegistered(Protocol):
-    """Keeps a broker known to its name servers. `tried` is set while none of them waits for its first call."""
+    """Keeps a broker registered. `tried` is set while every name server has been called at least once."""
 
     tried: asyncio.Event
 
     def start(self) -> None: ...
 
     def options_changed(self) -> None:
-        """The list of name servers may have changed."""
+        """Apply a changed list of name servers."""
         ...
 
     def connection_ended(self, name_server: str) -> None:
-        """A connection to this address ended."""
+        """A connection to this address has ended."""
         ...
 
     def topics_changed(self, change: TopicChange) -> None:
@@ -91,9 +91,9 @@ class KeepsRegistered(Protocol):
         ...
 
     def when_known(self, then: Callable[[], None]) -> None:
-        """Call `then` once each name server has answered a registration with every change so far, or failed to.
+        """Call `then` once each name server has answered a registration with all changes so far, or has failed to.
 
-        At once if that is so; after registerBrokerTimeoutMills at the latest.
+        It may be called at once, and is called after registerBrokerTimeoutMills at the latest.
         """
         ...
 
@@ -125,7 +125,7 @@ class NameServerCalls:
         return Registered.from_response(response)
 
     async def register_oneway(self, name_server: str, table: TopicConfigTable) -> None:
-        """Register these topics and wait for nothing but the connection. Raises RemotingError."""
+        """Register these topics; wait only for the connection. Raises RemotingError."""
         await self._client.invoke_oneway(name_server, self._registration(table))
 
     async def is_changed(self, name_server: str, version: DataVersion) -> bool:
@@ -144,7 +144,7 @@ class NameServerCalls:
             return True
 
     async def unregister(self, name_server: str) -> None:
-        """Say goodbye; a name server that does not answer is only logged."""
+        """Unregister; only logs a name server that does not answer."""
         header = self._identity()
         request = RemotingCommand.request(RequestCode.UNREGISTER_BROKER, header.to_ext())
         try:

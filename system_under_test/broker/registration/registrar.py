@@ -1,4 +1,4 @@
-"""The part common to both ways of keeping a broker registered with its name servers."""
+"""The base class of both ways of keeping a broker registered with its name servers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from staticfire.system_under_test.runtime.env import Log
 
 
 class Registrar:
-    """Registers one broker at name servers. `tried`: each of them has been tried once.
+    """Registers one broker with name servers. `tried`: each of them has been tried once.
 
     Args:
         table: makes the topics to register.
@@ -40,9 +40,9 @@ class Registrar:
         self._log = log
         self._events = events
         self.tried = asyncio.Event()
-        self.tried.set()  # until there is something to try
-        self._changes = 0  # of the topics, so far
-        self._waiting: deque[_Waiting] = deque()  # by change
+        self.tried.set()  # until there is a name server to try
+        self._changes = 0  # number of changes of topics so far
+        self._waiting: deque[_Waiting] = deque()  # in the order of their changes
 
     def when_known(self, then: Callable[[], None]) -> None:
         """See `KeepsRegistered`."""
@@ -55,11 +55,11 @@ class Registrar:
         waiting.timer = loop.call_later(self._config.register_timeout_s, self._end_wait, waiting)
 
     def _known_change(self) -> int:
-        """The latest change of which no name server's first answer is outstanding."""
+        """The latest change that every name server has answered, or failed to answer."""
         raise NotImplementedError
 
     def _answer_waiting(self) -> None:
-        """Call those that wait for nothing more."""
+        """Call the waiting functions whose changes are known now."""
         known = self._known_change()
         while self._waiting and self._waiting[0].change <= known:
             self._waiting.popleft().end()
@@ -71,7 +71,7 @@ class Registrar:
     async def _ask_to_register(
         self, name_server: str, table: TopicConfigTable
     ) -> Registered | None:
-        """Its answer; None, and a warning, if there is no good one."""
+        """The answer of the name server; logs a warning and returns None if there is none, or a refusal."""
         try:
             return await self._calls.register(name_server, table)
         except (RemotingError, Refused, ValueError) as error:
@@ -90,7 +90,7 @@ class Registrar:
 
 
 class _Waiting:
-    """A call that is made once a change is known."""
+    """A call to make once a change is known."""
 
     __slots__ = ("_then", "change", "timer")
 

@@ -1,4 +1,4 @@
-"""Registration with each name server on its own, so that a hung one delays no other and all of them get everything."""
+"""Registers with each name server separately: a hung one delays no other, and each gets all topics."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from staticfire.system_under_test.protocol.bodies import TopicConfigTable
 from staticfire.system_under_test.remoting import Connection, RemotingClient
 from staticfire.system_under_test.runtime.env import Log
 
-# After a failure, and as long as a slave does not know its master; RocketMQ waits for the next round of 30 s. The first
-# one is short, because a node that starts with us is there in a moment; each further one is twice as long.
+# Delays after a failure, and while a slave does not know its master; RocketMQ waits for the next round of 30 s. The
+# first delay is short, because a node that starts with us will be up in a moment; each further one is twice as long.
 FIRST_RETRY_S = 0.1
 RETRY_MAX_S = 1.0
 
@@ -25,8 +25,8 @@ RETRY_MAX_S = 1.0
 class Registration(Registrar):
     """Keeps one broker registered with every name server, always with all its topics.
 
-    A registration of one topic alone (RocketMQ, registerIncrementBrokerData) carries the new version of all of them: a
-    name server that missed the others would never ask again.
+    RocketMQ registers one topic alone, with the new version of the whole table (registerIncrementBrokerData): a name
+    server that has missed other changes would never ask for them.
     """
 
     def __init__(
@@ -39,12 +39,12 @@ class Registration(Registrar):
     ) -> None:
         super().__init__(config, client, table, log, events)
         self._changed: dict[str, asyncio.Event] = {}
-        self._ordered: dict[str, tuple[str, ...]] = {}  # by name server that answered last time
+        self._ordered: dict[str, tuple[str, ...]] = {}  # by name server, from its last answer
         self._tasks: dict[str, asyncio.Task[None]] = {}  # by name server
         self._is_running = False
         self._untried: dict[str, None] = {}
         self._known: dict[str, int] = {}  # the latest change that each name server has received
-        # On which each name server last registered us: it forgets a broker when this connection ends.
+        # The connection of the last registration, by name server, which drops the broker when that connection ends.
         self._connections: dict[str, Connection | None] = {}
         self._lacks_master = config.is_slave and config.ha_master_address is None
 
@@ -53,7 +53,7 @@ class Registration(Registrar):
         self.options_changed()
 
     def options_changed(self) -> None:
-        """Take up with name servers that are new, leave those that are not wanted any more to their expiry."""
+        """Register with added name servers; let registrations with removed ones expire."""
         if not self._is_running:
             return
         wanted = dict.fromkeys(self._config.name_servers)
@@ -81,7 +81,7 @@ class Registration(Registrar):
             event.set()
 
     def connection_ended(self, name_server: str) -> None:
-        """Register again soon: the name server has forgotten the broker with the connection, or has ended itself."""
+        """Register again soon: the name server has dropped the broker with the connection, or has ended."""
         if name_server in self._changed:
             asyncio.get_running_loop().call_later(RETRY_MAX_S, self._wake, name_server)
 
@@ -90,12 +90,12 @@ class Registration(Registrar):
             self._changed[name_server].set()
 
     def _is_connected(self, name_server: str) -> bool:
-        """Whether the connection is open on which the name server last registered us."""
+        """Whether the connection of our last registration with the name server is still open."""
         connection = self._calls.connection(name_server)
         return connection is not None and connection is self._connections.get(name_server)
 
     async def stop(self) -> None:
-        """Unregister everywhere, as far as name servers answer; not if this never began: the place is another's."""
+        """Unregister everywhere, as far as name servers answer; not before `start`: the name may be another's."""
         if not self._is_running:
             return
         self._is_running = False
@@ -161,6 +161,6 @@ class Registration(Registrar):
         else:
             self._ordered[name_server] = answer.ordered
         if self._ordered:
-            # Name servers share no state: what one of them calls ordered is, until all of them forgot it.
+            # Name servers share no state: a topic is ordered as long as one of them says so.
             topics = dict.fromkeys(topic for known in self._ordered.values() for topic in known)
             self._events.on_ordered(topics)

@@ -1,7 +1,7 @@
-"""Registration with all name servers in rounds, as Apache RocketMQ 4.9.8 does it (BrokerController).
+"""Registers with all name servers in rounds, as Apache RocketMQ 4.9.8 does (BrokerController).
 
-One round at a time. It ends when every name server has answered or after 6 s, so a hung one delays what the others hear
-next; who was not reached waits for the next round.
+There is one round at a time. It ends when every name server has answered or after 6 s, so a hung one delays the next
+round for the others. A name server that was not reached waits for the next round.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FIRST_PERIOD_S = 10.0
 
 
 class RegistrationRounds(Registrar):
-    """Keeps one broker registered with every name server, as far as a round reaches it. See `registration`."""
+    """Keeps one broker registered with every name server that a round reaches. See `registration`."""
 
     def __init__(
         self,
@@ -44,13 +44,13 @@ class RegistrationRounds(Registrar):
         self._spawn(self._run())
 
     def options_changed(self) -> None:
-        """Nothing to do: each round takes the name servers that are configured then."""
+        """Do nothing: each round uses the current list of name servers."""
 
     def connection_ended(self, name_server: str) -> None:
-        """Nothing to do: the next round makes a new connection."""
+        """Do nothing: the next round makes a new connection."""
 
     def topics_changed(self, change: TopicChange) -> None:
-        """A topic made by a send is registered one-way with all others; one that an administrator changed, alone.
+        """Register all topics one-way if a send created one; only the topic itself if an administrator changed it.
 
         The next round reports a deleted topic.
         """
@@ -120,7 +120,7 @@ class RegistrationRounds(Registrar):
     async def _register(
         self, name_server: str, table: TopicConfigTable, answers: list[Registered]
     ) -> None:
-        """Add the answer to `answers`: the first of a round is the one that counts."""
+        """Register and add the answer to `answers`: only the first answer of a round counts."""
         answer = await self._ask_to_register(name_server, table)
         if answer is not None:
             answers.append(answer)
@@ -139,6 +139,6 @@ class RegistrationRounds(Registrar):
 
 
 def only(table: TopicConfigTable, topic: str) -> TopicConfigTable:
-    """The table with one topic, under the version of all."""
+    """A table with only this topic, but the version of the whole table."""
     topics = {name: config for name, config in table.topics.items() if name == topic}
     return TopicConfigTable(topics=topics, data_version=table.data_version)

@@ -1,1 +1,1 @@
-"""Masters and slaves: the log, metadata, and what a master lacks (RocketMQ, HAService, SlaveSynchronize)."""
+"""Replicates log and metadata from masters to slaves and back (RocketMQ, HAService, SlaveSynchronize)."""

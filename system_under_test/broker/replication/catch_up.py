@@ -1,4 +1,4 @@
-"""Tracks what a restarted master still has to fetch from its slaves before it may accept sends."""
+"""Tracks whether a restarted master must fetch data from its slaves before it may accept sends."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from staticfire.system_under_test.store.metadata_file import MetadataFile
 
 
 class CatchUpMark:
-    """Says durably that a catch-up has begun: a master that dies in the middle must not take the part for the whole.
+    """Durably marks a catch-up that has begun: a master that dies during it must not take a partial log for complete.
 
-    `is_open`: the log may lack what replicas have. `lacks_metadata`: topics, groups and offsets may be missing, too.
+    `is_open`: the log may lack messages that replicas have. `lacks_metadata`: topics, groups and offsets may be
+    missing, too.
     """
 
     def __init__(self, file: MetadataFile) -> None:
@@ -25,19 +26,19 @@ class CatchUpMark:
         self.lacks_metadata = False
 
     def load(self) -> None:
-        """Raises StoreError, or ValueError for a document of another shape."""
+        """Read the mark. Raises StoreError, or ValueError for a malformed document."""
         document = self._file.load() or {}
         self.is_open = document.get("open") is True
         self.lacks_metadata = document.get("lacksMetadata") is True
 
     def begin(self, *, lacks_metadata: bool) -> None:
-        """Raises OSError if the mark cannot be made durable."""
+        """Set the mark. Raises OSError if that cannot be made durable."""
         self.lacks_metadata = self.lacks_metadata or lacks_metadata
         self.is_open = True
         self._save()
 
     def end(self) -> None:
-        """Everything was fetched, or an admin does without. Raises OSError; then the next start fetches again."""
+        """Clear the mark: the catch-up is complete or was lifted. Raises OSError; then the next start fetches again."""
         if self.is_open:
             self.is_open = self.lacks_metadata = False
             self._save()
@@ -49,12 +50,11 @@ class CatchUpMark:
 def may_lack_acknowledged(
     config: BrokerConfig, *, clean: bool, cut_sound: bool, end_offset: int, was_interrupted: bool
 ) -> bool:
-    """Whether a tail that was acknowledged may be on replicas only.
+    """Whether acknowledged messages may exist on replicas only.
 
-    With async flush after an unclean exit; with a log that is empty, as after the loss of a disk; and when an earlier
-    catch-up did not come to its end. Under sync flush what is not flushed here was never sent to a replica, and never
-    acknowledged; but where recovery has cut sound records (`cut_sound`), they may have been flushed, and the disk may
-    have changed the one before them.
+    That is so with async flush after an unclean exit, with an empty log, as after the loss of a disk, and if an earlier
+    catch-up was interrupted. With sync flush, unflushed messages were neither sent to a replica nor acknowledged. But
+    if recovery has cut sound records (`cut_sound`), these may have been flushed, behind a record that the disk changed.
     """
     if config.is_slave or not config.ha_peers:
         return False
@@ -63,9 +63,9 @@ def may_lack_acknowledged(
 
 
 class MasterCatchUp:
-    """Whether this master has to hear its replicas, whether it needs their metadata, too, and the end of it.
+    """Decides whether this master must fetch log and metadata from its replicas, and ends the catch-up.
 
-    The log is fetched by HaService.
+    HaService fetches the log.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class MasterCatchUp:
         *,
         living_queues: Callable[[], list[tuple[str, int]]],
     ) -> None:
-        """`living_queues`: (topic, queue id) of the queues, but those that only hold messages of a deleted topic."""
+        """`living_queues` returns (topic, queue id) of all queues with messages of topics that are not deleted."""
         self._config = config
         self._mark = mark
         self._restore = restore
@@ -94,11 +94,11 @@ class MasterCatchUp:
         return self.is_needed and self._mark.lacks_metadata
 
     def load(self) -> None:
-        """Raises StoreError, or ValueError for a document of another shape."""
+        """Read the mark. Raises StoreError, or ValueError for a malformed document."""
         self._mark.load()
 
     def begin(self, *, clean: bool, cut_sound: bool) -> None:
-        """Decide, and write the decision down before anything is fetched. Raises StoreError if that fails."""
+        """Decide, and save the decision before anything is fetched. Raises StoreError if that fails."""
         mark, end_offset = self._mark, self._store.end_offset
         if not may_lack_acknowledged(
             self._config,
@@ -117,19 +117,19 @@ class MasterCatchUp:
         self.is_needed = True
 
     async def peer_heard(self, peer: str) -> bool:
-        """A replica has given all of its log; a broker with a new disk asks it for its metadata, too."""
+        """A replica has sent all of its log: with a new disk, fetch its metadata, too; False: ask this peer again."""
         return not self.restores_metadata or await self._restore.restore_from(peer)
 
     async def end(self) -> bool:
-        """The log is complete and dispatched. Returns whether metadata had to be restored."""
+        """End the catch-up: the log is complete and dispatched. Returns whether metadata had to be restored."""
         restored = self.restores_metadata
         try:
-            if restored:  # topics younger than the slaves' last look are in the log alone
+            if restored:  # topics newer than the slaves' last copy exist only in the log
                 self._tables.topics.cover(self._living_queues())
                 await self._tables.offsets_file.save()
             if self.is_needed:
                 self._mark.end()
-        except OSError as error:  # a full disk: the next start fetches again, which does no harm
+        except OSError as error:  # a full disk: the next start fetches again, which is harmless
             self._log.warning("end of the catch-up was not written", error=str(error))
         self.is_needed = False
         return restored

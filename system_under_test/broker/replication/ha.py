@@ -1,7 +1,7 @@
-"""The asyncio shell of replication: the HA port, and the catch-up of a restarted master (RocketMQ, HAService).
+"""Replication over asyncio: the HA port, and the catch-up of a restarted master (RocketMQ, HAService).
 
-The protocol itself is in `store/replication/replication.py`, the reading side in `ha_follower`. Everything here is
-woken by events; one timer of 5 s sends heartbeats and ends silent connections.
+The protocol itself is in `store/replication/replication.py`, the reading side in `ha_follower`. Events drive
+everything here; one timer of 5 s sends heartbeats and ends silent connections.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from staticfire.system_under_test.store.config_changes import take_over
 from staticfire.system_under_test.store.replication.replica_receiver import cut_partial_record
 from staticfire.system_under_test.store.replication.replication import ReplicaSender, ReplicatedLog
 
-# a peer that starts with us is there in a moment; each further attempt waits twice as long
+# short, as a peer that starts with us will be up in a moment; each further attempt waits twice as long
 CATCH_UP_RETRY_S = 0.1
 REPLICAS_MAX = 256  # connections to the HA port; RocketMQ has no limit
 
 
 class HaService:
-    """Replication of one broker: serves its log in every role, follows the master as a slave.
+    """Replication of one broker: serves its log in every role; as a slave also follows the master.
 
     `ready` becomes True once the log holds everything that the peers have (or `lift` was called).
     """
@@ -54,7 +54,7 @@ class HaService:
         )
 
     async def start(self, *, catch_up: bool) -> None:
-        """Listen on the HA port, follow the master as a slave, and become ready, after the catch-up if it is needed."""
+        """Listen on the HA port, follow the master if a slave, and become ready, with `catch_up` after the catch-up."""
         loop = asyncio.get_running_loop()
         config = self._config
         self._server = await listen(self._accept, config.host, config.port)
@@ -79,11 +79,11 @@ class HaService:
             connection.abort()
 
     def options_changed(self, config: HaConfig) -> None:
-        """Take over what may change while replication runs."""
+        """Apply changed options that may change while replication runs."""
         take_over(self._config, config)
 
     def set_master_address(self, address: str) -> None:
-        """The HA address of the master, learned from a name server. A configured one wins."""
+        """Set the HA address of the master, as a name server has sent it. A configured address takes precedence."""
         self._follower.set_master_address(address)
 
     @property
@@ -95,11 +95,11 @@ class HaService:
 
     @property
     def replicas(self) -> int:
-        """How many replicas have asked for the log and are connected."""
+        """The number of connected replicas that have requested the log."""
         return sum(connection.sender.requested_offset is not None for connection in self._senders)
 
     def slave_available(self, end_offset: int) -> bool:
-        """Whether some replica reported lately and is close enough to be waited for (RocketMQ, isSlaveOK)."""
+        """Whether a send may wait for some replica: it reported lately and is close enough (RocketMQ, isSlaveOK)."""
         if not self._senders:
             return False
         config = self._config
@@ -116,7 +116,7 @@ class HaService:
         return False
 
     def notify_append(self) -> None:
-        """The log has grown (with sync flush: has been flushed further): feed the replicas."""
+        """Send to the replicas: the log has grown or, with sync flush, has been flushed further."""
         for connection in self._senders:
             connection.pump()
 
@@ -126,15 +126,15 @@ class HaService:
             self._may_be_new_master(connection)
 
     def sender_asked(self, connection: HaSenderConnection) -> None:
-        """A replica asks for the log; it gets nothing before this returns."""
-        # Any host can connect; one that is no replica by its address counts once it speaks like one.
+        """A replica requests the log; it gets nothing before this returns."""
+        # Any host can connect; one whose address is not that of a known replica counts once it sends a request.
         if not self._follower.is_replica(connection.peer_host):
             self._may_be_new_master(connection)
 
     def _may_be_new_master(self, connection: HaSenderConnection) -> None:
-        """A master reads from a slave only when it is a new one that catches up.
+        """End the link to the old master if this may be a new one that catches up: only then does a master read here.
 
-        What the old one left in the network must not arrive after the new one has heard all that we have.
+        Bytes of the old one that are still in the network must not arrive after the new one has got all that we have.
         """
         if self._config.follows_master and not self._follower.is_other_slave(connection.peer_host):
             self._follower.end_link()
@@ -174,13 +174,13 @@ class HaService:
         self._follower.tick(silent_since_ns)
 
     def notify_flushed(self) -> None:
-        """As a slave: the log is flushed further; acknowledge it to the master."""
+        """On a slave: acknowledge to the master that the log is flushed further."""
         self._follower.acknowledge()
 
     # Catch-up of a master
 
     async def _catch_up(self) -> None:
-        """Fetch from every peer what it has beyond our end; then be ready. Waits for as long as it takes."""
+        """Fetch from every peer what it has beyond our end, then become ready. Waits as long as it takes."""
         for peer in self._config.peers:
             delay_s = CATCH_UP_RETRY_S
             while not await self._has_given_everything(peer):

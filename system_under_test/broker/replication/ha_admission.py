@@ -1,4 +1,4 @@
-"""Access to the HA port: which hosts may connect to it, and TLS in which each side shows a certificate."""
+"""Controls access to the HA port: allowed hosts, and TLS with certificates of both sides."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HANDSHAKE_TIMEOUT_S = 5.0
 
 
 class HaAdmission:
-    """Lets connections in: the hosts that `haAllowedAddresses` lists and, if `tls.ha` is configured, over TLS."""
+    """Admits connections of hosts that `haAllowedAddresses` lists and, if `tls.ha` is configured, only over TLS."""
 
     def __init__(self, env: Env, hosts: Iterable[str]) -> None:
         self.hosts = AllowedHosts(hosts)
@@ -26,11 +26,11 @@ class HaAdmission:
 
     @property
     def waiting(self) -> int:
-        """Connections whose handshake is not over."""
+        """The number of connections whose handshake is not over."""
         return len(self._handshakes)
 
     def protocol_for(self, connection: asyncio.Protocol) -> asyncio.Protocol:
-        """What stands in front of a new connection; the connection itself if nothing is asked of its peer."""
+        """The protocol that checks a new connection first; `connection` itself if there is nothing to check."""
         try:
             context = self._tls.replica_server_context() if self._tls is not None else None
         except TlsError as error:
@@ -50,7 +50,7 @@ class HaAdmission:
 
 
 class PendingHandshake(asyncio.Protocol):
-    """Stands in front of one connection, which exists for the broker only once its peer may have it."""
+    """Checks the peer of one connection; only if it passes does the broker see the connection."""
 
     def __init__(
         self, admission: HaAdmission, context: ssl.SSLContext | None, connection: asyncio.Protocol
@@ -58,7 +58,7 @@ class PendingHandshake(asyncio.Protocol):
         self._admission = admission
         self._context = context
         self._connection = connection
-        self._early = bytearray()  # came with the end of the handshake
+        self._early = bytearray()  # received together with the end of the handshake
         self._is_lost = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -78,7 +78,7 @@ class PendingHandshake(asyncio.Protocol):
         self._is_lost = True
 
     async def start_tls(self, transport: asyncio.Transport) -> None:
-        """Let the peer in if it has a certificate that is trusted."""
+        """Admit the peer if it has a trusted certificate."""
         assert self._context is not None
         try:
             secured = await asyncio.get_running_loop().start_tls(
@@ -108,6 +108,6 @@ class PendingHandshake(asyncio.Protocol):
 
 
 def peer_host(transport: asyncio.BaseTransport) -> str:
-    """The host at the other end; empty if it is gone already."""
+    """The host at the other end; "" if it is gone already."""
     peer = transport.get_extra_info("peername")
     return str(peer[0]) if peer else ""

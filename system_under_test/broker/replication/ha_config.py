@@ -13,17 +13,17 @@ from staticfire.system_under_test.store.replication.replication_policy import Re
 class HaConfig:
     """Options of HaService. `peers` are the HA addresses of the other replicas, which may have what we lack.
 
-    Numbers of bytes and of seconds may change while it runs.
+    The fields in bytes and in seconds may change while it runs.
     """
 
     host: str
     port: int
-    sync_flush: bool  # unless the policy says otherwise, send and acknowledge only what is flushed
+    sync_flush: bool  # send and acknowledge only flushed bytes, unless the policy says otherwise
     log_file_size: int
     follows_master: bool  # this broker is a slave
     master_address: str | None
     peers: tuple[str, ...]
-    hosts: tuple[str, ...]  # that may read the log; (): every host
+    hosts: tuple[str, ...]  # hosts that may read the log; (): every host
     fall_behind_max: int
     heartbeat_interval_s: float
     silence_max_s: float
@@ -33,13 +33,14 @@ class HaConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HaEvents:
-    """What HaService reports to the broker. All are called on the loop."""
+    """Callbacks by which HaService reports to the broker. It calls them on the loop."""
 
-    on_progress: Callable[[], None]  # a replica has acknowledged more
-    on_slaves_lost: Callable[[], None]  # a replica has gone
-    on_received: Callable[[], None]  # bytes were appended to the own log, or could not be
+    on_progress: Callable[[], None]  # a replica has acknowledged a higher offset
+    on_slaves_lost: Callable[[], None]  # a replica is gone
+    on_received: Callable[[], None]  # bytes were appended to our log, or could not be
     on_peer_heard: Callable[[str], Awaitable[bool]]  # in a catch-up; False: ask this peer again
-    on_caught_up: Callable[[], Awaitable[None]]  # makes the log durable and visible before `ready`
+    # makes the log durable and visible before `ready` is True
+    on_caught_up: Callable[[], Awaitable[None]]
 
 
 def make_ha_config(config: BrokerConfig, policy: ReplicationPolicy) -> HaConfig:

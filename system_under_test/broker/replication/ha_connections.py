@@ -1,4 +1,4 @@
-"""The two ends of an HA connection: bytes from and to `staticfire.system_under_test.store.replication.replication`."""
+"""The two ends of an HA connection, which carry the bytes of `store/replication/replication.py`."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from staticfire.system_under_test.store.replication.replication import (
     ReplicationError,
 )
 
-WRITE_BUFFER_SIZE_MAX = 256 << 10  # bytes on their way to one replica
+WRITE_BUFFER_SIZE_MAX = 256 << 10  # bytes in the write buffer of one replica's connection
 
 
 class Reader(Protocol):
-    """What a link needs of HaFollower."""
+    """The interface of HaFollower that a link needs."""
 
     log: Log
     now_ns: Callable[[], int]
 
 
 class Owner(Reader, Protocol):
-    """What a sender connection needs of HaService."""
+    """The interface of HaService that a sender connection needs."""
 
     def sender_opened(self, connection: HaSenderConnection) -> None: ...
     def sender_asked(self, connection: HaSenderConnection) -> None: ...
@@ -34,13 +34,13 @@ class Owner(Reader, Protocol):
 
 
 class HaSenderConnection(asyncio.Protocol):
-    """One replica that reads our log."""
+    """The connection of one replica that reads our log."""
 
     def __init__(self, service: Owner, sender: ReplicaSender) -> None:
         self._service = service
         self.sender = sender
         self.reported_at_ns = 0
-        self.wrote = False  # since the last heartbeat tick
+        self.wrote = False  # bytes since the last heartbeat tick
         self.peer_host = ""
         self._paused = False
         self._transport: asyncio.Transport | None = None
@@ -48,7 +48,7 @@ class HaSenderConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
-        self.peer_host = str(peer[0]) if peer else ""  # None: it is gone already
+        self.peer_host = str(peer[0]) if peer else ""  # None: the peer is gone already
         self._transport.set_write_buffer_limits(high=WRITE_BUFFER_SIZE_MAX)
         self.reported_at_ns = self._service.now_ns()
         self._service.sender_opened(self)
@@ -69,14 +69,14 @@ class HaSenderConnection(asyncio.Protocol):
             self._service.sender_advanced(self.sender)
 
     def pump(self) -> None:
-        """Write whatever the replica lacks and the connection takes."""
+        """Write what the replica lacks, as much as the connection accepts."""
         assert self._transport is not None
         while not self._paused and (transfer := self.sender.next_transfer()):
             self._transport.write(transfer)
             self.wrote = True
 
     def tick(self) -> None:
-        """Heartbeat if nothing was written since the last tick."""
+        """Send a heartbeat if nothing was written since the last tick."""
         assert self._transport is not None
         if not self.wrote and not self._paused:
             self._transport.write(self.sender.heartbeat())
@@ -99,16 +99,16 @@ class HaSenderConnection(asyncio.Protocol):
 
 
 class Receiver(Protocol):
-    """What a link needs of ReplicaReceiver and CatchUpReceiver."""
+    """The interface of ReplicaReceiver and CatchUpReceiver that a link needs."""
 
     def connected(self) -> bytes: ...
     def receive(self, data: bytes) -> None: ...
 
 
 class HaLink(asyncio.Protocol):
-    """Our connection to a sender; `receiver` decides what its bytes mean.
+    """Our connection to a sender; `receiver` interprets its bytes.
 
-    `ended` gets the reason: an error, or None when the connection was closed."""
+    `ended` gets the reason: an error, or None if the connection was closed."""
 
     def __init__(
         self,
@@ -121,8 +121,8 @@ class HaLink(asyncio.Protocol):
         self._service = service
         self.receiver = receiver
         self._after_receive = after_receive
-        self._speaks_first = speaks_first  # else the first report is that of the next heartbeat
-        self._first_report = b""  # until it is said
+        self._speaks_first = speaks_first  # if False, the first report waits for the next heartbeat
+        self._first_report = b""  # until it is written
         self._transport: asyncio.Transport | None = None
         self._reason: Exception | None = None
         self.received_at_ns = service.now_ns()
@@ -143,13 +143,13 @@ class HaLink(asyncio.Protocol):
         except (
             OSError,
             StoreError,
-        ) as error:  # a full disk, a failed one, or bytes that are no records
+        ) as error:  # a full disk, a failed one, or invalid records
             self._service.log.warning("replicated bytes were not stored", error=str(error))
             self.end(error)
         self._after_receive(self)
 
     def say_first(self) -> bool:
-        """Write the first report, which has waited for the heartbeat; False if it is said."""
+        """Write the first report, which has waited for the heartbeat; False if it was written before."""
         report, self._first_report = self._first_report, b""
         self.write(report)
         return bool(report)

@@ -1,7 +1,7 @@
-"""The reading side of replication: a slave that follows its master, and the fetch of what other replicas have.
+"""The reading side of replication: follows a master, and fetches from other replicas.
 
-A slave whose master does not answer asks the other slaves: what a synchronous master has acknowledged is on one slave,
-but which one is unknown. It takes what continues its own log, and never cuts because of a slave.
+A slave whose master does not answer asks the other slaves: messages that a synchronous master has acknowledged are on
+one slave, but it is unknown on which. It appends what continues its own log, and never cuts because of a slave.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from staticfire.system_under_test.store.replication.replication import (
 
 NS_PER_S = 1_000_000_000
 CONNECT_TIMEOUT_S = 5.0  # RocketMQ: HAClient.connectMaster
-PEER_SILENCE_MAX_S = 3.0  # the master may be back meanwhile
+PEER_SILENCE_MAX_S = 3.0  # short, as the master may be back meanwhile
 ORPHAN_ROUND_S = 3.0  # between two rounds of a slave without a master
 
 
@@ -36,7 +36,7 @@ def host_of(address: str) -> str:
 
 
 class HaFollower:
-    """At most one connection at a time to a replica that sends: the master, or a peer that is heard."""
+    """Reads from one replica at a time: the master, or another peer."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class HaFollower:
     # Commands
 
     def set_master_address(self, address: str) -> None:
-        """The HA address of the master, learned from a name server. A configured one wins."""
+        """Set the HA address of the master, as a name server has sent it. A configured address takes precedence."""
         if self._config.master_address is not None or address == self._master_address:
             return
         self._master_address = address
@@ -76,11 +76,11 @@ class HaFollower:
 
     @property
     def is_following(self) -> bool:
-        """Whether there is a connection to the master, and not to a peer that is heard."""
+        """Whether the present connection is to the master, not to another peer."""
         return self._link is not None and self._link.receiver is self._receiver
 
     def is_replica(self, host: str) -> bool:
-        """Whether `host` is that of a replica that is known."""
+        """Whether `host` is the host of a known replica."""
         master = self._master_address
         known = self._config.peers if master is None else (*self._config.peers, master)
         return host in map(host_of, known)
@@ -92,12 +92,12 @@ class HaFollower:
         return bool(masters) and host in map(host_of, slaves) and host not in map(host_of, masters)
 
     def acknowledge(self) -> None:
-        """The log is flushed further: report that to the master."""
+        """Report to the master that the log is flushed further."""
         if self._link is not None and self.is_following:
             self._link.write(self._receiver.report())
 
     def tick(self, silent_since_ns: int) -> None:
-        """Once a heartbeat interval: show that we live, and end a link that is silent."""
+        """Repeat the last report as a sign of life, and end a silent link; call once a heartbeat interval."""
         link = self._link
         if link is not None and link.received_at_ns < silent_since_ns:
             link.end(ReplicationError("the sender is silent"))
@@ -107,7 +107,7 @@ class HaFollower:
     # As a slave
 
     async def follow_master(self) -> None:
-        """Copy the master's log until cancelled; while there is no master, what the other slaves have."""
+        """Copy the master's log until cancelled; without a master, copy from the other slaves."""
         while True:
             self._master_is_new.clear()
             reason = await self._follow_once()
@@ -119,11 +119,11 @@ class HaFollower:
             elif isinstance(reason, ssl.SSLError | TlsError):
                 self.log.warning("no TLS for replication", reason=str(reason))
             if self._config.policy.fetches_missing:
-                await self._hear_slaves()
+                await self._fetch_from_slaves()
             await self._pause()
 
     async def _pause(self) -> None:
-        """Before the next attempt; it ends early when another master is announced."""
+        """Wait before the next attempt, at most until another master is announced."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self._config.reconnect_delay_s):
                 await self._master_is_new.wait()
@@ -146,8 +146,8 @@ class HaFollower:
         link.write(self._receiver.report())
         self._on_received()
 
-    async def _hear_slaves(self) -> None:
-        """Ask every other slave once, unless that was done a moment ago."""
+    async def _fetch_from_slaves(self) -> None:
+        """Fetch from every other slave once, unless that was done within ORPHAN_ROUND_S."""
         now_ns = self.now_ns()
         heard_ns = self._heard_peers_at_ns
         if heard_ns is not None and now_ns - heard_ns < ORPHAN_ROUND_S * NS_PER_S:
@@ -160,7 +160,7 @@ class HaFollower:
     # From any replica
 
     async def hear(self, peer: str) -> bool:
-        """Fetch what a replica has beyond our end; False if it could not be heard out."""
+        """Fetch what a replica has beyond our end; False if the connection ended before that was complete."""
         receiver = CatchUpReceiver(self._replicated_log)
         before = self._replicated_log.end_offset
 
@@ -195,7 +195,7 @@ class HaFollower:
         connect_s: float,
         silence_max_s: float | None,
     ) -> Exception | None:
-        """Hold one connection until it ends; return why. `silence_max_s` None: the tick ends a silent one."""
+        """Hold one connection until it ends; return why. `silence_max_s` None: `tick` ends a silent one."""
         link = HaLink(self, receiver, after_receive=after_receive, speaks_first=speaks_first)
         try:
             host, port = parse_address(address)

@@ -1,4 +1,4 @@
-"""Administration of replication: code 60001, which RocketMQ does not have."""
+"""Handles code 60001, which RocketMQ does not have: ends the catch-up of a master."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from staticfire.system_under_test.remoting import Connection
 
 
 class HaRequests:
-    """`lift` ends the catch-up of a master and returns whether there was one."""
+    """Handler of the request; `lift` ends the catch-up of a master and returns whether there was one."""
 
     def __init__(self, lift: Callable[[], Awaitable[bool]], *, is_slave: bool) -> None:
         self._lift = lift
         self._is_slave = is_slave
-        self._lifting: list[asyncio.Task[None]] = []  # so that none is collected before its end
+        self._lifting: list[asyncio.Task[None]] = []  # keeps tasks from being garbage-collected
 
     def lift_catch_up(
         self, connection: Connection, request: RemotingCommand
     ) -> RemotingCommand | None:
-        """Let a master accept sends that waits for a replica; answered once it does.
+        """Let a master that waits for a replica accept sends; answer once it does.
 
-        What only that replica has is lost. The answer's field `lifted` is "false" if there was no catch-up to lift.
+        Messages that only that replica has are lost. The answer's field `lifted` is "false" if there was no catch-up.
         """
         if self._is_slave:
             text = "a slave accepts no sends, so it has no catch-up to lift"

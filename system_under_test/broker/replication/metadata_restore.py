@@ -1,8 +1,8 @@
-"""A master with a new disk gets its metadata back from its slaves.
+"""Restores the metadata of a master with a new disk from its slaves.
 
 RocketMQ's master never asks; it starts with empty metadata, and its slaves then copy the empty metadata.
 
-Of topics and groups the newest table counts, as all are copies of the same one; of offsets the highest, queue by queue.
+For topics and groups the newest table wins, as all are copies of the same one; for offsets the highest in each queue.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from staticfire.system_under_test.runtime.env import Log
 
 
 class MetadataRestore:
-    """Takes over the metadata of each peer. Asking a peer twice does no harm."""
+    """Adopts the metadata of each peer. Asking a peer twice is harmless."""
 
     def __init__(
         self,
@@ -30,14 +30,14 @@ class MetadataRestore:
         *,
         on_topics: Callable[[Mapping[str, object]], None],
     ) -> None:
-        """`on_topics` is given the replica's table of topics as it came. Raises OSError, ValueError."""
+        """`on_topics` gets the replica's table of topics as received; it raises OSError, ValueError."""
         self._client = client
         self._on_topics = on_topics
         self._tables = tables
         self._log = log
 
     async def restore_from(self, peer: str) -> bool:
-        """Ask the replica whose HA address this is; False if it did not give everything."""
+        """Fetch the metadata of the replica with this HA address; False if it did not send everything."""
         host, ha_port = parse_address(peer)
         # RocketMQ: the HA port is always the one after the main port
         address = f"{host}:{ha_port - 1}"
@@ -76,7 +76,7 @@ class MetadataRestore:
 def later_delay_offsets(
     known: Mapping[str, object], theirs: Mapping[str, object]
 ) -> dict[str, object]:
-    """delayOffset.json with the higher offset of each level. Raises ValueError for another shape."""
+    """delayOffset.json with the higher offset of each level. Raises ValueError for a malformed document."""
     levels: dict[str, int] = {}
     for document in (known, theirs):
         table = document.get("offsetTable", {})

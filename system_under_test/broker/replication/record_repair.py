@@ -1,7 +1,7 @@
-"""A record that the disk has changed is fetched from another replica, whose log has the same bytes.
+"""Repairs records that the disk has changed with copies of other replicas, whose logs have the same bytes.
 
-If every replica has answered and none has a sound copy, the message is lost: consumers pass it over. RocketMQ serves
-it as it is: its clients see a wrong checksum, and no broker asks another one.
+If every replica has answered and none has a sound copy, the message is lost, and consumers skip it. RocketMQ serves
+it as it is: its clients see a wrong checksum, and brokers repair nothing.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from staticfire.system_under_test.store.assembly.message_store import MessageSto
 
 ASK_TIMEOUT_S = 3.0
 # How long an answer waits for repairs. Two replicas with the same damage ask each other: each must answer in time that
-# it has no copy, or neither would ever give the record up.
+# it has no copy, or neither would ever give up the record.
 ANSWER_AFTER_S = 2.0
 
 
 class RecordRepair:
-    """Mends damaged records of one store.
+    """Repairs damaged records of one store.
 
     `peers` are the HA addresses of the other replicas; `met` counts how often a reader has met damage. `on_settled` is
-    called when readers may go on: behind a record that was mended, or that is lost.
+    called when readers may go on, because a record is repaired or lost.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class RecordRepair:
         self.on_settled: Callable[[], None] = lambda: None
 
     def damaged(self, physical_offset: int) -> None:
-        """Begin to mend a record, unless that is under way. A read that meets it again begins anew."""
+        """Begin to repair a record, unless that is under way. After a failed attempt, the next read begins another."""
         self.met += 1
         if physical_offset not in self._repairs:
             repair = asyncio.get_running_loop().create_task(self._repair(physical_offset))
@@ -52,7 +52,7 @@ class RecordRepair:
             repair.add_done_callback(lambda _: self._repairs.pop(physical_offset))
 
     def when_settled(self, answer: Callable[[], None]) -> None:
-        """Call when what is under way now has ended, well or not, and after ANSWER_AFTER_S at the latest."""
+        """Call `answer` when the repairs now under way have ended, and after ANSWER_AFTER_S at the latest."""
         waiting = asyncio.get_running_loop().create_task(self._settle(answer))
         self._answers[waiting] = None
         waiting.add_done_callback(self._answers.pop)
@@ -81,7 +81,7 @@ class RecordRepair:
             self.on_settled()
 
     async def _fetch(self, peer: str, physical_offset: int) -> bytes:
-        """Ask a second time where no answer comes: the connection may have led to the peer's former life.
+        """Like `_ask`, but try twice: the first connection may be one to a former process of the peer.
 
         Raises RemotingError, ValueError.
         """
@@ -91,7 +91,7 @@ class RecordRepair:
             return await self._ask(peer, physical_offset)
 
     async def _ask(self, peer: str, physical_offset: int) -> bytes:
-        """The record of a replica. Raises RemotingError; ValueError if it has none."""
+        """Fetch the record from a replica. Raises RemotingError; ValueError if it has none."""
         host, ha_port = parse_address(peer)
         address = f"{host}:{ha_port - 1}"  # RocketMQ: the HA port is the one after the main port
         header = ViewMessageHeader(offset=physical_offset)
@@ -102,5 +102,5 @@ class RecordRepair:
         return response.body
 
     async def stop(self) -> None:
-        """End what is under way."""
+        """Cancel the repairs under way."""
         await end_tasks([*self._repairs.values(), *self._answers])

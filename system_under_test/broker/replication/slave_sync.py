@@ -1,4 +1,4 @@
-"""A slave copies the master's metadata (RocketMQ, SlaveSynchronize)."""
+"""Copies the master's metadata to a slave (RocketMQ, SlaveSynchronize)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SYNC_TIMEOUT_S = 3.0
 class SlaveSync:
     """Copies topics, offsets of consumers and of delay levels, and group settings.
 
-    Each step stands alone; a failed one is logged. Topics and groups are replaced if their version differs.
+    The steps are independent; a failed one is logged. It replaces topics and groups if their version differs.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class SlaveSync:
         *,
         on_topics: Callable[[Mapping[str, object]], None],
     ) -> None:
-        """`on_topics` is given the master's table of topics as it came. Raises OSError, ValueError."""
+        """`on_topics` gets the master's table of topics as received; it raises OSError, ValueError."""
         self._client = client
         self._on_topics = on_topics
         self._tables = tables
@@ -68,7 +68,7 @@ class SlaveSync:
         self._tables.offsets.merge(offset_table_from_json(document))
 
     async def _copy_delay_offsets(self, master_address: str) -> None:
-        """To the file only: a slave delivers nothing that was delayed (RocketMQ, syncDelayOffset)."""
+        """Copy to the file only: a slave does not deliver delayed messages (RocketMQ, syncDelayOffset)."""
         document = await self._ask(master_address, RequestCode.GET_ALL_DELAY_OFFSET)
         self._tables.delay_offsets.save(document)
 
@@ -81,11 +81,11 @@ class SlaveSync:
 
 
 async def ask_table(client: RemotingClient, address: str, code: RequestCode) -> dict[str, object]:
-    """A table of another broker.
+    """Fetch a table of another broker.
 
     Raises:
-        RemotingError: it does not answer.
-        ValueError: it refuses, or answers something else.
+        RemotingError: the broker does not answer.
+        ValueError: it refuses, or its answer is malformed.
     """
     request = RemotingCommand.request(code)
     response = await client.invoke(address, request, SYNC_TIMEOUT_S, close_on_timeout=True)

@@ -1,1 +1,1 @@
-"""Sends, and the broker's own copies of messages, up to the acknowledgement."""
+"""Handles sends, and the broker's own copies of messages, up to the acknowledgement."""

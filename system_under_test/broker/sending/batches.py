@@ -1,4 +1,4 @@
-"""The messages of a batch, in parts that one turn of the event loop can store (RocketMQ, MessageExtEncoder.encode)."""
+"""Splits a batch into parts that one turn of the loop can store (RocketMQ, MessageExtEncoder.encode)."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from staticfire.system_under_test.protocol.message import (
 )
 from staticfire.system_under_test.store.index_keys import USER_KEYS
 
-# What a message, one of its properties and one of its further keys cost, in about 1.5 us.
+# Cost of a message, of each of its properties and of each further key, in units of about 1.5 us.
 MESSAGE_WEIGHT, PROPERTY_WEIGHT, KEY_WEIGHT = 8, 1, 2
 PART_WEIGHT = 4_000  # 500 messages without properties: about 6 ms
-# Characters: the batch's own properties, times its messages, because each of them gets a copy.
+# Characters of the batch's own properties, times its messages, because each message gets a copy.
 SHARED_PROPERTIES_SIZE_MAX = 4 << 20
 CHARACTER_SIZE_MAX = 4  # bytes
 
 
 def parts_of(batch: Message) -> Iterator[list[Message]]:
-    """The messages of a batch, each with the properties of the batch behind its own; WAIT stays (RocketMQ).
+    """The messages of a batch, each with the batch's properties appended to its own; WAIT stays (RocketMQ).
 
-    Raises SendRefused: the batch is malformed or empty, or too large. What came before it is sound.
+    Raises SendRefused: the batch is malformed, empty or too large. Parts yielded before that are sound.
     """
     part: list[Message] = []
     weight = count = 0
@@ -59,7 +59,7 @@ def _check_shared(characters: int) -> None:
 
 
 def _message(batch: Message, entry: BatchEntry, batch_text: str) -> Message:
-    """Raises RecordError: its properties and those of the batch are too long together."""
+    """Make one message. Raises RecordError: its properties and those of the batch are too long together."""
     text = _joined(entry.property_text, batch_text)
     if len(text) * CHARACTER_SIZE_MAX > PROPERTIES_SIZE_MAX:
         size_bytes = len(text.encode())
@@ -83,7 +83,7 @@ def _message(batch: Message, entry: BatchEntry, batch_text: str) -> Message:
 
 
 def _joined(own: str, batch: str) -> str:
-    """The properties of a message and of its batch, one text behind the other: WAIT is in both (RocketMQ)."""
+    """The text of a message's properties and its batch's, joined; it may have WAIT twice (RocketMQ)."""
     if not own or not batch:
         return own or batch
     return own.removesuffix(PROPERTY_END) + PROPERTY_END + batch

@@ -1,7 +1,7 @@
-"""Messages that the broker itself writes: delivered delayed ones, retries, transaction records.
+"""Writes the broker's own copies of messages: due delayed messages, retries, transaction records.
 
-RocketMQ writes them with setWaitStoreMsgOK(false): the requester of one is answered, and progress counts, while the
-copy may still be in memory only. Here they wait like sends.
+RocketMQ writes them with setWaitStoreMsgOK(false): it answers the requester and counts progress while the copy may
+still be in memory only. Here copies wait for flush and replication, like sends.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from staticfire.system_under_test.store.results import PutResult, PutStatus
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyPolicy:
-    """When a copy counts.
+    """Decides when a copy counts as stored.
 
     Attributes:
-        waits: the requester of a copy waits for its flush and replication.
-        hears: the code that the requester of a copy gets, by how safe the copy is.
-        safe_end: up to which physical offset copies count as progress.
+        waits: whether the requester of a copy waits for its flush and replication.
+        hears: maps the status of the copy to the code that its requester gets.
+        safe_end: returns the physical offset up to which copies count as progress.
     """
 
     waits: bool
@@ -35,22 +35,22 @@ class CopyPolicy:
 
 
 def reported_status(code: ResponseCode) -> ResponseCode:
-    """A copy that is only weakly stored is no success."""
+    """Report the status of the copy: weakly stored is not success."""
     return code
 
 
 def weak_is_success(_code: ResponseCode) -> ResponseCode:
-    """Whatever is stored counts (RocketMQ, EndTransactionProcessor.sendFinalMessage; issue 4806, bug R36)."""
+    """Report success for any stored copy (RocketMQ, EndTransactionProcessor.sendFinalMessage; issue 4806, bug R36)."""
     return ResponseCode.SUCCESS
 
 
 class InternalCopies:
-    """Appends messages, and reports each to the flush and to the caller that waits for it.
+    """Appends copies, and reports each to the flush and to the caller that waits for it.
 
     Args:
-        statistics: counts them like what was sent.
+        statistics: counts copies like sends.
         acknowledge: gets every stored copy like a send: end offset, answer, whether to wait.
-        on_refusal: called when the store refused: its disk may have failed.
+        on_refusal: called when the store has refused a copy: its disk may have failed.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class InternalCopies:
         self._statistics = statistics
         self._acknowledge = acknowledge
         self._on_refusal = on_refusal
-        self.safe_end = safe_end  # physical offset below which copies count
+        self.safe_end = safe_end  # returns the physical offset up to which copies count
 
     def put(self, message: Message) -> PutResult:
         """Append a copy without waiting for it."""
@@ -78,7 +78,7 @@ class InternalCopies:
         return result
 
     def put_for(self, message: Message, answer: Answer, *, waits: bool | None = None) -> PutResult:
-        """Append a copy; if that succeeds, `answer` is called when the copy counts, or as soon as `waits` says."""
+        """Append a copy; on success, call `answer` when it counts. `waits` overrides the policy."""
         result = self._append(message)
         if result.status is PutStatus.PUT_OK:
             hears = self._policy.hears

@@ -1,10 +1,9 @@
-"""Batches that take longer to store than one turn of the event loop may last: a part of them in each of several turns.
+"""Stores large batches in parts over several turns of the event loop, so that no turn lasts too long.
 
-First all parts are decoded, so that a batch that makes no sense is refused as a whole; then they are stored. Meanwhile
-other sends to the same queue wait, and the broker's own copies for it are refused for the moment. So the messages of a
-batch are neighbours in their queue. In the log other messages may lie between its parts, and a broker that dies may
-have stored the first of them alone. RocketMQ copies a batch into its log at once, and every other put waits
-(putMessageLock).
+It first decodes all parts, so that it can refuse a malformed batch as a whole; then it stores them. Meanwhile other
+sends to the same queue wait, and the store refuses the broker's own copies for that queue. So the messages of a batch
+are adjacent in their queue. In the log other messages may lie between the parts, and a broker that dies may have stored
+only the first parts. RocketMQ copies a batch into its log at once, and every other put waits (putMessageLock).
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ from staticfire.system_under_test.remoting.turn_share import TurnShare
 from staticfire.system_under_test.store.assembly.message_store import MessageStore
 from staticfire.system_under_test.store.results import PutResult
 
-# bytes of the bodies of large batches and of the sends that wait for one
+# bytes of the bodies of large batches and of sends that wait for one
 WAITING_SIZE_MAX = 64 << 20
-REQUEST_SIZE = 1_000  # that a request takes besides its body, about
-RELEASED_AT_ONCE = 50  # sends that waited for a batch: about 5 ms
+REQUEST_SIZE = 1_000  # approximate bytes that a request takes besides its body
+RELEASED_AT_ONCE = 50  # waiting sends handled in one turn: about 5 ms
 NS_PER_S = 1_000_000_000
 
 Parts = Iterator[list[Message]]
@@ -34,7 +33,7 @@ StorePart = Callable[[Sequence[Message]], Sequence[PutResult]]
 
 
 class LargeBatch:
-    """A batch that is under way. `parts` are those that are not decoded yet, from the third one on."""
+    """A batch that is being stored. `parts` yields the parts not yet decoded, at first from the third one on."""
 
     __slots__ = ("connection", "first", "is_sound", "last", "message", "parts", "request", "texts")
 
@@ -48,7 +47,7 @@ class LargeBatch:
         self.is_sound = False  # all parts have been decoded once
         self.first: PutResult | None = None
         self.last: PutResult | None = None
-        self.texts: list[str] = []  # the ids of each part
+        self.texts: list[str] = []  # the joined message ids of each part
 
     @property
     def size_bytes(self) -> int:
@@ -56,14 +55,14 @@ class LargeBatch:
 
 
 class LargeBatches:
-    """The large batches of a broker, one after the other.
+    """Stores the large batches of a broker, one after the other.
 
     Args:
         store_part: stores some messages. Raises SendRefused.
-        finish: answers a batch that is stored when it is as safe as its sender wants it.
-        send_again: handles a send that had to wait for a batch.
-        refuse: makes the answer to a batch that is refused.
-        share: what the requests of the node have taken of this turn of the loop.
+        finish: answers a stored batch once it is as safe as its sender requested.
+        send_again: handles a send that has waited for a batch.
+        refuse: makes the answer to a refused batch.
+        share: how much of this loop turn the node's requests have used.
     """
 
     def __init__(
@@ -85,17 +84,19 @@ class LargeBatches:
         self._refuse = refuse
         self._now_ns = now_ns
         self._batches: deque[LargeBatch] = deque()
-        self._waiting: deque[tuple[Connection, RemotingCommand]] = deque()  # for the first batch
-        self._released: deque[tuple[Connection, RemotingCommand]] = deque()  # it is over
+        # sends that wait for the first batch
+        self._waiting: deque[tuple[Connection, RemotingCommand]] = deque()
+        # sends whose batch is over
+        self._released: deque[tuple[Connection, RemotingCommand]] = deque()
         self._size_bytes = 0
         self._is_scheduled = False
 
     def holds(self, topic: str, queue_id: int) -> bool:
-        """Whether the parts of a batch are being stored in this queue."""
+        """Whether a batch is being stored in this queue."""
         return self._store.held_queue == (topic, queue_id)
 
     def add(self, batch: LargeBatch) -> None:
-        """Store a batch in turns to come. Raises SendRefused: too much waits already."""
+        """Store a batch in later turns. Raises SendRefused if too many bytes wait already."""
         self._count(batch.size_bytes)
         self._batches.append(batch)
         self._step_soon()
@@ -106,7 +107,7 @@ class LargeBatches:
             self._share.wait(self._step, asyncio.get_running_loop())
 
     def defer(self, connection: Connection, request: RemotingCommand) -> None:
-        """Let a send wait until its queue holds a batch as a whole. Raises SendRefused: too much waits already."""
+        """Let a send wait until its queue has the whole batch. Raises SendRefused if too many bytes wait already."""
         self._count(len(request.body) + REQUEST_SIZE)
         self._waiting.append((connection, request))
 
@@ -119,7 +120,7 @@ class LargeBatches:
         self._size_bytes += size_bytes
 
     def _step(self) -> None:
-        """Some of the sends that have waited, or one part of the first batch."""
+        """Handle some released sends, or one part of the first batch."""
         self._is_scheduled = False
         began_ns = self._now_ns()
         if self._released:
@@ -148,7 +149,7 @@ class LargeBatches:
             self._end()
 
     def _go_on(self, batch: LargeBatch) -> bool:
-        """Whether the batch is stored now."""
+        """Decode or store the next part; return whether the whole batch is stored."""
         part = next(batch.parts, None)
         if batch.is_sound:
             if part is None:
@@ -167,14 +168,15 @@ class LargeBatches:
         except SendRefused as refusal:
             if batch.first is None:
                 raise
-            text = f"the batch is stored in part: {refusal}"  # so no code that says that nothing is
+            # so not a code that means "nothing stored"
+            text = f"the batch is stored in part: {refusal}"
             raise SendRefused(ResponseCode.SYSTEM_ERROR, text) from refusal
         batch.first = batch.first or results[0]
         batch.last = results[-1]
         batch.texts.append(",".join([result.message_id for result in results]))
 
     def _end(self) -> None:
-        """The first batch is stored or refused: what waited for it goes on."""
+        """The first batch is stored or refused: release the sends that have waited for it."""
         self._size_bytes -= self._batches.popleft().size_bytes
         self._store.held_queue = None
         self._released.extend(self._waiting)

@@ -1,8 +1,8 @@
-"""Sends that are stored but not yet safe enough to be acknowledged.
+"""Holds stored sends until they are safe enough to be acknowledged.
 
-Group commit on both sides: one fdatasync and one slave report answer everything below their offset. Entries lie in
-the order of the log and share their time-outs, so only the head has to be looked at (RocketMQ, GroupCommitService
-and GroupTransferService).
+Group commit on both sides: one fdatasync and one slave report answer all sends below their offset. Entries are in log
+order and have the same time-outs, so only the head has to be checked (RocketMQ, GroupCommitService and
+GroupTransferService).
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ class WaitingSend:
     __slots__ = ("answer", "end_offset", "since_ns", "slave_usable")
 
     def __init__(self, end_offset: int, answer: Answer, slave_usable: bool, since_ns: int) -> None:
-        self.end_offset = end_offset  # the log up to here must be safe
+        self.end_offset = end_offset  # the log must be safe up to here
         self.answer = answer
         self.slave_usable = slave_usable
         self.since_ns = since_ns
 
 
 class PendingSends:
-    """Stored messages in log order, answered when flushed and replicated, or when their time is up.
+    """Stored messages in log order; answers them when flushed and replicated, or when their time is up.
 
     Args:
         sync_flush: an answer waits for the local flush.
@@ -65,7 +65,7 @@ class PendingSends:
 
     @property
     def needs_slave(self) -> bool:
-        """Whether it matters for an answer that a slave is usable."""
+        """Whether answers depend on whether a slave is usable."""
         return self._sync_replication
 
     def add(self, end_offset: int, answer: Answer, *, now_ns: int, slave_usable: bool) -> None:
@@ -73,13 +73,13 @@ class PendingSends:
         self._queue.append(WaitingSend(end_offset, answer, slave_usable, now_ns))
 
     def settle(self, *, now_ns: int, flushed_offset: int, replicated_offset: int) -> None:
-        """Answer from the head whatever is safe or out of time."""
+        """Answer sends from the head on that are safe or whose time is up."""
         queue, took = self._queue, self._times.took
         safe_offset = self._safe_offset(flushed_offset, replicated_offset)
         while queue:
             send = queue[0]
             code = SUCCESS
-            if send.end_offset > safe_offset:  # mostly the whole turn is safe at once
+            if send.end_offset > safe_offset:  # usually all sends of a turn become safe at once
                 verdict = self._verdict(send, now_ns, flushed_offset, replicated_offset)
                 if verdict is None:
                     return
@@ -91,7 +91,7 @@ class PendingSends:
     def _verdict(
         self, send: WaitingSend, now_ns: int, flushed_offset: int, replicated_offset: int
     ) -> ResponseCode | None:
-        """The code to answer with, or None to go on waiting. A weaker promise never looks like SUCCESS."""
+        """The code of the answer, or None to keep waiting. A weaker promise is never SUCCESS."""
         if self._sync_flush and flushed_offset < send.end_offset:
             late = now_ns - send.since_ns >= self.flush_timeout_ns
             return ResponseCode.FLUSH_DISK_TIMEOUT if late else None
@@ -105,23 +105,23 @@ class PendingSends:
         return ResponseCode.FLUSH_SLAVE_TIMEOUT if late else None
 
     def _safe_offset(self, flushed_offset: int, replicated_offset: int) -> int:
-        """The physical offset up to which every waiting send has what it asked for."""
+        """The physical offset up to which every waiting send is as safe as required."""
         if not self._sync_replication:
             return flushed_offset
         return min(flushed_offset, replicated_offset) if self._sync_flush else replicated_offset
 
     def slaves_lost(self) -> None:
-        """No slave is left: a send that waits for one need not wait for its time-out (answer 11)."""
+        """No slave is left: answer sends that wait for one with 11, without waiting for the time-out."""
         for send in self._queue:
             send.slave_usable = False
 
     def fail_all(self) -> None:
-        """The disk has failed: whether these messages are durable stays unknown (answer 10)."""
+        """The disk has failed: answer all with 10, as it is unknown whether these messages are durable."""
         while self._queue:
             self._queue.popleft().answer(ResponseCode.FLUSH_DISK_TIMEOUT)
 
     def next_deadline_ns(self, now_ns: int) -> int | None:
-        """When the head has to be looked at again; None if no send waits."""
+        """When the head has to be checked again (monotonic ns); None if no send waits."""
         if not self._queue:
             return None
         timeouts_ns = (self.flush_timeout_ns, self.slave_timeout_ns)

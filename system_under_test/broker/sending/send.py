@@ -1,4 +1,4 @@
-"""Storing messages: codes 10, 310 and 320 (RocketMQ, SendMessageProcessor)."""
+"""Handles sends: codes 10, 310 and 320 (RocketMQ, SendMessageProcessor)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ PUT_CODES = {
 
 LONG_NAMED = frozenset((RequestCode.SEND_MESSAGE, RequestCode.SEND_REPLY_MESSAGE))
 
-# Called with the end offset of a stored message, the callback of its sender, and its WAIT property.
+# (end offset of a stored message, callback that answers its sender, WAIT property)
 Acknowledge = Callable[[int, Answer, bool], None]
 
 
@@ -59,13 +59,13 @@ class SendProcessor:
 
     Args:
         is_ready: whether sends may be accepted (False during the catch-up of a master, and while stopping).
-        acknowledge: gets every stored message; it answers now or when the message is safe.
-        on_refusal: called when the store refused a message: its disk may have failed.
-        diversion: where messages go that are not stored as they were sent.
-        statistics: counts what is stored, and what the store refused.
+        acknowledge: gets every stored message; answers it at once or when it is safe.
+        on_refusal: called when the store has refused a message: its disk may have failed.
+        redirection: moves messages that are not stored in the topic to which they were sent.
+        statistics: counts stored messages, and refusals of the store.
         now_ms: the wall clock, for `accept_sends_from_ms`.
-        now_ns: the clock that never steps.
-        share: what the requests of the node have taken of this turn of the loop.
+        now_ns: the monotonic clock.
+        share: how much of this loop turn the node's requests have used.
     """
 
     def __init__(
@@ -111,10 +111,10 @@ class SendProcessor:
         self.options_changed()
 
     def options_changed(self) -> None:
-        """Take over what answers say and when sends begin; called when options of a running broker have changed."""
+        """Apply changed options of a running broker: fields of answers, and the time from which sends are accepted."""
         config = self._config
-        self._is_early = config.accept_sends_from_ms > 0  # False again once the time has come
-        # Present on every answer to a send, refusals included.
+        self._is_early = config.accept_sends_from_ms > 0  # becomes False when that time has come
+        # In every answer to a send, including refusals.
         self._answer_ext = {
             "MSG_REGION": config.region_id,
             "TRACE_ON": "true" if config.trace_on else "false",
@@ -122,7 +122,7 @@ class SendProcessor:
         self.answers = SendAnswers(self._answer_ext)
 
     def handle(self, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
-        """Store the message or the batch of a request; the answer comes later unless it is a refusal.
+        """Store the message or batch of a request and answer later, or refuse at once.
 
         Raises HeaderError: a header field is missing or malformed.
         """
@@ -168,18 +168,18 @@ class SendProcessor:
     ) -> Message:
         properties = decode_properties(header.properties or "")
         properties[CLUSTER_PROPERTY] = self._config.cluster_name
-        return Message(  # by keywords it takes three times as long
+        return Message(  # keyword arguments would take three times as long
             header.topic,
             request.body,
             properties,
             header.flag,
             header.sys_flag,
             queue_id,
-            0,  # queue offset and physical offset: the store says where
+            0,  # queue offset and physical offset: the store sets them
             0,
             header.born_timestamp,
             (connection.remote_host, connection.remote_port),
-            0,  # so it does when
+            0,  # store timestamp: the store sets it
             self._store_host,
             header.reconsume_times,
         )
@@ -205,7 +205,7 @@ class SendProcessor:
         ):
             self._check_transaction(properties)
             self._redirection.divert(message)
-        if message.topic == header.topic:  # what is diverted keeps it (RocketMQ)
+        if message.topic == header.topic:  # a redirected message keeps the property (RocketMQ)
             properties.pop(WAIT_PROPERTY, None)
         result = self._store.put(message)
         if result.status is not PutStatus.PUT_OK:
@@ -219,7 +219,7 @@ class SendProcessor:
     def _store_batch(
         self, connection: Connection, request: RemotingCommand, message: Message
     ) -> None:
-        """One record for each message of the batch (RocketMQ, CommitLog.asyncPutMessages)."""
+        """Store one record for each message of the batch (RocketMQ, CommitLog.asyncPutMessages)."""
         if message.topic.startswith(RETRY_PREFIX):
             raise SendRefused(
                 ResponseCode.MESSAGE_ILLEGAL,
@@ -255,7 +255,7 @@ class SendProcessor:
         return results
 
     def _store_next_part(self, messages: Sequence[Message]) -> Sequence[PutResult]:
-        """Store what belongs to a batch that began in an earlier turn, and flush it. Raises SendRefused."""
+        """Store a part of a batch that began in an earlier turn, and begin its flush. Raises SendRefused."""
         if not self._is_ready() or self._topics.get(messages[0].topic) is None:
             raise SendRefused(
                 ResponseCode.SERVICE_NOT_AVAILABLE, "this broker does not accept the batch any more"
@@ -327,7 +327,7 @@ class SendProcessor:
         return topic
 
     def _create(self, header: SendMessageHeader) -> TopicConfig | None:
-        """The topic after its template, if that may be. Raises SendRefused if it cannot be made durable."""
+        """Create the topic from its template; None if that is not allowed. Raises SendRefused if that fails."""
         with refusing_without_topic(header.topic):
             return self._topics.create_on_send(
                 header.topic,
@@ -358,7 +358,7 @@ class SendProcessor:
         return int(self._random.random() * topic.write_queue_nums)
 
     def _check_retry(self, header: SendMessageHeader, message: Message, version: int) -> None:
-        """Checks 7 and 7b: the group must exist; what has used up its retries becomes a dead letter."""
+        """Checks 7 and 7b: the group must exist; a message that has used up its retries becomes a dead letter."""
         group_name = message.topic.removeprefix(RETRY_PREFIX)
         group = self._groups.find(group_name)
         if group is None:
@@ -381,14 +381,14 @@ class SendProcessor:
 
 
 def parse_header(request: RemotingCommand) -> SendMessageHeader:
-    """The header of a send or a reply. Only 10 and 324 have the long names. Raises HeaderError."""
+    """The header of a send or a reply; only codes 10 and 324 use the long names. Raises HeaderError."""
     if request.code in LONG_NAMED:
         return SendMessageHeader.from_ext(request.ext_fields)
     return SendMessageHeader.from_ext_v2(request.ext_fields)
 
 
 def waits_for_store(properties: dict[str, str]) -> bool:
-    """Whether the answer waits for flush and replica (RocketMQ, Message.isWaitStoreMsgOK)."""
+    """Whether the answer waits for flush and replication (RocketMQ, Message.isWaitStoreMsgOK)."""
     wait = properties.get(WAIT_PROPERTY)
     return wait is None or wait.lower() == "true"
 

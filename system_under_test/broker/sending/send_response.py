@@ -1,4 +1,4 @@
-"""Answers to stored messages, as bytes from a template: one is made for every message that is sent."""
+"""Makes answers to stored messages as bytes from a template, for speed: there is one for every send."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from staticfire.system_under_test.remoting import Connection
 
 
 class SendAnswers:
-    """Makes the answers of one broker. `common` are the ext fields that are the same in all of them."""
+    """Makes the answers of one broker. `common` are the ext fields that all of them have."""
 
     __slots__ = ("_common", "_template")
 
@@ -31,7 +31,7 @@ class SendAnswers:
         self._template = template.encode()  # bytes are formatted in half the time of text
 
     def ext(self, message_id: str, queue_id: int, queue_offset: int) -> dict[str, str]:
-        """The ext fields of an answer: where the message is."""
+        """The ext fields of an answer, with the position of the message."""
         return {
             "msgId": message_id,
             "queueId": str(queue_id),
@@ -42,19 +42,19 @@ class SendAnswers:
     def frame(
         self, opaque: int, code: int, message_id: str, queue_id: int, queue_offset: int
     ) -> bytes:
-        """The whole frame of a JSON answer without a remark and a body."""
+        """The whole frame of a JSON answer without remark and body."""
         header = self._template % (code, message_id.encode(), queue_id, queue_offset, opaque)
         size = len(header)
         return PREFIX.pack(size + 4, size) + header
 
 
 class SendAnswer:
-    """The answer to one stored message, called with its code once the message is as safe as was asked.
+    """The answer to one stored message; called with its code once the message is as safe as requested.
 
     All four codes 0, 10, 11 and 12 carry the position; none has a remark.
     """
 
-    # Not the request: it would keep the body until the flush.
+    # Not the request itself: that would keep its body in memory until the flush.
     __slots__ = (
         "_answers",
         "_connection",

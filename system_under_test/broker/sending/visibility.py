@@ -8,7 +8,7 @@ from staticfire.system_under_test.broker.config import BrokerRole
 
 
 class Log(Protocol):
-    """The store, as far as visibility is concerned. Offsets are physical."""
+    """The interface of the store that visibility needs. Offsets are physical."""
 
     @property
     def readable_end(self) -> int: ...
@@ -18,7 +18,7 @@ class Log(Protocol):
 
 
 class Replicas(Protocol):
-    """The replication service, as far as visibility is concerned."""
+    """The interface of the replication service that visibility needs."""
 
     @property
     def replicated_offset(self) -> int: ...
@@ -27,9 +27,9 @@ class Replicas(Protocol):
 
 
 def safe_end(log: Log, replicas: Replicas, role: BrokerRole) -> int:
-    """Only what one power cut or one lost disk cannot take back.
+    """The end of what cannot be lost by one power cut or one lost disk.
 
-    A consumer that moves its offset past a message which then vanishes skips the message that gets its offset.
+    A consumer whose offset has passed a message that is then lost would skip the message that gets its queue offset.
     """
     flushed = log.flushed_offset
     if role is BrokerRole.SYNC_MASTER and replicas.slave_available(flushed):
@@ -38,5 +38,5 @@ def safe_end(log: Log, replicas: Replicas, role: BrokerRole) -> int:
 
 
 def written_end(log: Log, _replicas: Replicas, _role: BrokerRole) -> int:
-    """Everything that can be read (RocketMQ, ReputMessageService: up to CommitLog.getMaxOffset; issue 8239)."""
+    """The end of what can be read (RocketMQ, ReputMessageService: up to CommitLog.getMaxOffset; issue 8239)."""
     return log.readable_end

@@ -1,1 +1,1 @@
-"""Counters and times of what a broker does."""
+"""Counts and times a broker's work."""

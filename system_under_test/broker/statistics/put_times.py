@@ -9,7 +9,7 @@ from math import ceil
 ROUND_S = 60.0  # RocketMQ, StoreStatsService.printTPSInterval: reports cover the last whole round
 NS_PER_MS = 1_000_000
 
-# Where the ranges end, in ms, and how RocketMQ names them. A time that is an end belongs to the next range.
+# Ends of the ranges in ms, and RocketMQ's names for them. A time equal to an end belongs to the next range.
 RANGE_ENDS_MS = (1, 10, 50, 100, 200, 500, 1000, 2000, 3000, 4000, 5000, 10_000)
 RANGE_NAMES = (
     "[<=0ms]",
@@ -26,7 +26,7 @@ RANGE_NAMES = (
     "[5~10s]",
     "[10s~]",
 )
-# Step and number of the buckets for quantiles; each holds times up to and with its end.
+# (step in ms, number) of the buckets for quantiles; each holds times up to and including its end.
 BUCKET_STEPS_MS = ((1, 20), (2, 15), (5, 10), (10, 10), (50, 6), (100, 5), (1000, 9))
 BUCKET_ENDS_MS = tuple(
     accumulate(chain.from_iterable(repeat(step, times) for step, times in BUCKET_STEPS_MS))
@@ -34,7 +34,7 @@ BUCKET_ENDS_MS = tuple(
 
 
 class PutTimes:
-    """Puts by the milliseconds that they took. A batch is one put.
+    """Counts puts by the milliseconds that they took. A batch is one put.
 
     `took` is called for every put, so it counts and does nothing else.
     """
@@ -42,8 +42,8 @@ class PutTimes:
     __slots__ = ("_counts", "_last", "_longest_ms")
 
     def __init__(self) -> None:
-        self._counts: dict[int, int] = {}  # puts by whole milliseconds, of this round
-        self._last: dict[int, int] | None = None  # of the round before
+        self._counts: dict[int, int] = {}  # puts of this round, by whole milliseconds
+        self._last: dict[int, int] | None = None  # those of the round before
         self._longest_ms = 0
 
     def took(self, elapsed_ns: int, puts: int = 1) -> None:
@@ -53,22 +53,22 @@ class PutTimes:
         counts[elapsed_ms] = counts.get(elapsed_ms, 0) + puts
 
     def begin_round(self) -> None:
-        """To be called every ROUND_S."""
+        """Begin the next round; call every ROUND_S."""
         self._longest_ms = self.longest_ms
         self._last, self._counts = self._counts, {}
 
     @property
     def longest_ms(self) -> int:
-        """Of all rounds."""
+        """The longest put of all rounds, in ms."""
         return max(self._longest_ms, max(self._counts, default=0))
 
     @property
     def _logged(self) -> dict[int, int]:
-        """The last whole round; in the first one, what there is so far (RocketMQ: nothing yet)."""
+        """Counts of the last whole round; during the first one, the counts so far (RocketMQ: none)."""
         return self._counts if self._last is None else self._last
 
     def text(self) -> str:
-        """As RocketMQ prints it: `[<=0ms]:5 [0~10ms]:0 ...`."""
+        """The counts by range as RocketMQ prints them: `[<=0ms]:5 [0~10ms]:0 ...`."""
         ranges = [0] * len(RANGE_NAMES)
         for elapsed_ms, puts in self._logged.items():
             ranges[bisect_right(RANGE_ENDS_MS, elapsed_ms)] += puts
@@ -78,7 +78,7 @@ class PutTimes:
     def quantile_ms(self, share: float) -> float:
         """The time that this share of the puts did not exceed, interpolated inside its bucket; 0 without puts.
 
-        What took longer than the last bucket is reported as the longest time (RocketMQ: as an eternity).
+        For puts beyond the last bucket it returns the longest time (RocketMQ: a huge constant).
         """
         buckets = [0] * (len(BUCKET_ENDS_MS) + 1)
         for elapsed_ms, puts in self._logged.items():

@@ -1,7 +1,7 @@
 """Counts a broker's traffic (RocketMQ, BrokerStatsManager and BrokerStats).
 
-Processors only add to one small object per queue, or per queue and group. The figures of topics, groups, the broker and
-the time windows are computed from these objects every 10 s, and on request.
+Processors only add to one small object per queue, or per queue and group. Totals of topics, groups, the broker and the
+time windows are computed from these objects every 10 s, and on request.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from staticfire.system_under_test.store.delay_levels import SCHEDULE_TOPIC
 SAMPLING_INTERVAL_S = 10.0
 DAY_MS = 86_400_000
 NS_PER_MS = 1_000_000
-# Of puts, of gets, and of events: a sample of so many takes about 100 ms. The others count for the broker as a whole.
+# Limit of each: puts, gets, events. A sample of so many takes about 100 ms. Others count for the whole broker only.
 COUNTERS_MAX = 10_000
-NEW_WINDOWS_MAX = 5_000  # that a sample makes: the others are made by the next ones
+NEW_WINDOWS_MAX = 5_000  # created by one sample; later samples create the others
 # RocketMQ, MixAll: the group that delivers delayed messages
 SCHEDULE_CONSUMER = "SCHEDULE_CONSUMER"
 
@@ -25,7 +25,7 @@ StatsKey = tuple[str, str]  # name and key, as in code 315
 
 
 class Counter:
-    """Messages, their bytes, and the calls that brought them; of one queue, or of one group in it."""
+    """Counts messages, bytes and calls of one queue, or of one group in a queue."""
 
     __slots__ = ("bytes", "calls", "elapsed_ns", "messages", "next_offset")
 
@@ -33,8 +33,8 @@ class Counter:
         self.messages = 0
         self.bytes = 0
         self.calls = 0
-        self.next_offset = 0  # of gets: where the last one ended
-        self.elapsed_ns = 0  # of gets: what all of them took
+        self.next_offset = 0  # for gets: the queue offset where the last one ended
+        self.elapsed_ns = 0  # for gets: total time
 
 
 class BrokerStatistics:
@@ -42,8 +42,8 @@ class BrokerStatistics:
 
     Args:
         now_ms: wall clock.
-        cluster: the key of what is counted for the broker as a whole.
-        utc_offset_s: of the day whose totals are reported.
+        cluster: the key of counters for the whole broker.
+        utc_offset_s: time zone of the days whose totals are reported.
     """
 
     def __init__(self, cluster: str, *, now_ms: Callable[[], int], utc_offset_s: int = 0) -> None:
@@ -53,8 +53,8 @@ class BrokerStatistics:
         self._puts: dict[tuple[str, int], Counter] = {}  # by topic and queue id
         self._gets: dict[tuple[str, str, int], Counter] = {}  # by group, topic and queue id
         self._delivered: dict[int, Counter] = {}  # delayed messages, by the queue id of their level
-        self._events: dict[StatsKey, Counter] = {}  # what is rare
-        self._other_puts = Counter()  # of queues that have no counter of their own
+        self._events: dict[StatsKey, Counter] = {}  # rare events
+        self._other_puts = Counter()  # for queues beyond COUNTERS_MAX
         self._other_gets = Counter()
         self._windows: dict[StatsKey, Windows] = {}
         self.failed_puts = 0
@@ -86,7 +86,7 @@ class BrokerStatistics:
         next_offset: int,
         elapsed_ns: int,
     ) -> None:
-        """Count delivered messages. `next_offset` is where the group will go on."""
+        """Count delivered messages. `next_offset` is where the group's next pull begins."""
         counter = self._gets.get((group, topic, queue_id))
         if counter is None:
             counter = self._other_gets
@@ -99,7 +99,7 @@ class BrokerStatistics:
         counter.elapsed_ns += elapsed_ns
 
     def delivered(self, queue_id: int, size_bytes: int) -> None:
-        """Count a delayed message that was due."""
+        """Count a delayed message that was delivered."""
         counter = self._delivered.get(queue_id)
         if counter is None:
             counter = self._delivered[queue_id] = Counter()
@@ -173,14 +173,14 @@ class BrokerStatistics:
         return BrokerStats() if (name, key) in self._totals() else None
 
     def group_get_tps(self, group: str, topic: str) -> float:
-        """Messages a second that the group got in the last minute (RocketMQ, tpsGroupGetNums)."""
+        """Messages per second that the group got in the last minute (RocketMQ, tpsGroupGetNums)."""
         windows = self._windows.get(("GROUP_GET_NUMS", f"{topic}@{group}"))
         return 0.0 if windows is None else windows.minute.summary().tps
 
     # Sampling
 
     def sample(self) -> None:
-        """Take a sample of everything; to be called every SAMPLING_INTERVAL_S."""
+        """Take a sample of all counters; call every SAMPLING_INTERVAL_S."""
         now_ms = self._now_ms()
         made = 0
         for key, (value, times) in self._totals().items():
@@ -236,7 +236,7 @@ class BrokerStatistics:
 
 
 class DayTotals:
-    """What a total stood at when yesterday and today began."""
+    """The values of a total at the beginning of yesterday and of today."""
 
     __slots__ = ("today", "yesterday")
 

@@ -1,4 +1,4 @@
-"""Rates of puts and gets, and how long they take (RocketMQ, StoreStatsService)."""
+"""Measures rates of puts and gets, and the time of gets (RocketMQ, StoreStatsService)."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class StoreRates:
         self.longest_get_ns = 0
 
     def get_took(self, elapsed_ns: int) -> None:
-        """A pull was answered."""
+        """Record the time of an answered pull."""
         if elapsed_ns > self.longest_get_ns:
             self.longest_get_ns = elapsed_ns
 
     def sample(self, now_ns: int) -> None:
-        """To be called every SAMPLING_INTERVAL_S."""
+        """Take a sample; call every SAMPLING_INTERVAL_S."""
         counted = self._statistics
         self._samples.append(
             RateSample(
@@ -50,7 +50,7 @@ class StoreRates:
         )
 
     def texts(self) -> dict[str, str]:
-        """The five rates of code 28: a second over 10 s, 60 s and 600 s."""
+        """The five rates of code 28, each per second over 10 s, 60 s and 600 s."""
         return {
             "putTps": self._text(lambda sample: sample.put),
             "getFoundTps": self._text(lambda sample: sample.found),
@@ -63,7 +63,7 @@ class StoreRates:
         return " ".join(str(self._rate(of, span_s)) for span_s in RATE_SPANS_S)
 
     def _rate(self, of: Callable[[RateSample], int], span_s: int) -> float:
-        """Growth a second from the sample `span_s` ago, or the oldest one, to the newest; RocketMQ starts at 0.0."""
+        """Growth per second from the sample `span_s` ago, or the oldest one, to the newest; RocketMQ starts at 0.0."""
         if len(self._samples) < 2:
             return 0.0
         last = self._samples[-1]

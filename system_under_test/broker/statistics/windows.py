@@ -1,4 +1,4 @@
-"""A counter as it was at certain times, and what that says of the last minute, hour and day (RocketMQ, StatsItem)."""
+"""Samples a counter, and summarizes its last minute, hour and day (RocketMQ, StatsItem)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MINUTE_SAMPLES, HOUR_SAMPLES, DAY_SAMPLES = 7, 7, 25
 
 
 class Sample(NamedTuple):
-    """What a counter stood at: its value, and how many calls had made it."""
+    """The value of a counter at one time, and the number of calls so far."""
 
     at_ms: int
     value: int
@@ -31,14 +31,14 @@ class Window:
         self._samples: deque[Sample] = deque(maxlen=count_max)
 
     def take(self, now_ms: int, value: int, times: int) -> None:
-        """Keep a sample, if it is time for one. A counter that is new stood at 0 one period ago."""
+        """Keep a sample, if it is time for one. A new counter counts as 0 one period ago."""
         if not self._samples:
             self._samples.append(Sample(now_ms - self._period_ms, 0, 0))
         if now_ms - self._samples[-1].at_ms >= self._period_ms:
             self._samples.append(Sample(now_ms, value, times))
 
     def summary(self) -> StatsSummary:
-        """Growth, growth a second and growth a call from the oldest to the newest sample."""
+        """Growth, growth per second and growth per call from the oldest to the newest sample."""
         if len(self._samples) < 2:
             return StatsSummary()
         first, last = self._samples[0], self._samples[-1]
