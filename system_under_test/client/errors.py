@@ -1,10 +1,10 @@
-"""The errors that this library raises."""
+"""Errors that this library raises."""
 
 from __future__ import annotations
 
 
 class ClientError(Exception):
-    """Base of the errors that this library raises itself."""
+    """Base class of the library's own errors."""
 
 
 class NoNameServer(ClientError):

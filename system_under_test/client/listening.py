@@ -13,11 +13,11 @@ from staticfire.system_under_test.runtime.env import Env
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumeResult:
-    """What became of the messages that a listener was given.
+    """The result of one call of a listener.
 
-    `acknowledged` is how many of them, from the front, count as consumed although it succeeded for no more (RocketMQ:
-    ackIndex + 1). `delay_level` is when a message that is sent back comes again: 0 by how often it was tried, below 0
-    never, it becomes a dead letter. `suspend_s` is how long a queue in order waits before it tries again.
+    `acknowledged`: the number of messages, from the front, that count as consumed; None: all (RocketMQ: ackIndex + 1).
+    `delay_level`: the delay of a message that is sent back; 0: by the number of tries so far; below 0: make it a dead
+    letter. `suspend_s`: how long a queue in order waits before the next try; None: the default.
     """
 
     succeeded: bool
@@ -26,7 +26,7 @@ class ConsumeResult:
     suspend_s: float | None = None
 
     def failed(self, batch: Sequence[Message]) -> Sequence[Message]:
-        """The messages that have to come again."""
+        """The messages of `batch` that have to be retried."""
         if not self.succeeded:
             return batch
         return () if self.acknowledged is None else batch[self.acknowledged :]
@@ -35,20 +35,19 @@ class ConsumeResult:
 SUCCESS = ConsumeResult(succeeded=True)
 LATER = ConsumeResult(succeeded=False)
 
-# Called with messages of one queue in offset order. True and False stand for SUCCESS and LATER, as does an exception
-# for LATER.
+# Called with messages of one queue in offset order. True stands for SUCCESS; False and an exception stand for LATER.
 Listener = Callable[[list[Message], MessageQueue], Awaitable[bool | ConsumeResult]]
 
 
 def has_succeeded(result: bool | ConsumeResult) -> bool:
-    """Whether the listener says so, of some of the messages at least."""
+    """Whether the listener reports success for at least some of the messages."""
     return result.succeeded if isinstance(result, ConsumeResult) else bool(result)
 
 
 async def listen(
     env: Env, listener: Listener, batch: list[Message], queue: MessageQueue
 ) -> ConsumeResult:
-    """Call the listener; whatever it does, there is a result."""
+    """Call the listener and return a result, even if it raises."""
     now_ms = str(env.clock.wall_ms())
     for message in batch:
         message.properties[CONSUME_START] = now_ms

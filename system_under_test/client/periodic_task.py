@@ -1,7 +1,7 @@
-"""A job that runs for ever: at an interval, and at once when woken.
+"""Runs a job at an interval, and at once when woken.
 
-In Java one uncaught exception silently ends a scheduled job (RocketMQ issue #3861); here it is logged, and the next
-round comes.
+In Java one uncaught exception silently ends a scheduled job (RocketMQ issue #3861). Here it is logged, and the job runs
+again.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from staticfire.system_under_test.runtime.env import Log
 
 
 class PeriodicTask:
-    """One job, never twice at the same time. Wakes during a round are one more round afterwards.
+    """One job, never twice at the same time. Wakes during a round cause one more round afterwards.
 
     Args:
-        interval_s: asked before each pause, so that the pace can change.
+        interval_s: called before each pause, so that the interval can change.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class PeriodicTask:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """The first round comes after one interval, or when woken."""
+        """Start; the first round comes after one interval, or when woken."""
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
@@ -45,7 +45,7 @@ class PeriodicTask:
         self._end_pause()
 
     async def stop(self) -> None:
-        """No round runs after this returned."""
+        """Stop; no round runs after this has returned."""
         task, self._task = self._task, None
         if task is not None:
             await end_tasks([task])

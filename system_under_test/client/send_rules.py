@@ -11,7 +11,7 @@ from staticfire.system_under_test.remoting import RemotingConnectError, Remoting
 
 NOT_STORED_CODES = frozenset(
     {
-        ResponseCode.SYSTEM_BUSY,  # refused before or while queueing (RocketMQ: BrokerFastFailure)
+        ResponseCode.SYSTEM_BUSY,  # refused before or during queueing (RocketMQ: BrokerFastFailure)
         ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
         ResponseCode.MESSAGE_ILLEGAL,
         ResponseCode.SERVICE_NOT_AVAILABLE,
@@ -33,12 +33,12 @@ RETRY_CODES = frozenset(
 
 
 def is_definitely_not_stored(failure: int | RemotingError) -> bool:
-    """Whether one failed attempt left nothing behind, for certain. `failure` is a response code or an error."""
+    """Whether a failed attempt has certainly stored nothing. `failure` is a response code or an error."""
     if isinstance(failure, RemotingError):
         return isinstance(failure, RemotingConnectError)  # the request never left this process
     return failure in NOT_STORED_CODES
 
 
 def is_worth_retrying(failure: int | RemotingError) -> bool:
-    """Whether another broker may do better. What is wrong with the message itself stays wrong."""
+    """Whether another broker may do better: not if the message itself is wrong."""
     return isinstance(failure, RemotingError) or failure in RETRY_CODES

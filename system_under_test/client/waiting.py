@@ -1,4 +1,4 @@
-"""Waiting for the first of several answers, with patience. No tasks: only futures and one timer."""
+"""Waits for the first good one of several answers, without tasks: with futures and one timer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ async def wait_until(
 ) -> None:
     """Return when `is_enough()` holds, when all futures are done, or after `timeout_s`.
 
-    `is_enough` is asked now and each time one of the futures ends. The futures are neither cancelled nor awaited.
+    It calls `is_enough` now and each time one of the futures ends. It neither cancels nor awaits the futures.
     """
     loop = asyncio.get_running_loop()
     over: asyncio.Future[None] = loop.create_future()
@@ -41,12 +41,12 @@ async def wait_until(
 
 
 def succeeded(future: asyncio.Future[T]) -> bool:
-    """Whether the future holds a result. Looking also marks its exception as retrieved for asyncio."""
+    """Whether the future has a result. This also marks its exception as retrieved for asyncio."""
     return future.done() and not future.cancelled() and future.exception() is None
 
 
 def see_exception(future: asyncio.Future[T]) -> None:
-    """Done callback for a request whose failure is of no interest."""
+    """Done callback for a request whose failure does not matter."""
     if not future.cancelled():
         future.exception()
 
@@ -57,10 +57,10 @@ async def first_good(
     *,
     patience_s: float,
 ) -> T | None:
-    """Ask one after the other until an answer is good; None when all were asked and all are done.
+    """Ask one after the other until an answer is good; None if all were asked and none was good.
 
-    The next is asked as soon as the last one has failed or answered badly, and in any case after `patience_s`. An
-    earlier question stays open: the first good answer wins.
+    It asks the next as soon as the last one has failed or given a bad answer, and after `patience_s` at the latest.
+    Earlier requests stay pending: the first good answer wins.
     """
     asked: list[asyncio.Future[T]] = []
 

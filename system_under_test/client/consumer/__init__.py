@@ -1,1 +1,1 @@
-"""The parts that all consumers share: subscriptions, pulls, messages of a queue, calls of a listener."""
+"""Parts shared by all consumers: subscriptions, pulls, messages of a queue, calls of a listener."""

@@ -12,7 +12,7 @@ HOUR_SLOTS = 360
 
 
 class Slot:
-    """What happened in ten seconds."""
+    """Counts of ten seconds."""
 
     __slots__ = ("batches", "consume_ms", "failed", "number", "ok", "pull_ms", "pulled", "pulls")
 
@@ -23,20 +23,20 @@ class Slot:
 
 
 class ConsumeFigures:
-    """Figures of the last minute, and failures of the last hour. Times are seconds of the loop's clock."""
+    """Rates of the last minute, and failures of the last hour. Times are seconds of the loop's clock."""
 
     def __init__(self) -> None:
         self._slots: deque[Slot] = deque(maxlen=HOUR_SLOTS)
 
     def pulled(self, now_s: float, messages: int, took_s: float) -> None:
-        """A pull found messages."""
+        """Count a pull that found messages."""
         slot = self._slot(now_s)
         slot.pulls += 1
         slot.pulled += messages
         slot.pull_ms += took_s * 1000
 
     def consumed(self, now_s: float, messages: int, took_s: float, *, succeeded: bool) -> None:
-        """The listener has returned."""
+        """Count a call of the listener that has returned."""
         slot = self._slot(now_s)
         slot.batches += 1
         slot.consume_ms += took_s * 1000

@@ -1,4 +1,4 @@
-"""The part common to concurrent and orderly calls of a listener."""
+"""Interfaces shared by concurrent and orderly consumption."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ CONSUME_TIMEOUT_S = 900.0  # RocketMQ: consumeTimeout, 15 minutes
 SUSPEND_S = 1.0  # RocketMQ: suspendCurrentQueueTimeMillis
 UNLIMITED = -1
 
-# Has the message come again, later: message, its queue, delay level. False if only this client has it now.
+# Sends a message back for a later retry: (message, its queue, delay level) -> False if no broker has stored it.
 SendBack = Callable[[Message, MessageQueue, int], Awaitable[bool]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerParts(PullParts):
-    """What all queues of one topic of one consumer share.
+    """Options and services shared by all queues of one topic of one consumer.
 
     Args:
-        send_back: None where failed messages are tried again here and now, or dropped.
+        send_back: None if failed messages are retried in this client, or dropped.
         drops_failed: failed messages count as consumed (broadcasting).
-        calls_max: of the listener at the same time, for one queue; always 1 in order.
-        is_ordered: whether a message that fails holds up all that are behind it.
-        may_consume: asked before each call in order: whether the queue is still ours alone.
-        reconsume_times_max: of a message in order; UNLIMITED, or it is a dead letter then.
+        calls_max: most concurrent calls of the listener for one queue; always 1 in order.
+        is_ordered: whether a failed message blocks all messages behind it.
+        may_consume: whether the queue is still locked for us; called before each orderly call of the listener.
+        reconsume_times_max: retries of a message in order before it becomes a dead letter; or UNLIMITED.
     """
 
     listener: Listener
@@ -47,27 +47,27 @@ class ConsumerParts(PullParts):
 
 
 class Consumption(Protocol):
-    """Hands the messages of one queue to the listener."""
+    """Passes the messages of one queue to the listener."""
 
     consumed_at_s: float
 
     def wake(self, messages: ProcessQueue) -> None:
-        """There may be something to consume."""
+        """Consume if there is something to consume."""
         ...
 
     def close(self) -> None:
-        """Begin no further call; the results of those under way count."""
+        """Begin no further call; results of calls under way still count."""
         ...
 
     def drop(self) -> None:
-        """Begin no further call; the results of those under way do not count."""
+        """Begin no further call; results of calls under way do not count."""
         ...
 
     @property
     def calls(self) -> list[asyncio.Task[None]]:
-        """Those under way."""
+        """The calls under way."""
         ...
 
     def expire(self, messages: ProcessQueue) -> None:
-        """Deal with messages that the listener has had for too long."""
+        """Send back messages that the listener has had for too long."""
         ...

@@ -1,6 +1,6 @@
-"""Messages of one assigned queue between their arrival and the end of their consumption (RocketMQ: ProcessQueue).
+"""Tracks the messages of one assigned queue from arrival to the end of consumption (RocketMQ: ProcessQueue).
 
-Its one promise: `commit_offset` never passes a message that was not consumed.
+It guarantees one thing: `commit_offset` never passes a message that was not consumed.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from staticfire.system_under_test.protocol.message import Message
 class ProcessQueue:
     """Arrived messages by queue offset.
 
-    `next_offset` is what to pull next. A message is pending (not handed out), taken (the listener has it) or finished;
-    `give_back` makes a taken one pending again.
+    `next_offset` is the offset of the next pull. A message is pending, taken (the listener has it) or finished;
+    `give_back` makes a taken message pending again.
     """
 
     __slots__ = ("_arrived", "_begun_at_s", "_pending", "_size_bytes", "_unfinished", "next_offset")
@@ -24,20 +24,20 @@ class ProcessQueue:
     def __init__(self, start_offset: int) -> None:
         self.next_offset = start_offset
         self._unfinished: dict[int, Message] = {}
-        # Offsets in the order of arrival. Finished ones leave from the front only, so the first is the lowest
-        # unfinished one: a dict alone would be searched from its start at each commit.
+        # Offsets in the order of arrival. Finished ones leave only from the front, so the first is the lowest
+        # unfinished one; a dict alone would need a search from its start at each commit.
         self._arrived: deque[int] = deque()
         self._pending: deque[Message] = deque()
-        self._begun_at_s: dict[int, float] = {}  # by offset: when the listener was given it
+        self._begun_at_s: dict[int, float] = {}  # by offset: when the listener got the message
         self._size_bytes = 0
 
     def __len__(self) -> int:
-        """How many messages are not finished."""
+        """The number of unfinished messages."""
         return len(self._unfinished)
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the bodies that are not finished."""
+        """Total size of the bodies of unfinished messages."""
         return self._size_bytes
 
     @property
@@ -46,12 +46,12 @@ class ProcessQueue:
 
     @property
     def span(self) -> int:
-        """From the offset of the lowest unfinished message to that of the last that arrived; 0 if all is finished."""
+        """Distance from the lowest unfinished offset to the last one that arrived; 0 if all messages are finished."""
         return self._arrived[-1] - self._arrived[0] if self._arrived else 0
 
     @property
     def commit_offset(self) -> int:
-        """The lowest unfinished offset; if all is finished, the next offset to pull.
+        """The lowest unfinished offset; if all messages are finished, the next offset to pull.
 
         The latter covers messages that a filter left out at the end of a pull.
         """
@@ -59,11 +59,11 @@ class ProcessQueue:
 
     @property
     def last_offset(self) -> int:
-        """The highest offset that arrived and is not yet finished, with all before it; 0 if there is none."""
+        """The highest offset that arrived while an offset at or before it is unfinished; 0 if all are finished."""
         return self._arrived[-1] if self._arrived else 0
 
     def put(self, messages: Sequence[Message], next_offset: int) -> None:
-        """Take in the answer to a pull. Messages below the offset asked for are ignored: they are already here."""
+        """Add the answer to a pull. Ignores messages below the requested offset: they are here already."""
         for message in messages:
             offset = message.queue_offset
             if offset < self.next_offset:
@@ -81,14 +81,14 @@ class ProcessQueue:
         return [pending.popleft() for _ in range(min(count_max, len(pending)))]
 
     def begin(self, messages: Sequence[Message], now_s: float) -> None:
-        """The listener is given messages that were taken."""
+        """Record when the listener gets taken messages."""
         for message in messages:
             self._begun_at_s[message.queue_offset] = now_s
 
     def begun_before(self, at_s: float, count_max: int) -> list[Message]:
-        """Messages at the front of the queue that the listener was given before `at_s` and has not finished.
+        """Messages at the front of the queue that the listener got before `at_s` and has not finished.
 
-        As many as come before the first one that it has had for less, and at most `count_max` (RocketMQ:
+        Ends at the first message that the listener got later, and returns at most `count_max` (RocketMQ:
         ProcessQueue.cleanExpiredMsg).
         """
         unfinished = (offset for offset in self._arrived if offset in self._unfinished)
@@ -100,13 +100,13 @@ class ProcessQueue:
         return message.queue_offset in self._unfinished
 
     def give_back(self, messages: Sequence[Message]) -> None:
-        """The listener failed: these are pending again, before everything else."""
+        """Make messages pending again, before all others: the listener has failed."""
         for message in messages:
             self._begun_at_s.pop(message.queue_offset, None)
         self._pending.extendleft(reversed(messages))
 
     def finish(self, messages: Sequence[Message]) -> None:
-        """The listener succeeded, or another client has the messages now; those finished before are ignored."""
+        """Finish messages that are consumed or sent back; ignores messages finished before."""
         for message in messages:
             offset = message.queue_offset
             if self._unfinished.pop(offset, None) is not None:

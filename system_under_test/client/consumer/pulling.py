@@ -1,4 +1,4 @@
-"""Pull requests and what their answers mean (RocketMQ: PullAPIWrapper, MQClientAPIImpl.processPullResponse)."""
+"""Makes pull requests and reads their answers (RocketMQ: PullAPIWrapper, MQClientAPIImpl.processPullResponse)."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ _OUTCOMES: dict[int, PullOutcome] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullAnswer:
-    """Messages are in queue order; `next_offset` is where to go on, also after filtered ones.
+    """The answer to a pull. Messages are in queue order; `next_offset` is the next offset to pull.
 
-    `broker_id`: of the replica that answered, if the caller says so.
+    `broker_id`: that of the replica that answered, if the caller of `read_answer` passed it.
     """
 
     outcome: PullOutcome
@@ -47,7 +47,7 @@ class PullAnswer:
     next_offset: int
     min_offset: int
     max_offset: int
-    suggested_broker_id: int = 0  # whom to ask next
+    suggested_broker_id: int = 0  # broker id for the next pull
     broker_id: int = 0
 
 
@@ -61,10 +61,10 @@ def pull_command(
     commit_offset: int | None = None,
     hold_s: float = 0.0,
 ) -> RemotingCommand:
-    """A pull that carries its own subscription, so that also a broker without our heartbeat can answer it.
+    """A pull that carries its own subscription, so that even a broker without our heartbeat can answer it.
 
     Args:
-        commit_offset: stored by a master on the way.
+        commit_offset: offset that a master stores with the pull; None: store none.
         hold_s: how long the broker may wait for a message; 0 for not at all.
     """
     header = PullMessageHeader(
@@ -86,15 +86,15 @@ def pull_command(
 
 
 def read_messages(body: bytes) -> list[Message]:
-    """The messages of a pull answer, their bodies as they were sent. Raises RecordError."""
+    """The messages of a pull answer, with inflated bodies. Raises RecordError."""
     return [inflate_body(message) for message in decode_records(body)]
 
 
 def read_answer(response: RemotingCommand, broker_id: int = 0) -> PullAnswer:
-    """What the broker answered.
+    """Read the answer to a pull.
 
     Raises:
-        BrokerRefused: a code that is no pull result.
+        BrokerRefused: the code is not a pull result.
         ValueError: the answer breaks the protocol.
     """
     outcome = _OUTCOMES.get(response.code)

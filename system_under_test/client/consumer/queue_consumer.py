@@ -1,4 +1,4 @@
-"""One assigned queue: what is pulled goes to the listener, and what may be committed is known."""
+"""Consumes one assigned queue: passes pulled messages to the listener, and tracks the offset to commit."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from staticfire.system_under_test.protocol.bodies_clients import ProcessQueueInf
 
 
 class QueueConsumer:
-    """Consumes one queue from `start()` to `drop()`. A queue that comes back gets a new one.
+    """Consumes one queue from `start()` to `drop()`. A queue assigned again gets a new object.
 
     Args:
-        consumption: makes what takes the messages over from the puller.
+        consumption: makes the object that consumes the puller's messages.
     """
 
     def __init__(
@@ -35,35 +35,35 @@ class QueueConsumer:
         self._puller.start()
 
     def start_at(self, offset: int) -> None:
-        """Begin there, whatever the group has stored."""
+        """Begin at `offset`, regardless of the group's stored offset."""
         self._puller.start_at(offset)
 
     def resume(self) -> None:
-        """Pull again if flow control or a pause had stopped it."""
+        """Pull again if flow control or a pause has stopped it."""
         self._puller.resume()
 
     def drop(self) -> None:
-        """The queue belongs to another member now: what is still answered or finished does not count."""
+        """Stop: the queue belongs to another member now. Later answers and results do not count."""
         self._puller.drop()
         self._consumption.drop()
 
     def close(self) -> None:
-        """Pull nothing more and call the listener no more; what it is doing counts."""
+        """Stop pulling and calling the listener; results of calls under way still count."""
         self._puller.drop()
         self._consumption.close()
 
     async def finish(self, timeout_s: float | None) -> None:
-        """Close, and wait for the listener to finish what it has."""
+        """Close, and wait for the listener to finish its messages."""
         self.close()
         await self.ended(timeout_s)
 
     async def ended(self, timeout_s: float | None) -> None:
-        """Wait for the calls of the listener that are under way."""
+        """Wait until the calls of the listener under way have ended."""
         await wait_until(self._consumption.calls, lambda: False, timeout_s)
 
     @property
     def cached(self) -> int:
-        """How many messages have arrived and are not finished."""
+        """The number of messages that have arrived and are not finished."""
         messages = self._puller.messages
         return 0 if messages is None else len(messages)
 
@@ -74,7 +74,7 @@ class QueueConsumer:
 
     @property
     def commit_offset(self) -> int | None:
-        """What may be committed now; None until the start is known."""
+        """The offset that may be committed now; None until the start is known."""
         messages = self._puller.messages
         return None if messages is None else messages.commit_offset
 
@@ -84,16 +84,16 @@ class QueueConsumer:
         return self._puller.waits_for
 
     def replicas_changed(self) -> None:
-        """A broker fell silent or came back."""
+        """A broker has fallen silent or come back."""
         self._puller.replicas_changed()
 
     def expire(self) -> None:
-        """Deal with messages that the listener has had for too long."""
+        """Send back messages that the listener has had for too long."""
         if self._puller.messages is not None:
             self._consumption.expire(self._puller.messages)
 
     def info(self, *, locked_at_s: float | None = None) -> ProcessQueueInfo:
-        """What is pulled and not yet consumed. `locked_at_s`: when the broker last gave us the queue alone."""
+        """The state of the queue for administrators. `locked_at_s`: when we last requested its lock."""
         messages = self._puller.messages
         if messages is None:
             return ProcessQueueInfo()

@@ -1,6 +1,6 @@
-"""One assigned queue: find the start, then keep pulling into a process queue (RocketMQ: PullMessageService).
+"""Pulls one assigned queue into a process queue, from its start on (RocketMQ: PullMessageService).
 
-One pull is outstanding at a time and answers are callbacks; there is a task only while the start is looked for.
+There is one outstanding pull at a time, answered by a callback; there is a task only while it looks for the start.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ PULL_TIMEOUT_S = 30.0  # RocketMQ: CONSUMER_TIMEOUT_MILLIS_WHEN_SUSPEND
 HOLD_S = 15.0  # RocketMQ: BROKER_SUSPEND_MAX_TIME_MILLIS
 ERROR_PAUSE_S = 1.0  # RocketMQ: pullTimeDelayMillsWhenException
 REFUSED_FOR_NOW_PAUSE_S = 0.02  # RocketMQ: PULL_TIME_DELAY_MILLS_WHEN_BROKER_FLOW_CONTROL
-EMPTY_PAUSE_S = 0.2  # after an empty answer that the broker did not hold back
-# RocketMQ drops the queue on OFFSET_ILLEGAL and starts again 10 s later. A broker that has just restarted may say so
-# before it has found its whole queue again, so here the answer counts when it comes this many times in a row.
+EMPTY_PAUSE_S = 0.2  # after an empty answer, if the broker did not hold the pull
+# RocketMQ drops the queue on OFFSET_ILLEGAL and starts again 10 s later. A broker that has just restarted may answer so
+# before it has its whole queue again, so here the answer counts only after so many in a row.
 ILLEGAL_ANSWERS_MIN = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowLimits:
-    """When to stop pulling until the listener has caught up, for one queue.
+    """Limits at which pulling one queue stops until the listener has caught up.
 
-    The span goes to the last message that arrived, in RocketMQ to the last that is not finished: there a message that
-    hangs slows its queue down, here it stops it, so that not more than this comes again after a crash.
+    The span ends at the last message that arrived; in RocketMQ at the last unfinished one. There a message that hangs
+    slows its queue down. Here it stops the queue, so that no more messages than this come again after a crash.
 
-    Limits of a topic are shared out evenly among the queues of it that the consumer has, in place of those of a queue.
+    Limits of a topic are divided evenly among the consumer's queues of the topic, and replace the limits of a queue.
     """
 
     count_max: int = 1000  # RocketMQ: pullThresholdForQueue
@@ -56,7 +56,7 @@ class FlowLimits:
     topic_size_bytes_max: int | None = None  # RocketMQ: pullThresholdSizeForTopic
 
     def allow(self, queue: ProcessQueue, queues_owned: int = 1) -> bool:
-        """Whether to pull more. `queues_owned` is how many queues of the topic the consumer has."""
+        """Whether to pull more. `queues_owned` is the number of queues of the topic that the consumer has."""
         return (
             len(queue) <= self._count_max_of_one(queues_owned)
             and queue.size_bytes <= self._size_max_of_one(queues_owned)
@@ -81,10 +81,11 @@ DEFAULT_LIMITS = FlowLimits()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullParts:
-    """What all queues of one topic share.
+    """Options and services shared by all queues of one topic.
 
-    `commits_on_pull`: whether pulls carry the group's offset to the master. `is_paused` is asked before each pull of a
-    queue; the caller that ends one resumes the puller. `queues_owned` says how many queues of a topic the consumer has.
+    `commits_on_pull`: whether pulls carry the group's offset to the master. `is_paused` is called before each pull of a
+    queue; the caller that ends a pause must call `resume`. `queues_owned` returns how many queues of a topic the
+    consumer has.
     """
 
     client: ClientInstance
@@ -101,10 +102,10 @@ class PullParts:
 
 
 class QueuePuller:
-    """Pulls one queue from `start()` to `drop()`. A queue that comes back gets a new one.
+    """Pulls one queue from `start()` to `drop()`. A queue assigned again gets a new object.
 
     Args:
-        arrived: called whenever messages may have come in.
+        arrived: called whenever messages may have arrived.
     """
 
     def __init__(
@@ -133,7 +134,7 @@ class QueuePuller:
         self._locating = self._loop.create_task(self._locate())
 
     def start_at(self, offset: int) -> None:
-        """Begin there, whatever the group has stored. What is here and what is under way does not count any more."""
+        """Begin at `offset`, regardless of the group's stored offset; drops pulled messages and the pull under way."""
         if self._locating is not None:
             self._locating.cancel()
         if self._next_pull is not None:
@@ -143,7 +144,7 @@ class QueuePuller:
         self._pull()
 
     def drop(self) -> None:
-        """The queue belongs to another member now: pulls that are still answered do not count."""
+        """Stop: the queue belongs to another member now. Later answers to pulls do not count."""
         self.is_dropped = True
         if self._next_pull is not None:
             self._next_pull.cancel()
@@ -151,7 +152,7 @@ class QueuePuller:
             self._locating.cancel()
 
     def resume(self) -> None:
-        """Pull again if flow control or a pause had stopped it."""
+        """Pull again if flow control or a pause has stopped it."""
         if self._pull_answer is None and self._next_pull is None:
             self._pull()
 
@@ -161,12 +162,12 @@ class QueuePuller:
         return None if self._pull_answer is None else self._pulled_from[1]
 
     def replicas_changed(self) -> None:
-        """A broker fell silent or came back: if the pull is not with the best replica, pull there."""
+        """A broker has fallen silent or come back: if the pull is not at the best replica, pull there."""
         replica = self._replica()
         if replica is None or (self._pull_answer is not None and replica == self._pulled_from):
             return
         if self.messages is not None:
-            self._pull_answer = None  # whatever it still answers does not count
+            self._pull_answer = None  # a late answer does not count
             self._pull_soon(0)
 
     # Start
@@ -193,7 +194,7 @@ class QueuePuller:
         self._next_pull = self._loop.call_later(delay_s, self._pull)
 
     def _pull(self) -> None:
-        """Ask for the next messages, unless the listener is too far behind: its progress asks then."""
+        """Pull the next messages, unless the listener is too far behind; `resume` pulls again after its progress."""
         self._next_pull = None
         messages = self.messages
         if self.is_dropped or messages is None or self._parts.is_paused(self.queue):
@@ -206,7 +207,7 @@ class QueuePuller:
             return
         self._pulled_from = replica
         self.pulled_at_s = self._loop.time()
-        # A slave stores no offset on the way (RocketMQ, PullAPIWrapper: clearCommitOffsetFlag).
+        # A slave stores no offset with a pull (RocketMQ, PullAPIWrapper: clearCommitOffsetFlag).
         commits = self._parts.commits_on_pull and replica[0] == MASTER_ID
         command = pull_command(
             self._parts.group,
@@ -221,7 +222,7 @@ class QueuePuller:
         self._pull_answer.add_done_callback(self._pull_ended)
 
     def _pull_ended(self, future: asyncio.Future[RemotingCommand]) -> None:
-        # Only the pull that this queue waits for counts: not one of before it was dropped, moved or corrected.
+        # Only the answer that this queue waits for counts, not one from before it was dropped, moved or corrected.
         if self.is_dropped or future is not self._pull_answer or future.cancelled():
             return
         self._pull_answer = None
@@ -271,10 +272,10 @@ class QueuePuller:
             self._pull_soon(0 if was_held else EMPTY_PAUSE_S)
 
     def _offset_illegal(self, correction: int) -> None:
-        """The broker says that our offset is outside of the queue.
+        """The broker answers that our offset is outside the queue: correct it once that is certain.
 
-        A slave may simply be behind, so only the master counts. Messages at hand are finished first: the correction
-        must not let the committed offset pass them.
+        A slave may only be behind, so only answers of the master count. Messages here must be finished first: the
+        correction must not let the committed offset pass them.
         """
         messages = self.messages
         assert messages is not None
@@ -293,7 +294,7 @@ class QueuePuller:
 
 
 def as_sent(messages: Sequence[Message]) -> Sequence[Message]:
-    """Messages of a retry topic with the topic that they were sent to at first."""
+    """Messages of a retry topic with their original topic."""
     for message in messages:
         message.topic = message.properties.get(RETRY_TOPIC, message.topic)
     return messages

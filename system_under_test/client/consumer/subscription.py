@@ -15,13 +15,13 @@ TAG, SQL92 = "TAG", "SQL92"  # RocketMQ: ExpressionType
 class Subscription:
     """One topic and an expression: `*`, or tags joined by `||`; or, of type SQL92, a condition on properties.
 
-    Brokers compare only hash codes of tags, so `matching` looks at their text again. Conditions are theirs alone.
+    Brokers compare only hash codes of tags, so `matching` compares the text again. Only brokers evaluate conditions.
     """
 
     def __init__(
         self, topic: str, expression: str, *, version_ms: int, expression_type: str = TAG
     ) -> None:
-        """Raises ValueError for an expression type that there is not."""
+        """Raises ValueError for an unknown expression type."""
         if expression_type not in (TAG, SQL92):
             raise ValueError(f"the expression type is {expression_type!r:.80}; allowed: TAG, SQL92")
         self.topic = topic
@@ -33,7 +33,7 @@ class Subscription:
         self.tags = tuple(dict.fromkeys(part.strip() for part in parts if part.strip()))
 
     def matching(self, messages: Sequence[Message]) -> Sequence[Message]:
-        """Those of the messages that are wanted."""
+        """Those of the messages whose tag matches."""
         if not self.tags:
             return messages
         return [message for message in messages if message.properties.get(TAGS) in self.tags]

@@ -1,6 +1,6 @@
-"""Asking a broker whether it takes an expression (RocketMQ: MQClientInstance.checkClientInBroker).
+"""Asks a broker whether it accepts an expression (RocketMQ: MQClientInstance.checkClientInBroker).
 
-A pull with an expression that cannot be read is answered with everything, so this must be known before.
+RocketMQ answers a pull with an invalid expression with every message, so the client must check it before.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ CHECK_TIMEOUT_S = 3.0  # RocketMQ: mqClientApiTimeout
 async def check_subscriptions(
     client: ClientInstance, group: str, subscriptions: Sequence[Subscription]
 ) -> None:
-    """Have brokers look at the expressions that are not tags; if none answers now, that says nothing against them.
+    """Let brokers check the expressions that are not tags; accepts those for which no broker answers now.
 
-    Raises BrokerRefused: a broker does not take one.
+    Raises BrokerRefused: a broker rejects an expression.
     """
     for subscription in subscriptions:
         if subscription.expression_type != TAG:

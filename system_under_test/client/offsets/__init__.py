@@ -1,1 +1,1 @@
-"""Offsets of groups and of broadcast members, and where queues begin and end."""
+"""Offsets of groups and of broadcast members, and bounds of queues."""

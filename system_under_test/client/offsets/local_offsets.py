@@ -1,6 +1,6 @@
-"""Offsets of one member of a broadcast group, in a file of its own (RocketMQ: LocalFileOffsetStore).
+"""Keeps the offsets of one member of a broadcast group in its own file (RocketMQ: LocalFileOffsetStore).
 
-The file survives a power cut at any moment; what was consumed after the last save comes again.
+The file survives a power cut at any moment; messages consumed after the last save come again.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from staticfire.system_under_test.store.errors import StoreError
 from staticfire.system_under_test.store.folders import make_durable_folder, parent_folder
 from staticfire.system_under_test.store.metadata_file import replace_atomically
 
-# Called with the offsets that are new in the file.
+# Called with the offsets that a save has changed.
 OnSaved = Callable[[dict[MessageQueue, int]], None]
 
 
 class LocalOffsets:
-    """`<folder>/<client id>/<group>/offsets.json`, in RocketMQ's form. `on_saved` is called after each save.
+    """The file `<folder>/<client id>/<group>/offsets.json`, in RocketMQ's format. `on_saved` is called after each save.
 
-    Raises OSError (from the constructor) if the folder cannot be used, ValueError if the file holds something else.
+    The constructor raises OSError if the folder cannot be used, ValueError if the file is malformed.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class LocalOffsets:
         self._saved = dict(self._offsets)
 
     async def start_offset(self, queue: MessageQueue, consume_from: ConsumeFrom) -> int:
-        """Where this member was, or where one starts that is new. Raises OffsetUnknown."""
+        """This member's saved offset, or where a new member starts. Raises OffsetUnknown."""
         if queue in self._offsets:
             return self._offsets[queue]
         try:
@@ -56,12 +56,12 @@ class LocalOffsets:
             raise OffsetUnknown(f"offset of {queue}: {error}") from error
 
     def commit(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """Remember the offsets; `save` makes them last."""
+        """Keep the offsets in memory; `save` makes them durable."""
         self._offsets.update(offsets)
         return dict(offsets)
 
     async def save(self) -> None:
-        """Write down what has changed, beside the loop. A failure is for the log: the next round tries again."""
+        """Save changed offsets in another thread. Logs a failure; the next call tries again."""
         if self._offsets == self._saved:
             return
         offsets = dict(self._offsets)

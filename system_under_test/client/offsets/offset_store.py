@@ -1,4 +1,4 @@
-"""Reads and commits a group's offsets on brokers, and finds where it starts (RocketMQ: RemoteBrokerOffsetStore)."""
+"""Reads and commits a group's offsets on brokers, and finds its start (RocketMQ: RemoteBrokerOffsetStore)."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from staticfire.system_under_test.protocol.headers import (
 )
 from staticfire.system_under_test.remoting import RemotingError
 
-# A queue, the group's offset there or None if it has none, and the id of the broker that said so.
+# Called with (queue, the group's offset or None if it has none, id of the broker that answered).
 OnOffsetRead = Callable[[MessageQueue, int | None, int], None]
 
 
 class CommitSent(NamedTuple):
-    """Where offsets of one broker name went."""
+    """The broker to which offsets of one broker name were sent."""
 
     broker_name: str
     broker_id: int
-    # The broker that was sent offsets of this name the time before has answered a later request on the same connection.
+    # The broker that got the previous offsets of this name has answered a later request on the same connection.
     earlier_arrived: bool
 
 
@@ -42,18 +42,18 @@ OnCommitSent = Callable[[list[CommitSent]], None]
 
 
 class OffsetUnknown(ClientError):
-    """It could not be found out where the group is. This must never be taken for "at the beginning"."""
+    """The group's offset could not be read. Callers must never take this for "at the beginning"."""
 
 
 class Offsets(Protocol):
-    """Where a group is kept."""
+    """A store of a group's offsets."""
 
     async def start_offset(self, queue: MessageQueue, consume_from: ConsumeFrom) -> int:
-        """Raises OffsetUnknown."""
+        """The offset at which to start a queue. Raises OffsetUnknown."""
         ...
 
     def commit(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """Keep offsets; returns those that were, as far as can be known now."""
+        """Commit offsets; returns those that were committed, as far as known now."""
         ...
 
 
@@ -71,21 +71,22 @@ class OffsetStore:
     ) -> None:
         """
         Args:
-            timestamp_ms: what ConsumeFrom.TIMESTAMP means; milliseconds since 1970.
-            on_read: called with each answer of a broker.
-            on_sent: called when offsets were sent, with a row for each broker name.
+            timestamp_ms: the time for ConsumeFrom.TIMESTAMP, in ms since 1970.
+            on_read: called with each offset that a broker returns.
+            on_sent: called when offsets were sent, with one entry for each broker name.
         """
         self._client = client
         self._group = group
         self._on_read = on_read
         self._on_sent = on_sent
-        self._has_arrived: dict[str, Callable[[], bool]] = {}  # what was sent last, by broker name
+        # check of the last commit, by broker name
+        self._has_arrived: dict[str, Callable[[], bool]] = {}
         self.bounds = QueueBounds(client, timestamp_ms=timestamp_ms)
 
     async def start_offset(self, queue: MessageQueue, consume_from: ConsumeFrom) -> int:
-        """Where to start: at the stored offset, or if there is certainly none, where `consume_from` says.
+        """Where to start: at the stored offset, or by `consume_from` if there is certainly none.
 
-        Raises OffsetUnknown: an error, whatever it was (RocketMQ took it for "none": issue #1825).
+        Raises OffsetUnknown for any error (RocketMQ took an error for "no offset": issue #1825).
         """
         try:
             stored = await self.stored(queue)
@@ -98,8 +99,8 @@ class OffsetStore:
     async def _first_start(self, queue: MessageQueue, consume_from: ConsumeFrom) -> int:
         """Where a new group starts.
 
-        A slave copies offsets every 10 s and messages with some delay: its "no offset" may mean "not yet", and to
-        start anywhere but at the beginning would then skip messages. So that waits for the master.
+        A slave copies offsets every 10 s and messages with some delay: its "no offset" may mean "not yet", and a start
+        anywhere but at the beginning would then skip messages. So such a start requires the master's answer.
         """
         if consume_from is not ConsumeFrom.FIRST_OFFSET:
             replica = self._client.replica(queue.broker_name)
@@ -126,9 +127,9 @@ class OffsetStore:
         return offset
 
     def commit(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """Write offsets, one way: to the master, or to a slave while the master is silent.
+        """Send offsets one way, to the master, or to a slave while the master is silent.
 
-        Returns what was written; queues whose broker is not connected now are left to the next commit.
+        Returns the offsets sent; leaves queues whose broker is not connected now to the next commit.
         """
         written: dict[MessageQueue, int] = {}
         sent: dict[str, tuple[int, Callable[[], bool]]] = {}
@@ -149,7 +150,7 @@ class OffsetStore:
         return written
 
     async def commit_confirmed(self, queue: MessageQueue, offset: int) -> None:
-        """Write one offset and wait for the answer. Raises: as `stored`."""
+        """Commit one offset and wait for the answer. Raises as `stored` does."""
         command = self._commit_command(queue, offset)
         broker_id, response = await self._client.ask_replica(
             queue.broker_name, command, OFFSET_TIMEOUT_S
@@ -159,7 +160,7 @@ class OffsetStore:
         self._report({queue.broker_name: (broker_id, lambda: True)})
 
     def _report(self, sent: Mapping[str, tuple[int, Callable[[], bool]]]) -> None:
-        """Report where offsets went: by broker name a broker id, and a check whether they have arrived."""
+        """Call `on_sent`. `sent`: by broker name, the broker id and a check whether the offsets have arrived."""
         if self._on_sent is None or not sent:
             return
         rows = []

@@ -29,10 +29,10 @@ class ConsumeFrom(StrEnum):
 
 
 class QueueBounds:
-    """What brokers say of their queues.
+    """Queries the bounds of queues at brokers.
 
     Args:
-        timestamp_ms: what ConsumeFrom.TIMESTAMP means, since 1970; by default half an hour before now.
+        timestamp_ms: the time for ConsumeFrom.TIMESTAMP, in ms since 1970; None: half an hour before now.
 
     All methods raise BrokerRefused, BrokerNotAvailable, RemotingError or ValueError: it cannot be known now.
     """
@@ -44,7 +44,7 @@ class QueueBounds:
             self._timestamp_ms = client.env.clock.wall_ms() - HALF_AN_HOUR_MS
 
     async def first_start(self, queue: MessageQueue, consume_from: ConsumeFrom) -> int:
-        """Where a group starts that has no offset (RocketMQ: RebalancePushImpl.computePullFromWhere)."""
+        """Where a group without an offset starts (RocketMQ: RebalancePushImpl.computePullFromWhere)."""
         is_retry = queue.topic.startswith(RETRY_PREFIX)
         match consume_from:
             case ConsumeFrom.FIRST_OFFSET:
@@ -52,7 +52,7 @@ class QueueBounds:
             case ConsumeFrom.LAST_OFFSET:
                 return 0 if is_retry else await self.max_offset(queue)
             case ConsumeFrom.TIMESTAMP:
-                # RocketMQ starts a retry topic at its end: what failed before the group had an offset is skipped.
+                # RocketMQ starts a retry topic at its end, and skips retries from before the group had an offset.
                 return 0 if is_retry else await self.offset_at(queue, self._timestamp_ms or 0)
 
     async def min_offset(self, queue: MessageQueue) -> int:
@@ -66,7 +66,7 @@ class QueueBounds:
         return await self._ask(queue, RequestCode.GET_MAX_OFFSET, header)
 
     async def offset_at(self, queue: MessageQueue, timestamp_ms: int) -> int:
-        """The offset of the first message that was stored at this time or later."""
+        """The offset of the message stored closest to this time (ms since 1970); 0 if the queue has none."""
         header = SearchOffsetHeader(
             topic=queue.topic, queue_id=queue.queue_id, timestamp=timestamp_ms
         )

@@ -1,7 +1,7 @@
-"""Sending without waiting: callbacks, and no task (RocketMQ: DefaultMQProducerImpl.send with a SendCallback).
+"""Sends with callbacks and without tasks (RocketMQ: DefaultMQProducerImpl.send with a SendCallback).
 
-Network failures are tried again on another broker, in the time of one send; what a broker refuses is not. RocketMQ
-keeps the queue id of the first broker on the second, which may not have such a queue; here a new queue is chosen.
+After a network failure it tries another broker, within the time of one send, but not after a refusal. RocketMQ keeps
+the queue id of the first broker for the second, which may not have such a queue; here the retry chooses a new queue.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Done = Callable[[SendResult | SendFailed], None]
 
 
 class AsyncSends:
-    """The sends of one producer that are under way."""
+    """The asynchronous sends of one producer under way."""
 
     def __init__(self, sender: Sender) -> None:
         self._sender = sender
@@ -49,7 +49,7 @@ class AsyncSends:
         return len(self._sends)
 
     def stop(self) -> None:
-        """End the lookups that sends wait for."""
+        """Cancel the route look-ups for which sends wait."""
         for send in list(self._sends):
             send.cancel()
 
@@ -58,7 +58,7 @@ class AsyncSends:
 
 
 class AsyncSend:
-    """One of them."""
+    """One asynchronous send."""
 
     def __init__(
         self,

@@ -13,12 +13,12 @@ from collections.abc import Sequence
 LATENCY_MAX_MS = (50, 100, 550, 1000, 2000, 3000, 15000)  # RocketMQ: latencyMax
 NOT_AVAILABLE_OF_ROCKETMQ_MS = (0, 0, 30_000, 60_000, 120_000, 180_000, 600_000)
 NOT_AVAILABLE_MS = tuple(duration // 10 for duration in NOT_AVAILABLE_OF_ROCKETMQ_MS)
-BROKEN_LATENCY_MS = 30_000  # what a broken connection counts as (RocketMQ: isolation)
-REFUSED_LATENCY_MS = 550  # what a broker counts as that answers but does not take messages now
+BROKEN_LATENCY_MS = 30_000  # counts for a broken connection (RocketMQ: isolation)
+REFUSED_LATENCY_MS = 550  # counts for a broker that answers but does not accept messages now
 
 
 class FaultItem:
-    """The last send to one broker: how long it took and until when the broker is left alone."""
+    """The latency of the last send to one broker, and until when to avoid the broker."""
 
     __slots__ = ("available_at_ms", "latency_ms")
 
@@ -31,7 +31,7 @@ class LatencyFaults:
     """Brokers by name. Times are milliseconds of a monotonic clock.
 
     Args:
-        durations_ms: how long a broker is left alone, for each of LATENCY_MAX_MS.
+        durations_ms: how long to avoid a broker, for each limit in LATENCY_MAX_MS.
     """
 
     def __init__(self, durations_ms: Sequence[int] = NOT_AVAILABLE_MS) -> None:
@@ -40,7 +40,7 @@ class LatencyFaults:
         self._next_pick = 0
 
     def record(self, broker_name: str, latency_ms: int, now_ms: int) -> None:
-        """Take in how long the last send to this broker took, answered or not."""
+        """Record how long the last send to this broker took, answered or not."""
         item = self._items.get(broker_name)
         if item is None:
             item = self._items[broker_name] = FaultItem()
@@ -48,7 +48,7 @@ class LatencyFaults:
         item.available_at_ms = now_ms + not_available_ms(latency_ms, self._durations_ms)
 
     def lift(self, broker_name: str) -> None:
-        """The broker is as good as new: it answered again."""
+        """Stop avoiding a broker: it has answered again."""
         self._items.pop(broker_name, None)
 
     def is_available(self, broker_name: str, now_ms: int) -> bool:
@@ -69,7 +69,7 @@ class LatencyFaults:
 
 
 def not_available_ms(latency_ms: int, durations_ms: Sequence[int] = NOT_AVAILABLE_MS) -> int:
-    """How long a broker with this latency is left alone: the entry of the largest limit that it reached."""
+    """How long to avoid a broker with this latency: the duration of the largest limit that it has reached."""
     for limit_ms, duration_ms in zip(reversed(LATENCY_MAX_MS), reversed(durations_ms), strict=True):
         if latency_ms >= limit_ms:
             return duration_ms

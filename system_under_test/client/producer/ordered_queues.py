@@ -1,8 +1,8 @@
-"""Same key, same queue: which queue a message with a sharding key goes to (RocketMQ: SelectMessageQueueByHash).
+"""Maps sharding keys to queues, so that equal keys use one queue (RocketMQ: SelectMessageQueueByHash).
 
-RocketMQ counts only queues whose master is in the route, so while a master is away every key moves to another queue,
-and back later: order is gone. Here a key keeps its queue as long as the topic keeps its shape, and what cannot be sent
-there fails.
+RocketMQ counts only queues whose master is in the route. While a master is away, keys move to other queues, and back
+later, and order is lost. Here a key keeps its queue as long as the topic keeps its queues; sends to a queue without a
+master fail.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from staticfire.system_under_test.protocol.message import java_string_hash
 
 
 def index_of_key(key: str, count: int) -> int:
-    """The number below `count` that belongs to a key: Java's hash, the sign of its remainder dropped."""
+    """The index of a key below `count`: the absolute value of Java's remainder of Java's hash."""
     return abs(java_string_hash(key)) % count
 
 
 class OrderedQueues:
-    """The queues of each topic that keys are spread over.
+    """The queues of each topic among which keys are spread.
 
-    A broker that has vanished from the route keeps its queues, because it comes back; one that has become read-only
-    has lost them, as has one that an order configuration (`orderTopicConf`) does not name.
+    A broker that is missing from the route keeps its queues, because it will come back. A broker that has become
+    read-only loses them, and so does one that an order configuration (`orderTopicConf`) does not name.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Sending messages (RocketMQ: DefaultMQProducerImpl)."""
+"""Sends messages (RocketMQ: DefaultMQProducerImpl)."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ BATCH_COUNT_MAX = 25_000  # the ids in the answer fit a header of READ_HEADER_SI
 class ProducerConfig:
     """`client_id` is `ip@name` and unique in the cluster.
 
-    `send_timeout_s` is the budget of one send over all attempts; an attempt may take `try_timeout_s` of it while
-    there is another broker to turn to, and all that is left otherwise. Bodies of `compress_over_bytes` and more are
-    compressed. `avoids_as_rocketmq` leaves slow and failing brokers alone for as long as RocketMQ does (see
-    latency_faults). `retries_weak` tries another broker, in the same time, also for a status other than SEND_OK: the
-    message is then stored more than once.
-    `trace` sends what becomes of each message to a topic of its own (see tracing).
+    `send_timeout_s` is the budget of one send over all attempts; an attempt may take `try_timeout_s` of it while there
+    is another broker to try, and all that is left otherwise. Bodies of `compress_over_bytes` or more are compressed.
+    `avoids_as_rocketmq` avoids slow and failing brokers for as long as RocketMQ does (see latency_faults).
+    `retries_weak` tries another broker, within the same budget, also after a status other than SEND_OK: the message is
+    then stored more than once.
+    `trace` sends a record of each send to the trace topic (see tracing).
     """
 
     group: str
@@ -90,9 +90,9 @@ class Producer:
     """Sends one message at a time or many at once; every `send` is independent.
 
     Args:
-        check: answers brokers that ask what became of a transaction (see `transactions`).
-        ordered: what an earlier producer has learned about the queues that keys belong to. One that begins while a
-            broker is away would spread them over the others.
+        check: answers brokers that ask for the outcome of a transaction (see `transactions`).
+        ordered: the queues of keys, as learned by an earlier producer. A producer that starts without them while a
+        broker is away would spread the keys over the other brokers.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class Producer:
         self._client.start()
 
     async def stop(self) -> None:
-        """Leave the group and close all connections; sends under way fail."""
+        """Leave the group and close all connections. Sends under way fail."""
         self._transactions.stop()
         if self._tracing is not None:
             await self._tracing.stop()
@@ -131,10 +131,10 @@ class Producer:
     async def send(
         self, message: Message, queue: MessageQueue | None = None, *, timeout_s: float | None = None
     ) -> SendResult:
-        """Store one message and return where. A message without UNIQ_KEY gets one, here and for good.
+        """Store one message and return its position. Adds a UNIQ_KEY to a message that has none.
 
-        With `queue` there is one attempt, to that queue; otherwise other brokers are tried within the time allowed.
-        A property DELAY, 1 to 18, has the message delivered later; TAGS is its tag.
+        With `queue` there is one attempt, to that queue; otherwise it tries other brokers within the timeout.
+        The property DELAY, 1 to 18, delays its delivery; TAGS is its tag.
 
         Raises SendFailed: see there for what may have been stored nevertheless.
         """
@@ -142,7 +142,7 @@ class Producer:
         return await self._sender.send(message, queue, self._sender.begin(timeout_s))
 
     async def send_ordered(self, message: Message, sharding_key: str) -> SendResult:
-        """Store a message in the queue of its key, in one attempt: sent one by one, equal keys stay in order.
+        """Store a message in the queue of its key, in one attempt; sent one by one, messages of a key stay in order.
 
         RocketMQ: send(message, SelectMessageQueueByHash, key). See ordered_queues for what a lost broker changes.
 
@@ -157,14 +157,14 @@ class Producer:
     async def send_batch(self, messages: Sequence[Message]) -> list[SendResult]:
         """Store messages of one topic in one queue, with one request (RocketMQ: send(Collection)).
 
-        Raises SendFailed: see there for what may have been stored nevertheless; nothing if they cannot be a batch.
+        Raises SendFailed: see there for what may have been stored nevertheless; nothing if they are not a valid batch.
         """
         if reason := why_no_batch(messages):
             raise SendFailed(reason, definite=True, code=None, attempts=0)
         for message in messages:
             self._sender.identify(message)
         entries = [BatchEntry(m.body, m.properties, m.flag) for m in messages]
-        # What the answer waits for is decided once for all of them.
+        # WAIT is a property of the whole batch.
         properties = {k: v for k, v in messages[0].properties.items() if k == WAIT}
         batch = Message(topic=messages[0].topic, body=encode_batch(entries), properties=properties)
         progress = self._sender.begin()
@@ -201,18 +201,18 @@ class Producer:
     ) -> TransactionResult:
         """Store a half message, execute the local transaction, and report its outcome to the broker.
 
-        The message exists for consumers once the broker knows of a COMMIT, from here or from `check`, which it asks if
-        it hears nothing; `check_after_s` is how long it waits with that. `execute` runs only after SEND_OK: weaker
-        statuses end in a roll-back. An exception of `execute` or `check` is UNKNOWN.
+        Consumers see the message once the broker has got a COMMIT, from here or from `check`, which it asks if it gets
+        no outcome; `check_after_s` is how long it waits before that. `execute` runs only after SEND_OK: weaker statuses
+        end in a rollback. An exception of `execute` or `check` counts as UNKNOWN.
 
         Raises:
-            SendFailed: nothing was executed. If that is not definite, a half message may exist, and `check` will be
-                asked about it.
+            SendFailed: nothing was executed. If it is not `definite`, a half message may exist, and brokers will call
+            `check` for it.
         """
         return await self._transactions.send(message, execute, check_after_s)
 
     async def request(self, message: Message, *, timeout_s: float | None = None) -> Reply:
-        """Send a message and wait for the reply of the consumer that gets it.
+        """Send a message and wait for the reply of a consumer.
 
         Raises:
             SendFailed: see there for what may have been stored nevertheless.
@@ -222,7 +222,7 @@ class Producer:
         return await self._requests.ask(message, budget_s)
 
     def _serve(self, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
-        """What brokers ask of producers. Raises ValueError."""
+        """Handle requests of brokers to producers. Raises ValueError."""
         match request.code:
             case RequestCode.CHECK_TRANSACTION_STATE:
                 self._transactions.ask(connection, request)
@@ -234,7 +234,7 @@ class Producer:
 
 
 def why_no_batch(messages: Sequence[Message]) -> str:
-    """Why these messages cannot be sent as one; empty if they can (RocketMQ: MessageBatch.generateFromList)."""
+    """Why these messages are not a valid batch; "" if they are (RocketMQ: MessageBatch.generateFromList)."""
     if not messages:
         return "a batch needs a message"
     if len(messages) > BATCH_COUNT_MAX:
@@ -254,7 +254,7 @@ def why_no_batch(messages: Sequence[Message]) -> str:
 def split_result(
     messages: Sequence[Message], result: SendResult, progress: SendProgress
 ) -> list[SendResult]:
-    """The results of the messages of a batch. Raises SendFailed if there are not as many as messages."""
+    """The results of the messages of a batch. Raises SendFailed if their number differs from that of the messages."""
     ids = result.offset_message_id.split(",")
     if len(ids) != len(messages):
         progress.text = f"{len(ids)} ids came back for {len(messages)} messages"

@@ -9,7 +9,7 @@ from staticfire.system_under_test.protocol.bodies import MessageQueue
 
 
 class QueueChooser:
-    """Round robin over the queues of a topic, past brokers that should be left alone.
+    """Round robin over the queues of a topic, skipping brokers to avoid.
 
     Args:
         is_answering: whether the master of a broker name answers; a silent one is the last resort.
@@ -40,7 +40,7 @@ class QueueChooser:
     def _choose_among_bad(
         self, in_turn: Sequence[MessageQueue], failed_broker: str | None, now_ms: int
     ) -> MessageQueue:
-        """All brokers are bad in some way: one that answers, else one that did not fail just now, else any."""
+        """If all brokers are to be avoided: one that answers, else one that did not just fail, else any."""
         answering = [queue for queue in in_turn if self._is_answering(queue.broker_name)]
         others = [queue for queue in answering or in_turn if queue.broker_name != failed_broker]
         candidates = others or answering or in_turn

@@ -34,7 +34,7 @@ REPLY_TOPIC = "REPLY_TOPIC"  # RocketMQ: MixAll.REPLY_TOPIC_POSTFIX
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What a consumer answered, and where the request is; None if no broker has acknowledged it."""
+    """A consumer's reply, and the stored position of the request; None if no broker has acknowledged the request."""
 
     message: Message
     sent: SendResult | None
@@ -49,7 +49,7 @@ class RequestTimeout(ClientError):
 
 
 class Requests:
-    """The requests of one client that wait for their answers."""
+    """The requests of one client that wait for their replies."""
 
     def __init__(self, client: ClientInstance, sender: Sender) -> None:
         self._client = client
@@ -81,7 +81,7 @@ class Requests:
         return Reply(message=reply.result(), sent=sent)
 
     def replied(self, request: RemotingCommand) -> RemotingCommand:
-        """Code 326. A reply to a request that has timed out is taken all the same. Raises ValueError."""
+        """Handle code 326; accepts a reply to a request that has timed out, too. Raises ValueError."""
         header = ReplyMessageHeader.from_ext(request.ext_fields)
         properties = decode_properties(header.properties or "")
         waiting = self._waiting.get(properties.get(CORRELATION_ID, ""))
@@ -106,7 +106,7 @@ def wants_reply(message: Message) -> bool:
 def reply_message(
     request: Message, body: bytes, users_properties: Mapping[str, str] | None = None
 ) -> Message:
-    """The answer to a request. Raises ValueError if the message cannot be answered."""
+    """The reply to a request. Raises ValueError if the message is not a request."""
     properties = request.properties
     if not wants_reply(request) or CLUSTER not in properties:
         raise ValueError("this message is no request: it does not say who waits for an answer")
@@ -130,11 +130,11 @@ async def send_reply(
     body: bytes,
     users_properties: Mapping[str, str] | None = None,
 ) -> SendResult:
-    """Answer through the broker that the request came from: the requester is connected to it. If it is gone, any.
+    """Reply through the broker that delivered the request, as the requester is connected to it; if it is gone, any.
 
     Raises:
-        SendFailed: the requester has not got the answer, or may not have.
-        ValueError: the message is no request.
+        SendFailed: the requester has not got the reply, or may not have got it.
+        ValueError: the message is not a request.
     """
     reply = reply_message(request, body, users_properties)
     sender.identify(reply)
@@ -143,6 +143,6 @@ async def send_reply(
     try:
         return await sender.send(reply, same_broker, progress)
     except SendFailed as error:
-        if error.code is not None:  # the broker says that it could not push it on
+        if error.code is not None:  # the broker answered that it could not push the reply
             raise
     return await sender.send(reply, None, progress)

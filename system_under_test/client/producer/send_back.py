@@ -1,8 +1,8 @@
-"""Having a message come again later (RocketMQ: DefaultMQPushConsumerImpl.sendMessageBack).
+"""Sends messages back for a later retry (RocketMQ: DefaultMQPushConsumerImpl.sendMessageBack).
 
-The broker that holds it stores a copy for the retry topic of the group; if it does not say that it did, the message
-itself is sent to that topic, on any broker. Issues of other clients (C++ 208, Go 797) took any answer for a good one,
-and lost messages.
+The broker that holds a message stores a copy in the retry topic of the group. If it does not confirm that, the client
+itself sends the message to that topic, on any broker. Other clients took any answer for a success and lost messages
+(C++ issue 208, Go issue 797).
 """
 
 from __future__ import annotations
@@ -35,25 +35,26 @@ from staticfire.system_under_test.remoting import RemotingError
 
 SEND_BACK_TIMEOUT_S = 5.0  # RocketMQ: MQClientAPIImpl.consumerSendMessageBack
 FIRST_LEVEL = 3  # 10 s
-# A weaker status is what code 36 calls a success as well: sent again, the message would double each time.
+# Code 36 also counts the weaker status as success: sending the message again would double it each time.
 STORED = (SendStatus.SEND_OK, SendStatus.SLAVE_NOT_AVAILABLE)
 UNSAFE_CODES = {
     code.name: int(code)
     for code in (ResponseCode.FLUSH_DISK_TIMEOUT, ResponseCode.FLUSH_SLAVE_TIMEOUT)
 }
-STATUS_FIELD = "sendStatus"  # of our brokers alone: of a copy that is not as safe as it could be
+# not in RocketMQ: the status of a copy that is less safe than it could be
+STATUS_FIELD = "sendStatus"
 
 
 class SentBack(NamedTuple):
     """The outcome for one message.
 
     Args:
-        status: how safe its copy is; None: there is none, for all we know.
+        status: how safe its copy is; None: as far as known there is none.
         is_copied: whether this client sent the copy itself, because the broker that holds the message made none.
-        is_asked: whether that broker was to make one.
-        refusal: the code with which it refused, or the code of the status of a copy that is not safe enough; None: it
-            made the copy, or did not answer.
-        attempts: how many times this client sent its own copy.
+        is_asked: whether this client asked that broker to make one.
+        refusal: the code of its refusal, or of the status of a copy that is not safe enough; None: it made the copy, or
+            did not answer.
+        attempts: number of sends of this client's own copy.
     """
 
     status: SendStatus | None
@@ -70,8 +71,8 @@ class SendBack:
     """Sends messages of one group back.
 
     Args:
-        reconsume_times_max: after so many redeliveries the broker makes a dead letter of it.
-        by_copy_alone: never ask the broker that holds it (queues in order do so, for dead letters).
+        reconsume_times_max: after so many retries the broker makes the message a dead letter.
+        by_copy_alone: never ask the broker that holds the message (orderly consumption does so, for dead letters).
         on_sent: called with the message, its queue and the outcome.
     """
 
@@ -93,7 +94,7 @@ class SendBack:
         self._on_sent = on_sent
 
     async def __call__(self, message: Message, queue: MessageQueue, delay_level: int) -> bool:
-        """Whether some broker has the message for later; if not, only we have it."""
+        """Send a message back; return whether some broker has stored it for later."""
         is_asked = not self._by_copy_alone
         status, refusal, attempts = None, None, 0
         if is_asked:
@@ -108,7 +109,7 @@ class SendBack:
     async def _ask_holder(
         self, message: Message, broker_name: str, delay_level: int
     ) -> tuple[SendStatus | None, int | None]:
-        """How safe the copy is that the broker has made, and the code with which it refused to make one."""
+        """Ask the broker that holds the message; return the status of its copy, and the code of a refusal."""
         address = self._client.master(broker_name)
         if address is None or not self._client.health.is_answering(address):
             return None, None
@@ -136,7 +137,7 @@ class SendBack:
         return SendStatus.SLAVE_NOT_AVAILABLE if is_weak else SendStatus.SEND_OK, None
 
     async def _send_copy(self, message: Message) -> tuple[SendStatus | None, int]:
-        """How safe the copy is that some broker has stored, and the number of attempts."""
+        """Send our own copy; return its status, None if that failed, and the number of attempts."""
         copy = retry_copy(message, self._group, self._reconsume_times_max)
         try:
             result = await self._sender.send(copy, None, self._sender.begin())
@@ -147,10 +148,10 @@ class SendBack:
 
 
 def retry_copy(message: Message, group: str, reconsume_times_max: int) -> Message:
-    """What is sent to the retry topic. A broker makes a dead letter of it if it was tried too often.
+    """The copy for the retry topic. A broker makes it a dead letter if it was tried too often.
 
-    A message that a broker took back before says WAIT=false. RocketMQ leaves it there, so that the answer to the copy
-    waits for no flush, and the offset of the only other copy is committed.
+    A message that was sent back before has WAIT=false. RocketMQ keeps it, so that the answer to the copy does not wait
+    for a flush, and the client commits past the only other copy.
     """
     properties = dict(message.properties)
     for name in (TRANSACTION, CONSUME_START, WAIT):
@@ -159,7 +160,7 @@ def retry_copy(message: Message, group: str, reconsume_times_max: int) -> Messag
     own_id = offset_message_id(*message.store_host, message.physical_offset)
     properties.setdefault(ORIGIN_ID, properties.get(UNIQUE_KEY, own_id))
     properties[RECONSUME_TIMES] = str(message.reconsume_times + 1)
-    # For a message that is sent a broker compares with "reached", for one that is sent back with "passed".
+    # For a send the broker's limit is inclusive (dead letter at the limit), for a send-back exclusive (above it).
     properties[RECONSUME_TIMES_MAX] = str(reconsume_times_max + 1)
     properties[DELAY_LEVEL] = str(FIRST_LEVEL + message.reconsume_times)
     is_inflated = message.sys_flag & TYPE_MASK in ZLIB_TYPES

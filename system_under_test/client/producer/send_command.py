@@ -1,4 +1,4 @@
-"""The request that a message is sent with (RocketMQ: DefaultMQProducerImpl.sendKernelImpl)."""
+"""Makes the request of a send (RocketMQ: DefaultMQProducerImpl.sendKernelImpl)."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ REPLY = "reply"  # RocketMQ: MixAll.REPLY_MESSAGE_FLAG
 
 @dataclass(frozen=True, slots=True)
 class WireBody:
-    """The body as it is sent, the same for all attempts."""
+    """The body on the wire, the same for all attempts."""
 
     data: bytes
     sys_flag: int
 
 
 def wire_body(message: Message, compress_over_bytes: int) -> WireBody:
-    """The body, compressed if it has `compress_over_bytes` or more; kept compressed even if that is longer."""
+    """The body, compressed if it has `compress_over_bytes` or more, even if compression makes it longer."""
     if len(message.body) < compress_over_bytes or message.sys_flag & COMPRESSED_FLAG:
         return WireBody(message.body, message.sys_flag)
     data = zlib.compress(message.body, COMPRESSION_LEVEL)
@@ -49,11 +49,11 @@ def send_command(
     now_ms: int,
     is_batch: bool = False,
 ) -> RemotingCommand:
-    """A request of the code that belongs to the kind of message. Raises RecordError for bad properties."""
+    """The request, with the code for the kind of message. Raises RecordError for invalid properties."""
     properties = message.properties
     times, times_max = 0, None
     if message.topic.startswith(RETRY_PREFIX) and RECONSUME_TIMES in properties:
-        # What the broker gets in the header alone: its copy must not say so again (4.9.8 removes them, too).
+        # These go into the header only: the stored copy must not have them as properties (4.9.8 removes them, too).
         properties = dict(properties)
         times = int(properties.pop(RECONSUME_TIMES))
         limit = properties.pop(RECONSUME_TIMES_MAX, None)

@@ -1,4 +1,4 @@
-"""One send while it lasts, and what came of it."""
+"""The progress of one send, and its result."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from staticfire.system_under_test.remoting import RemotingError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendResult:
-    """The message is stored; only SEND_OK says that it is as safe as the broker was configured to make it."""
+    """The message is stored; only SEND_OK means that it is as safe as the broker is configured to make it."""
 
     status: SendStatus
     message_id: str  # UNIQ_KEY: the same for all attempts
@@ -27,15 +27,15 @@ class SendResult:
     queue_offset: int
     attempts: int
     region: str | None = None
-    is_traced: bool = True  # what the broker said of TRACE_ON
+    is_traced: bool = True  # TRACE_ON in the broker's answer
 
 
 class SendFailed(ClientError):
     """No attempt was answered with success.
 
-    `definite` promises that the message is stored nowhere and never will be: every single attempt was refused before
-    anything was stored, or never left this process. `code` is the last response code, None if the last attempt had
-    no response, and `broker_name` is the broker of that attempt.
+    `definite` promises that the message is stored nowhere and never will be: every attempt was refused before anything
+    was stored, or never left this process. `code` is the response code of the last attempt, None if it had no response,
+    and `broker_name` is the broker of that attempt.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class SendFailed(ClientError):
 
 @dataclass(slots=True)
 class SendProgress:
-    """One send while it lasts. Times are of the loop's clock."""
+    """The state of one send. Times are seconds of the loop's clock."""
 
     deadline_s: float
     attempts: int = 0
@@ -90,7 +90,7 @@ def send_result(
     response: RemotingCommand,
     progress: SendProgress,
 ) -> SendResult:
-    """What a broker's answer says. Raises SendFailed if it says success and breaks the protocol."""
+    """The result in a broker's answer. Raises SendFailed if the answer reports success but is malformed."""
     try:
         header = SendMessageResponse.from_ext(response.ext_fields)
     except HeaderError as error:

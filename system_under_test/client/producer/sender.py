@@ -1,6 +1,6 @@
-"""Storing one message on some broker, within a time (RocketMQ: DefaultMQProducerImpl.sendDefaultImpl).
+"""Stores one message on some broker within a timeout (RocketMQ: DefaultMQProducerImpl.sendDefaultImpl).
 
-Producers send through it, and so do consumers that have to send a message back themselves.
+Producers use it, and so do consumers that have to send a message back themselves.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ OnSent = Callable[[Message, SendResult | SendFailed, int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendOptions:
-    """How a message is sent. See ProducerConfig, which has the same fields."""
+    """Options of sends. See ProducerConfig, which has the same fields."""
 
     group: str
     send_timeout_s: float = 3.0
@@ -79,24 +79,24 @@ class Sender:
         )
         self._ordered = OrderedQueues() if ordered is None else ordered
         self._ids: UniqueIdGenerator | None = None
-        self.on_sent: OnSent | None = None  # called after each send, with how many ms it took
+        self.on_sent: OnSent | None = None  # called after each send, with its duration in ms
         client.on_broker_back.append(self._broker_back)
 
     def identify(self, message: Message) -> None:
-        """Give a message without UNIQ_KEY one, for good: all its attempts and copies have the same."""
+        """Add a UNIQ_KEY to a message that has none: all its attempts and copies have the same."""
         if UNIQUE_KEY in message.properties:
             return
         if self._ids is None:
             random = self._env.random
             self._ids = UniqueIdGenerator(
                 self.client.client_id.partition("@")[0],
-                random.getrandbits(16),  # in place of the process id
+                random.getrandbits(16),  # instead of the process id
                 random.getrandbits(32),
             )
         message.properties[UNIQUE_KEY] = self._ids.next(self._env.clock.wall_ms())
 
     def begin(self, timeout_s: float | None = None) -> SendProgress:
-        """A send begins; all its attempts share `timeout_s` (by default what the options allow)."""
+        """Begin a send; all its attempts share `timeout_s` (None: the timeout of the options)."""
         now_s = asyncio.get_running_loop().time()
         budget_s = self.options.send_timeout_s if timeout_s is None else timeout_s
         return SendProgress(deadline_s=now_s + budget_s)
@@ -104,7 +104,7 @@ class Sender:
     async def send(
         self, message: Message, queue: MessageQueue | None, progress: SendProgress
     ) -> SendResult:
-        """Store the message: on the queue, in one attempt, or else on any, in as many as there may be.
+        """Store the message: in `queue`, with one attempt; if it is None, in any queue, with as many as allowed.
 
         Raises SendFailed.
         """
@@ -144,7 +144,7 @@ class Sender:
         return weak
 
     async def ordered_queue(self, topic: str, key: str, progress: SendProgress) -> MessageQueue:
-        """The queue that belongs to the key. Raises SendFailed: nothing was sent."""
+        """The queue of the key. Raises SendFailed: nothing was sent."""
         try:
             route = await self.route(topic, progress)
         except ClientError as error:
@@ -157,7 +157,7 @@ class Sender:
         return queue
 
     async def route(self, topic: str, progress: SendProgress) -> Route:
-        """The route to send to `topic`, found in the time that the send has left. Raises ClientError."""
+        """The route for sends to `topic`, looked up within the time left of the send. Raises ClientError."""
         if (known := self.client.known_publish_route(topic)) is not None:
             return known
         try:
@@ -169,12 +169,12 @@ class Sender:
             ) from error
 
     def body_of(self, message: Message, progress: SendProgress) -> WireBody:
-        """What goes out as the body. Raises SendFailed for one that no broker takes."""
+        """The body on the wire. Raises SendFailed for one that no broker accepts."""
         if len(message.body) > BODY_SIZE_MAX:
             progress.text = f"the body has {len(message.body)} bytes; allowed are {BODY_SIZE_MAX}"
             raise progress.error()
         if progress.is_batch:
-            return WireBody(message.body, message.sys_flag)  # a batch is never compressed
+            return WireBody(message.body, message.sys_flag)  # batches are not compressed
         return wire_body(message, self.options.compress_over_bytes)
 
     def left_s(self, progress: SendProgress) -> float:
@@ -187,7 +187,7 @@ class Sender:
         wanted: MessageQueue | None,
         progress: SendProgress,
     ) -> SendResult | None:
-        """One attempt. None: another one may follow. Raises SendFailed if none may."""
+        """Make one attempt. None: another one may follow. Raises SendFailed if none may follow."""
         try:
             route = await self.route(message.topic, progress)
             queue, address = self.target(route, wanted, progress)
@@ -215,7 +215,7 @@ class Sender:
         started_ms: int,
         progress: SendProgress,
     ) -> SendResult | None:
-        """What a broker answered; None if another one may do better. Raises SendFailed if none may."""
+        """The result in an answer; None if another broker may do better. Raises SendFailed if none may."""
         status = SEND_STATUS_OF_CODE.get(response.code)
         if status is None:
             self._note_refusal(response, queue.broker_name, progress)
@@ -226,7 +226,7 @@ class Sender:
     def target(
         self, route: Route, wanted: MessageQueue | None, progress: SendProgress
     ) -> tuple[MessageQueue, str]:
-        """The queue and the address of its master. Raises ClientError if there is none to send to."""
+        """The queue to send to, and the address of its master. Raises ClientError if there is none."""
         queue = wanted
         if queue is None:
             if not route.publish_queues:
@@ -251,9 +251,9 @@ class Sender:
     async def _ask(
         self, address: str, command: RemotingCommand, timeout_s: float
     ) -> RemotingCommand:
-        """Ask the broker; when it takes longer than one try, find out whether it is there at all.
+        """Send the request; if the answer takes longer than one try may, ping the broker.
 
-        A broker that is not is silent from then on, which ends its requests: there is time for another attempt.
+        A broker that does not answer the ping counts as silent. That ends its requests, in time for another attempt.
         """
         if timeout_s <= self.options.try_timeout_s:
             return await self.client.ask(address, command, timeout_s)
@@ -268,7 +268,7 @@ class Sender:
     def command(
         self, message: Message, body: WireBody, queue: MessageQueue, progress: SendProgress
     ) -> RemotingCommand:
-        """The request. Raises SendFailed if the message cannot be written down."""
+        """The request of a send. Raises SendFailed if the message cannot be encoded."""
         try:
             return send_command(
                 message,
@@ -282,7 +282,7 @@ class Sender:
             progress.text = str(error)
             raise progress.error() from error
 
-    # What sends teach about brokers
+    # What sends show about brokers
 
     def note_silence(
         self, queue: MessageQueue, error: RemotingError, started_ms: int, progress: SendProgress
@@ -296,7 +296,7 @@ class Sender:
     def _note_refusal(
         self, response: RemotingCommand, broker_name: str, progress: SendProgress
     ) -> None:
-        """Raises SendFailed if no other broker could do better."""
+        """Record a refusal. Raises SendFailed if no other broker could do better."""
         text = f"{broker_name} refused the message with code {response.code}: {response.remark}"
         progress.note_failure(broker_name, response.code, text)
         if self.options.avoids_as_rocketmq:

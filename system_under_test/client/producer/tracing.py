@@ -1,4 +1,4 @@
-"""Message trace: what happened to each message, itself sent as messages (RocketMQ: AsyncTraceDispatcher)."""
+"""Message trace: sends records of what happened to messages to a topic (RocketMQ: AsyncTraceDispatcher)."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from staticfire.system_under_test.protocol.bodies import MessageQueue
 from staticfire.system_under_test.protocol.message import Message, offset_message_id
 
 TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
-RECORDS_MAX = 1024  # RocketMQ: the queue of the dispatcher; what comes on top is dropped
-CHARACTERS_MAX = 118_000  # in one message
-DELAY_S = 0.5  # the longest that a record waits
+RECORDS_MAX = 1024  # RocketMQ: the queue of the dispatcher; further records are dropped
+CHARACTERS_MAX = 118_000  # in one trace message
+DELAY_S = 0.5  # longest wait of a record
 SEND_TIMEOUT_S = 5.0
-STATE_NAMES = {0: "UNKNOW", 8: "COMMIT_MESSAGE", 12: "ROLLBACK_MESSAGE"}  # RocketMQ: spelled so
+STATE_NAMES = {0: "UNKNOW", 8: "COMMIT_MESSAGE", 12: "ROLLBACK_MESSAGE"}  # RocketMQ's spelling
 
 
 class TraceBuffer:
-    """Records that wait, and the messages that they become."""
+    """Buffers records, and joins them to trace messages."""
 
     def __init__(self) -> None:
         self._records: deque[TraceRecord] = deque()
@@ -51,7 +51,7 @@ class TraceBuffer:
             self.characters += len(record.text)
 
     def take(self) -> tuple[str, list[str]] | None:
-        """Text and keys of the next message; None if nothing waits."""
+        """Text and keys of the next trace message; None if no record waits."""
         if not self._records:
             return None
         texts: list[str] = []
@@ -67,7 +67,7 @@ class TraceBuffer:
 
 
 class Tracing:
-    """The trace of one client. Nothing of it can fail a send or a consumption."""
+    """The trace of one client. Its failures never make a send or a consumption fail."""
 
     def __init__(self, client: ClientInstance, group: str) -> None:
         self.group = group
@@ -80,7 +80,7 @@ class Tracing:
         self._requests = 0
 
     def sent(self, message: Message, outcome: SendResult | SendFailed, cost_ms: int) -> None:
-        """A message was sent, or was not."""
+        """Record the outcome of a send."""
         if message.topic == TRACE_TOPIC:
             return
         result = outcome if isinstance(outcome, SendResult) else None
@@ -101,7 +101,7 @@ class Tracing:
         )
 
     def ended(self, end: TransactionEnd) -> None:
-        """The outcome of a transaction has gone, or goes now, to its broker."""
+        """Record the outcome of a transaction that was or is being sent to its broker."""
         self._add(
             transaction_ended(
                 end.message,
@@ -116,7 +116,7 @@ class Tracing:
         )
 
     def traced(self, listener: Listener, *, timeout_s: float) -> Listener:
-        """The same listener; what it does is traced. One that takes `timeout_s` or longer has timed out."""
+        """Wrap a listener so that its calls are traced. A call of `timeout_s` or longer counts as timed out."""
 
         async def listen(messages: list[Message], queue: MessageQueue) -> bool | ConsumeResult:
             traced = [message for message in messages if self._is_traced(message)]
@@ -139,7 +139,7 @@ class Tracing:
         return listen
 
     def _is_traced(self, message: Message) -> bool:
-        """Not the trace itself, which would never end, and not what the broker has switched off."""
+        """False for trace messages themselves, which would never end, and if the broker has switched trace off."""
         return message.topic != TRACE_TOPIC and message.properties.get(TRACE_ON) != "false"
 
     def _begin(self, messages: list[Message]) -> str:
@@ -188,7 +188,7 @@ class Tracing:
             self._flush_timer = self._loop.call_later(DELAY_S, self.flush)
 
     def flush(self) -> None:
-        """Send what waits."""
+        """Send the waiting records."""
         if self._flush_timer is not None:
             self._flush_timer.cancel()
             self._flush_timer = None
@@ -205,7 +205,7 @@ class Tracing:
             self._client.env.log.info("trace was not sent", error=str(outcome))
 
     async def stop(self) -> None:
-        """Send what waits, for a moment."""
+        """Send the waiting records, and wait a moment for that."""
         self.flush()
         deadline_s = self._loop.time() + 1.0
         while len(self._sends) and self._loop.time() < deadline_s:

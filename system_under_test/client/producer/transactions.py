@@ -1,7 +1,7 @@
-"""Messages that exist only if something else was done as well (RocketMQ: TransactionMQProducer, TransactionListener).
+"""Sends messages in local transactions (RocketMQ: TransactionMQProducer, TransactionListener).
 
-A half message is stored first, where no consumer sees it. Then the local transaction runs, and its outcome goes to
-the broker. A broker that does not receive the outcome asks some producer of the group, again and again.
+The producer first stores a half message, which no consumer sees. Then it runs the local transaction and sends the
+outcome to the broker. A broker that does not receive the outcome asks some producer of the group, repeatedly.
 """
 
 from __future__ import annotations
@@ -39,11 +39,12 @@ from staticfire.system_under_test.remoting import Connection, RemotingError
 
 PREPARED_FLAG = 0x4  # RocketMQ: MessageSysFlag.TRANSACTION_PREPARED_TYPE
 DEFAULT_REGION = "DefaultRegion"  # RocketMQ: MixAll.DEFAULT_TRACE_REGION_ID
-CHECKS_MAX = 2000  # RocketMQ: checkRequestHoldMax; what comes on top is asked again by the broker
+# RocketMQ: checkRequestHoldMax; further checks are dropped, and the broker asks again
+CHECKS_MAX = 2000
 
 
 class TransactionState(IntEnum):
-    """How a local transaction ended; the numbers are those of END_TRANSACTION."""
+    """The outcome of a local transaction; the numbers are those of END_TRANSACTION."""
 
     UNKNOWN = 0  # the broker will ask
     COMMIT = 8
@@ -51,13 +52,13 @@ class TransactionState(IntEnum):
 
 
 Execute = Callable[[Message], Awaitable[TransactionState]]
-# A half message, and the name of the broker that asks for the end of its transaction, if a route has that broker.
+# (half message, name of the broker that asks, None if no route has that broker) -> outcome of the transaction.
 AnswerCheck = Callable[[Message, str | None], Awaitable[TransactionState]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionResult:
-    """`sent` is where the half message is; `is_reported` whether the state went out to its broker (one way)."""
+    """`sent`: position of the half message. `is_reported`: whether `state` was sent to its broker (one way)."""
 
     sent: SendResult
     state: TransactionState
@@ -66,7 +67,7 @@ class TransactionResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionEnd:
-    """What a broker gets of a transaction; `from_check` if it had asked. `broker` is its address, if it is known."""
+    """The outcome sent to a broker; `from_check`: the broker had asked. `broker`: its address, if known."""
 
     message: Message
     state: TransactionState
@@ -77,7 +78,7 @@ class TransactionEnd:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A broker's question about a half message."""
+    """A broker's request for the outcome of a half message."""
 
     connection: Connection
     header: CheckTransactionStateHeader
@@ -88,8 +89,8 @@ class Transactions:
     """The transactions of one producer.
 
     Args:
-        check: says what became of the transaction of a half message; None: such questions are not answered. Brokers
-            may ask about messages of any producer of the group, also of one that does not live any more.
+        check: returns the outcome of the transaction of a half message; None: do not answer brokers. They may ask about
+        messages of any producer of the group, even of one that no longer runs.
     """
 
     def __init__(
@@ -120,12 +121,13 @@ class Transactions:
         if sent.status is SendStatus.SEND_OK:
             state = await self._run(execute, message)
         else:
-            state = TransactionState.ROLLBACK  # it may be lost, so no state may depend on it
+            # the half message may be lost: nothing may depend on it
+            state = TransactionState.ROLLBACK
         if self.on_ended is not None:
             broker = self._client.master(sent.queue.broker_name)
             end = TransactionEnd(message=message, state=state, broker=broker, region=sent.region)
             self.on_ended(end)
-        return TransactionResult(sent=sent, state=state, is_reported=self._tell(sent, state))
+        return TransactionResult(sent=sent, state=state, is_reported=self._report(sent, state))
 
     async def _run(self, work: Execute, message: Message) -> TransactionState:
         try:
@@ -134,7 +136,7 @@ class Transactions:
             self._log.warning("local transaction failed", error=repr(error))
             return TransactionState.UNKNOWN
 
-    def _tell(self, sent: SendResult, state: TransactionState) -> bool:
+    def _report(self, sent: SendResult, state: TransactionState) -> bool:
         address = self._client.master(sent.queue.broker_name)
         connection = None if address is None else self._client.remoting.connection(address)
         if connection is None:
@@ -150,10 +152,10 @@ class Transactions:
         connection.invoke_oneway(end_command(header))
         return True
 
-    # What brokers ask
+    # Requests of brokers
 
     def ask(self, connection: Connection, request: RemotingCommand) -> None:
-        """Code 39: answered later, one after the other, over the connection that it came by. Raises ValueError."""
+        """Handle code 39: answer later, one check after the other, over the same connection. Raises ValueError."""
         header = CheckTransactionStateHeader.from_ext(request.ext_fields)
         message = inflate_body(decode_record(request.body))
         if self._check is None or len(self._checks) >= CHECKS_MAX:
@@ -164,7 +166,7 @@ class Transactions:
             self._checking = asyncio.get_running_loop().create_task(self._answer_all(self._check))
 
     def stop(self) -> None:
-        """Answer nothing any more."""
+        """Stop answering."""
         self._checks.clear()
         if self._checking is not None:
             self._checking.cancel()

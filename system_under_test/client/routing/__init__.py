@@ -1,1 +1,1 @@
-"""Routes of topics, name servers, silent brokers, and what the clients of a process share."""
+"""Routes of topics, name servers, silent brokers, and the instance shared by the clients of a process."""

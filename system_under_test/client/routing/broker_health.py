@@ -1,6 +1,6 @@
 """Tracks which brokers answer, and keeps asking the silent ones until they answer again.
 
-A broker that plays dead keeps its connections open and answers nothing, so no request fails at once. It is detected by
+A hung broker keeps its connections open but answers nothing, so no request fails at once. It is detected by
 
 - a request that timed out, or (consumers) an unanswered pull and QUIET_S without any answer from it: either leads to a
   ping, and an unanswered ping means that the broker is silent;
@@ -26,19 +26,19 @@ from staticfire.system_under_test.runtime.env import Log
 
 QUIET_S = 1.5  # a broker that owes an answer and sends nothing for so long is pinged
 PING_TIMEOUT_S = 1.0
-PROBE_TIMEOUT_S = 3.0  # then the question is put again, on a new connection
-PROBE_PAUSE_S = 1.0  # after a connect that failed
-# A broker that came back knows too few clients, if it was restarted, or too many, if it was cut off while some of them
-# ended. It finds out about the latter after 120 s, looking every 10 s (RocketMQ: CHANNEL_EXPIRED_TIMEOUT).
+PROBE_TIMEOUT_S = 3.0  # then the probe is repeated on a new connection
+PROBE_PAUSE_S = 1.0  # after a failed connect
+# A broker that came back has too few clients in its tables if it was restarted, or too many if it was cut off while
+# some of them ended. It drops the latter after 120 s, checking every 10 s (RocketMQ: CHANNEL_EXPIRED_TIMEOUT).
 SETTLING_S = 130.0
-GREETING_S = 5.0  # in which clients that noticed register again
+GREETING_S = 5.0  # within this time clients notice the return and register again
 
 
 class BrokerHealth:
-    """The brokers of one client, by address.
+    """Tracks the brokers of one client, by address.
 
     Args:
-        group: whose members pings ask for; any name will do.
+        group: pings ask for the members of this group; any name will do.
         on_silent, on_back: called with the address.
     """
 
@@ -66,11 +66,11 @@ class BrokerHealth:
         return address not in self._probes
 
     def is_settling(self, address: str) -> bool:
-        """Whether the broker has come back so recently that what it knows about clients may be wrong."""
+        """Whether the broker has come back so recently that its list of clients may be wrong."""
         return self._came_within(address, SETTLING_S)
 
     def is_greeting(self, address: str) -> bool:
-        """Whether the broker has come back so recently that clients may still be on their way to it."""
+        """Whether the broker has come back so recently that clients may not have registered again yet."""
         return self._came_within(address, GREETING_S)
 
     def _came_within(self, address: str, seconds: float) -> bool:
@@ -79,29 +79,29 @@ class BrokerHealth:
         return back_at_s is not None and now_s - back_at_s < seconds
 
     def note_arrivals(self, addresses: Iterable[str]) -> None:
-        """These brokers have just appeared in a route, maybe again."""
+        """Record brokers that have just appeared in a route, maybe again."""
         now_s = asyncio.get_running_loop().time()
         for address in addresses:
             self._back_at_s[address] = now_s
 
     def lost(self, address: str) -> None:
-        """The connection to the broker ended while no request was on its way."""
+        """The connection to the broker has ended without a pending request."""
         if address not in self._pings:
             self._begin_probing(address, "the connection ended")
 
     def heard(self, address: str) -> None:
-        """The broker has just answered something."""
+        """The broker has just answered a request."""
         self._heard_at_s[address] = asyncio.get_running_loop().time()
 
     def failed(self, address: str, error: RemotingError) -> None:
-        """A request to the broker ended without an answer."""
+        """A request to the broker has ended without an answer."""
         if isinstance(error, RemotingTimeout):
-            self.ping(address)  # slow or silent?
+            self.ping(address)  # to tell a slow broker from a silent one
         else:
             self._begin_probing(address, str(error))
 
     def ping(self, address: str) -> None:
-        """Find out whether the broker answers at all, unless that is being found out already."""
+        """Ping the broker to see whether it answers at all, unless a ping or probe is pending."""
         if self._is_stopped or address in self._pings or address in self._probes:
             return
         ping = self._remoting.invoke_nowait(address, self._question(), PING_TIMEOUT_S)
@@ -109,14 +109,14 @@ class BrokerHealth:
         ping.add_done_callback(partial(self._pinged, address))
 
     def check_quiet(self, addresses: Iterable[str]) -> None:
-        """Ping those of the brokers, all of which owe an answer, that said nothing for QUIET_S."""
+        """Ping those of the brokers, all of which owe an answer, that have sent nothing for QUIET_S."""
         now_s = asyncio.get_running_loop().time()
         for address in addresses:
             if now_s - self._heard_at_s.setdefault(address, now_s) >= QUIET_S:
                 self.ping(address)
 
     def retain(self, addresses: Iterable[str]) -> None:
-        """Forget every broker that is not one of these: no route has it any more."""
+        """Drop all other brokers: no route has them any more."""
         wanted = dict.fromkeys(addresses)
         for address in [known for known in self._probes if known not in wanted]:
             self._probes.pop(address).cancel()
@@ -144,7 +144,7 @@ class BrokerHealth:
             return
         self._log.warning("broker is silent", address=address, reason=reason)
         self._probes[address] = asyncio.get_running_loop().create_task(self._probe(address))
-        # What is still open on the old connection fails now, so that its owners turn to another broker.
+        # Requests pending on the old connection fail now, so that their callers turn to another broker.
         self._remoting.close_connection(address)
         self._on_silent(address)
 

@@ -1,6 +1,6 @@
 """The connections, routes, broker health and heartbeats shared by one process's clients (RocketMQ: MQClientInstance).
 
-Every request to a broker goes through `ask`, so that a failure in one client is visible to all of them.
+Every request to a broker goes through `ask`, so that all clients see a failure in one of them.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ HEARTBEAT_TIMEOUT_S = 3.0  # RocketMQ: mqClientApiTimeout
 GOODBYE_TIMEOUT_S = 1.0
 TEMPLATE_TOPIC = "TBW102"  # RocketMQ: TopicValidator.AUTO_CREATE_TOPIC_KEY_TOPIC
 
-# Members of a group share out the queues by the route that each of them sees: a change that one member sees half a
-# minute before another leaves queues without an owner for that long. So consumers look often.
+# Members of a group divide the queues by the routes that they have: a change that one member sees half a minute before
+# another leaves queues without an owner for that long. So consumers refresh often.
 CONSUMER_ROUTE_REFRESH_S = 1.5
 
 
 class Consumer(Protocol):
-    """What a client instance needs to know of a consumer."""
+    """The interface of a consumer that a client instance needs."""
 
     group: str
 
     def heartbeat_data(self) -> ConsumerData: ...
 
     def members_changed(self) -> None:
-        """The group may have other members now."""
+        """The members of the group may have changed."""
         ...
 
     def route_changed(self, topic: str) -> None: ...
@@ -76,7 +76,7 @@ class ClientConfig(Protocol):
 
 
 class ClientInstance:
-    """One client id. At most one producer group and one consumer, which are set before start()."""
+    """One client id, with at most one producer group and one consumer, which must be set before start()."""
 
     def __init__(self, env: Env, config: ClientConfig) -> None:
         self.env = env
@@ -91,10 +91,10 @@ class ClientInstance:
         self.routes = RouteTable(is_kept=self._is_kept_in_routes, on_change=self._route_changed)
         self.producer_group: str | None = None
         self.consumer: Consumer | None = None
-        self.on_request: Handler | None = None  # answers what brokers ask besides code 40
+        self.on_request: Handler | None = None  # handles requests of brokers except code 40
         self.on_broker_back: list[Callable[[str], None]] = []  # called with the address
         self._topics: dict[str, None] = {}
-        # Addresses that a heartbeat was sent to, and the connection at the last look.
+        # Addresses to which a heartbeat was sent -> the connection at the last check.
         self._greeted: dict[str, Connection | None] = {}
         self._known: dict[str, None] = {}  # addresses in routes
         self._refresh = PeriodicTask(
@@ -109,7 +109,7 @@ class ClientInstance:
         self._heartbeat.start()
 
     async def stop(self) -> None:
-        """Say goodbye to every broker that answers, then close all connections."""
+        """Unregister at every broker that answers, then close all connections."""
         await self._refresh.stop()
         await self._heartbeat.stop()
         await self.health.stop()
@@ -119,7 +119,7 @@ class ClientInstance:
     # Routes
 
     def use_topic(self, topic: str) -> None:
-        """Look the topic up soon, and again and again from then on."""
+        """Look up the topic soon, and periodically from then on."""
         self._topics[topic] = None
         self._refresh.wake()
 
@@ -137,14 +137,14 @@ class ClientInstance:
         return self.routes.update(topic, brokers, asyncio.get_running_loop().time())
 
     def known_publish_route(self, topic: str) -> Route | None:
-        """The route to send to `topic`, if no name server has to be asked for it."""
+        """The route for sends to `topic` if it is known without asking name servers."""
         known = self.routes.route(topic)
         return known if known is not None and self._can_publish(known) else None
 
     async def publish_route(self, topic: str) -> Route:
-        """The route to send to `topic`; for a topic that does not exist, that of the template.
+        """The route for sends to `topic`; for a topic that does not exist, that of the template.
 
-        Raises: as look_up.
+        Raises as look_up does.
         """
         if (good := self.known_publish_route(topic)) is not None:
             return good
@@ -158,7 +158,7 @@ class ClientInstance:
         except RouteNotFound:
             if known is not None and not known.is_template:
                 return known
-            # A template may have come from a slave alone, before its master was there.
+            # A template route may come from a slave alone, from before its master was registered.
             template = await self.name_servers.route(TEMPLATE_TOPIC)
             if template is None:
                 if known is not None:
@@ -167,12 +167,12 @@ class ClientInstance:
             return self.routes.use_template(topic, template)
 
     async def read_route(self, topic: str) -> Route:
-        """The route to read from `topic`. Raises: as look_up."""
+        """The route for reading from `topic`. Raises as look_up does."""
         known = self.routes.route(topic)
         return known if known is not None and known.read_queues else await self.look_up(topic)
 
     def _can_publish(self, route: Route) -> bool:
-        """Whether some master of the route answers; if not, name servers may know another one."""
+        """Whether some master of the route answers; if not, name servers may have another one."""
         return any(
             broker.is_writable and self.health.is_answering(broker.addresses[MASTER_ID])
             for broker in route.brokers.values()
@@ -186,8 +186,8 @@ class ClientInstance:
     def replica(self, broker_name: str, wanted_id: int = MASTER_ID) -> tuple[int, str] | None:
         """Id and address of the best replica that answers; None if none does.
 
-        The best is the wanted one; instead of a slave also the one with the next id; then the master, then the lowest
-        id (RocketMQ, MQClientInstance.findBrokerAddressInSubscribe, which does not know who answers).
+        The best is the wanted one; if that is a slave, then the one with the next id; then the master, then the lowest
+        id (RocketMQ, MQClientInstance.findBrokerAddressInSubscribe, which does not know which brokers answer).
         """
         broker = self.routes.broker(broker_name)
         if broker is None:
@@ -200,7 +200,7 @@ class ClientInstance:
         return None
 
     def look_for_master(self, broker_name: str) -> None:
-        """Ask for the routes now, if they have no master of this name (RocketMQ: RemoteBrokerOffsetStore)."""
+        """Refresh the routes now if they have no master of this name (RocketMQ: RemoteBrokerOffsetStore)."""
         broker = self.routes.broker(broker_name)
         if broker is not None and MASTER_ID not in broker.addresses:
             self._refresh.wake()
@@ -208,9 +208,9 @@ class ClientInstance:
     # Requests
 
     def notice_lost_connections(self) -> None:
-        """A broker that was greeted, and whose connection has gone, has ended or thrown us out.
+        """Report brokers that have got a heartbeat and whose connection is gone: they have ended or closed it.
 
-        A new connection may have replaced it by now: a broker that restarts is back within milliseconds.
+        A new connection may have replaced the old one: a restarting broker may be back within milliseconds.
         """
         for address, before in list(self._greeted.items()):
             connection = self.remoting.connection(address)
@@ -222,7 +222,7 @@ class ClientInstance:
     def ask(
         self, address: str, command: RemotingCommand, timeout_s: float
     ) -> asyncio.Future[RemotingCommand]:
-        """Send a request. Its outcome, good or bad, also goes to the health of the broker."""
+        """Send a request; its outcome also updates the health of the broker."""
         answer = self.remoting.invoke_nowait(address, command, timeout_s)
         answer.add_done_callback(partial(self._note_outcome, address))
         return answer
@@ -238,7 +238,7 @@ class ClientInstance:
 
         Raises:
             BrokerNotAvailable: no replica answers.
-            RemotingError: the replica did not answer this.
+            RemotingError: the replica did not answer this request.
         """
         replica = self.replica(broker_name, wanted_id)
         if replica is None:
@@ -256,7 +256,7 @@ class ClientInstance:
             self.health.failed(address, error)
 
     def _serve(self, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
-        """What brokers ask of clients."""
+        """Handle requests of brokers to clients."""
         if request.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
             if self.consumer is not None:
                 self.consumer.members_changed()
@@ -333,7 +333,7 @@ class ClientInstance:
             self.consumer.members_changed()
 
     def register_again(self) -> None:
-        """Some broker does not know us, though it should: send heartbeats now."""
+        """Send heartbeats now: some broker does not have us registered although it should."""
         self._heartbeat.wake()
 
     def _heartbeat_body(self) -> bytes:
@@ -345,7 +345,7 @@ class ClientInstance:
         return json_dialect.dumps(data.to_json())
 
     async def _unregister(self) -> None:
-        """Leave the groups at every broker that knows us; brokers that are slow to answer are not waited for."""
+        """Leave the groups at every broker that got a heartbeat, without waiting for slow brokers."""
         header = UnregisterClientHeader(
             client_id=self.client_id,
             producer_group=self.producer_group,

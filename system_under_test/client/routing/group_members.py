@@ -1,7 +1,7 @@
 """Fetches the members of a group (RocketMQ: MQClientInstance.findConsumerIdList).
 
 Every member computes its share from the list of queues and the list of members. The shares agree as long as the lists
-agree, so all members ask the same broker for the list: the first by name that answers.
+agree, so all members ask the same broker for the members: the first by name that answers.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.headers import ConsumerGroupHeader
 
 LIST_TIMEOUT_S = 3.0  # RocketMQ: mqClientApiTimeout
-HEDGE_S = 0.5  # then the next broker is asked as well
+HEDGE_S = 0.5  # after this wait the client asks the next broker, too
 
 
 async def member_ids(client: ClientInstance, route: Route, group: str) -> list[str] | None:
     """The client ids of the group, from one broker of the route; None if no broker has this client in its list.
 
-    A broker that has just restarted lists no member, and its list would take away all our queues: a list without
-    ourselves is no answer.
+    A broker that has just restarted lists no members, and its list would take all our queues away. So a list without
+    this client does not count.
     """
     questions = [partial(_ask, client, address, group) for address in _in_order(client, route)]
     answer = await first_good(
@@ -35,12 +35,12 @@ async def member_ids(client: ClientInstance, route: Route, group: str) -> list[s
 
 
 def may_lack_members(client: ClientInstance, route: Route) -> bool:
-    """Whether every broker that can be asked has just come back, so that members may not have registered yet."""
+    """Whether every available broker has just come back, so that members may not have registered yet."""
     return all(client.health.is_greeting(address) for address in _in_order(client, route))
 
 
 def _in_order(client: ClientInstance, route: Route) -> list[str]:
-    """Masters by broker name, then slaves, then those that have just come back and know few members yet."""
+    """Masters by broker name, then slaves, then brokers that have just come back and list few members yet."""
     health = client.health
     ranked = sorted(
         (health.is_settling(address), broker_id != MASTER_ID, broker.broker_name, address)

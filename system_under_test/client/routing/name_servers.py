@@ -1,11 +1,11 @@
-"""Asking name servers for routes, one of which may play dead (RocketMQ: NettyRemotingClient's choice of name server).
+"""Asks name servers, one of which may hang, for routes (RocketMQ: NettyRemotingClient's choice of name server).
 
-RocketMQ asks one chosen name server and finds out after 3 s that it hangs; the caller sees an error. Here every
-question goes to all of them at once:
+RocketMQ asks one chosen name server, notices after 3 s that it hangs, and the caller gets an error. Here every query
+goes to all of them at once:
 
-- every answer within PATIENCE_S counts, and what the servers know is united;
-- a server that does not is *silent*: no question waits for it until it has answered one again. At most one
-  question to it is open at a time, on a connection of its own;
+- every answer within PATIENCE_S counts, and the routes are merged;
+- a server that does not answer in time is *silent*: no query waits for it until it has answered one again. At most one
+  query to it is pending at a time, on a connection of its own;
 - "no such topic" (code 17) counts only when no other server has a route.
 """
 
@@ -31,7 +31,7 @@ from staticfire.system_under_test.protocol.headers import GetRouteInfoHeader
 from staticfire.system_under_test.remoting import RemotingClient
 from staticfire.system_under_test.runtime.env import Log
 
-PATIENCE_S = 0.5  # how long a question waits for a server that has not been silent so far
+PATIENCE_S = 0.5  # how long a query waits for a server that has not been silent so far
 ANSWER_TIMEOUT_S = 3.0  # RocketMQ: mqClientApiTimeout
 
 Answer = asyncio.Future[RemotingCommand]
@@ -45,16 +45,16 @@ class NameServers:
         self._addresses = tuple(addresses)
         self._log = log
         self._silent: dict[str, None] = {}
-        self._open: dict[str, Answer] = {}  # the last question to each server, while unanswered
+        self._open: dict[str, Answer] = {}  # the last query to each server, while unanswered
         self._decoded: dict[tuple[str, str], tuple[bytes, BrokerRoutes]] = {}
 
     @property
     def silent(self) -> list[str]:
-        """The servers that no question waits for at the moment."""
+        """The servers for which no query waits at the moment."""
         return list(self._silent)
 
     async def route(self, topic: str) -> dict[str, BrokerRoute] | None:
-        """What the servers know about a topic; None if those that answered do not know it.
+        """The merged routes of a topic; None if the servers that answered do not have it.
 
         Raises NoNameServer: none answered within ANSWER_TIMEOUT_S.
         """
@@ -78,7 +78,7 @@ class NameServers:
         return unite(known) if any(known) else None
 
     def _ask_all(self, topic: str) -> dict[str, Answer]:
-        """A question to every server, except to silent ones that still owe the answer to an earlier one."""
+        """Query every server, except silent ones that still owe the answer to an earlier query."""
         free = [
             address
             for address in self._addresses
@@ -112,7 +112,7 @@ class NameServers:
             self._log.warning("name server is silent", address=address)
 
     def _decode(self, address: str, topic: str, body: bytes) -> BrokerRoutes:
-        """Servers say the same most of the time: decode only what is new."""
+        """Decode an answer; servers mostly answer the same, so equal bodies are decoded once."""
         last = self._decoded.get((address, topic))
         if last is not None and last[0] == body:
             return last[1]

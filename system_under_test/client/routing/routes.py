@@ -1,10 +1,10 @@
 """Keeps the routes of topics (RocketMQ: MQClientInstance.topicRouteTable, TopicPublishInfo).
 
-Answers of name servers are applied with care. An error never clears a route. An address that is missing from a new
-answer, although it still answers *this client*, is kept for ROUTE_KEEP_S: a name server that restarted has no routes
-until the brokers' next registration (30 s), and two of these periods are the documented limit. A consumer drops an
-address that does not answer with the first route that lacks it, so that its queues are shared out anew. A producer
-keeps it for the full time, because it avoids silent brokers anyway and wants them back as soon as they answer.
+The table is careful with answers of name servers. An error never clears a route. If a new answer lacks an address that
+still answers *this client*, the table keeps the address for ROUTE_KEEP_S: a restarted name server has no routes until
+the brokers' next registration (30 s), and two of these periods are the documented limit. A consumer drops an address
+that does not answer with the first route that lacks it, so that its queues are divided anew. A producer keeps it for
+the full time, because it avoids silent brokers anyway and wants them back as soon as they answer.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MASTER_ID = 0  # RocketMQ: MixAll.MASTER_ID
 PERMISSION_READ = 4  # RocketMQ: PermName.PERM_READ
 PERMISSION_WRITE = 2  # RocketMQ: PermName.PERM_WRITE
 ROUTE_KEEP_S = 60.0
-# of a topic on one broker; no broker of ours has as many, and a client keeps a list of them
+# queues of a topic on one broker: our brokers never have so many, and a client keeps a list of them
 QUEUES_MAX = 1 << 17
 TEMPLATE_QUEUES_MAX = 4  # RocketMQ: DefaultMQProducer.defaultTopicQueueNums
 
@@ -47,11 +47,11 @@ BrokerRoutes = Mapping[str, BrokerRoute]  # by broker name
 
 
 def broker_routes(route: TopicRouteData) -> dict[str, BrokerRoute]:
-    """The same route by broker name; brokers without queues or without an address are left out.
+    """The route by broker name, without brokers that lack queues or addresses.
 
-    A broker that the order configuration names stays in, without queues if it has none now.
+    Keeps a broker that the order configuration names, even without queues.
 
-    Raises ValueError for more than QUEUES_MAX queues, or an order configuration of another form.
+    Raises ValueError for more than QUEUES_MAX queues, or a malformed order configuration.
     """
     queues: dict[str, QueueData] = {queue.broker_name: queue for queue in route.queue_datas}
     ordered = order_configuration(route.order_topic_conf or "")
@@ -96,11 +96,11 @@ def order_configuration(text: str) -> dict[str, int]:
 
 
 def unite(answers: Sequence[BrokerRoutes]) -> dict[str, BrokerRoute]:
-    """What several name servers know together. Where they differ, the one with more queues is right, then the first.
+    """Merge the routes of several name servers. Where they differ, more queues win, then the first server.
 
-    Name servers do not talk to each other, so one may miss a broker that the other knows, or queues that were added
-    while it could not be reached: messages there would have no reader. Clients that always see the union agree with
-    each other, whichever name servers they reach first.
+    Name servers share no state, so one may lack a broker that another has, or queues that were added while it could not
+    be reached: messages there would have no reader. Clients that always use the union agree with each other,
+    whichever name servers they reach first.
     """
     united: dict[str, BrokerRoute] = {}
     for answer in answers:
@@ -147,7 +147,7 @@ class Route:
 
     @property
     def ordered_counts(self) -> dict[str, int]:
-        """How many queues of each broker keys are spread over, whether its master is there or not."""
+        """The number of queues for keys by broker name, whether its master is in the route or not."""
         if self.has_order_configuration:
             return {name: broker.ordered_queues or 0 for name, broker in self.brokers.items()}
         return {
@@ -158,7 +158,7 @@ class Route:
 
 
 def template_route(topic: str, template: BrokerRoutes) -> Route:
-    """The route of a topic that no broker has yet: any broker that has the template creates it on the first send."""
+    """The route of a topic that no broker has yet: any broker with the template creates it on the first send."""
     brokers = {}
     for name, broker in template.items():
         queues = min(TEMPLATE_QUEUES_MAX, broker.read_queues)
@@ -170,7 +170,7 @@ class RouteTable:
     """The routes of the topics in use.
 
     Args:
-        is_kept: whether to keep an address, for a while, that name servers do not list any more.
+        is_kept: whether to keep for a while an address that name servers do not list any more.
         on_change: called with the topic after its route has changed.
     """
 
@@ -184,7 +184,7 @@ class RouteTable:
         return self._routes.get(topic)
 
     def update(self, topic: str, fresh: BrokerRoutes, now_s: float) -> Route:
-        """Take in what name servers say about a topic that they know."""
+        """Apply an answer of name servers about a topic."""
         known = self._routes.get(topic)
         if known is None or known.is_template:
             return self._set(Route(topic, fresh))
@@ -192,7 +192,7 @@ class RouteTable:
         return known if known.brokers == merged else self._set(Route(topic, merged))
 
     def use_template(self, topic: str, template: BrokerRoutes) -> Route:
-        """Send to a topic that does not exist yet."""
+        """Set the route of a topic that does not exist yet, for sends."""
         route = template_route(topic, template)
         known = self._routes.get(topic)
         return route if known is not None and not known.is_template else self._set(route)

@@ -1,1 +1,1 @@
-"""Records of message trace, as text and read back."""
+"""Writes and parses records of message trace."""

@@ -10,12 +10,12 @@ from staticfire.system_under_test.client.trace.trace_records import (
     ContextCode,
 )
 
-NULL = "null"  # what is not known
+NULL = "null"  # an unknown value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceEvent:
-    """One record. What its kind does not record is None; times are ms since 1970.
+    """One record. Fields that its kind does not have are None; times are ms since 1970.
 
     `status` is `sent` or `failed`, `begun`, how a listener ended, or the state of a transaction as sent to a broker.
     """
@@ -42,7 +42,7 @@ class TraceEvent:
 
 
 def read_trace(text: str) -> tuple[list[TraceEvent], int]:
-    """The records of one message of the trace topic, and how many there are that cannot be read."""
+    """The records of one message of the trace topic, and the number of unreadable records."""
     records = [record for record in text.split(RECORD_END) if record]
     events = []
     for record in records:
@@ -92,7 +92,7 @@ def _event(fields: list[str]) -> TraceEvent:
 
 
 def _published(fields: list[str]) -> TraceEvent:
-    """Old clients know of no offset message id (13 fields), new ones name their host (15)."""
+    """Old clients write no offset message id (13 fields), new ones also their host (15)."""
     has_place = len(fields) > 13
     succeeded = _flag(fields[13] if has_place else fields[12])
     return TraceEvent(
@@ -115,7 +115,7 @@ def _published(fields: list[str]) -> TraceEvent:
 
 
 def _consumed(fields: list[str]) -> TraceEvent:
-    """Old clients record only whether it succeeded, those of the cloud neither time nor group."""
+    """Old clients write only whether it succeeded, cloud clients neither time nor group."""
     code = ContextCode.SUCCESS if _flag(fields[4]) else ContextCode.FAILED
     if len(fields) > 6:
         code = ContextCode(int(fields[6]))

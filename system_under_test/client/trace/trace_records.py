@@ -31,7 +31,7 @@ class MessageType(IntEnum):
 
 
 class ContextCode(IntEnum):
-    """How a listener ended (RocketMQ: ConsumeReturnType)."""
+    """The outcome of a listener's call (RocketMQ: ConsumeReturnType)."""
 
     SUCCESS = 0
     TIME_OUT = 1
@@ -42,7 +42,7 @@ class ContextCode(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class TraceRecord:
-    """One record, and the keys by which it can be found: of the message and its id."""
+    """One record, and the keys by which it can be found: the message's keys and id."""
 
     text: str
     keys: tuple[str, ...]
@@ -54,7 +54,7 @@ def record(kind: str, fields: Sequence[object], keys: Sequence[str]) -> TraceRec
 
 
 def field_text(value: object) -> str:
-    """As Java writes it."""
+    """A value as Java prints it."""
     if value is None:
         return "null"
     return str(value).lower() if isinstance(value, bool) else str(value)
@@ -82,7 +82,7 @@ def published(
     offset_message_id: str | None,
     succeeded: bool,
 ) -> TraceRecord:
-    """A send has ended."""
+    """The record of a send that has ended."""
     fields = (
         now_ms,
         region,
@@ -104,7 +104,7 @@ def published(
 def consuming(
     message: Message, *, now_ms: int, group: str, request_id: str, message_id: str
 ) -> TraceRecord:
-    """A listener is called."""
+    """The record of a call of a listener that begins."""
     fields = (
         now_ms,
         message.properties.get(REGION),
@@ -128,7 +128,7 @@ def consumed(
     code: ContextCode,
     succeeded: bool,
 ) -> TraceRecord:
-    """A listener has returned; one that took too long may have succeeded all the same."""
+    """The record of a call of a listener that has ended; one that timed out may have succeeded nevertheless."""
     fields = (
         request_id,
         message_id,
@@ -153,7 +153,7 @@ def transaction_ended(
     state: str,
     from_check: bool,
 ) -> TraceRecord:
-    """The outcome of a transaction as sent to its broker; `state` is COMMIT_MESSAGE, ROLLBACK_MESSAGE or UNKNOW."""
+    """The record of an outcome sent to a broker; `state` is COMMIT_MESSAGE, ROLLBACK_MESSAGE or UNKNOW."""
     fields = (
         now_ms,
         region,

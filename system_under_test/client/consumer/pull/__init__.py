@@ -1,1 +1,1 @@
-"""Consumers that are asked for messages: pull and lite pull."""
+"""Consumers whose application asks for messages: pull and lite pull."""

@@ -1,8 +1,8 @@
-"""A consumer that is polled (RocketMQ: DefaultLitePullConsumerImpl).
+"""A consumer that the application polls (RocketMQ: DefaultLitePullConsumerImpl).
 
-It pulls in the background. `subscribe` makes it a member of its group, which shares queues out; `assign` gives it
-queues outside the group. What a poll has handed out counts as consumed with the next poll or commit, so a crash brings
-it again (RocketMQ until 4.6 committed what was fetched, issue 1470).
+It pulls in the background. `subscribe` makes it a member of its group, among which the queues are divided; `assign`
+gives it queues outside the group. Messages of one poll count as consumed at the next poll or commit, so they come again
+after a crash (RocketMQ until 4.6 committed fetched messages, issue 1470).
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ QUIET_CHECK_INTERVAL_S = 0.75
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LitePullConfig:
-    """`client_id` is `ip@name` and unique in the cluster. With `auto_commit` polls commit what earlier ones handed out.
+    """`client_id` is `ip@name` and unique in the cluster. With `auto_commit`, polls commit messages of earlier polls.
 
-    `cached_max`: pulling stops while so many messages of all queues together wait to be polled.
+    `cached_max`: pulling pauses while so many messages of all queues together wait to be polled.
     """
 
     group: str
@@ -72,10 +72,10 @@ class LitePullConsumer:
     """Subscribe or assign, then poll.
 
     Args:
-        on_assignment: called with all queues of a subscribed member, sorted, after they changed.
-        on_commit: called with the offsets that were just committed.
-        on_offset_read: called with each offset that a broker returned.
-        on_commit_sent: called with the brokers that offsets were sent to.
+        on_assignment: called with all queues of a subscribed member, sorted, after a change.
+        on_commit: called with the offsets just committed.
+        on_offset_read: called with each offset that a broker returns.
+        on_commit_sent: called with the brokers to which offsets were sent.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class LitePullConsumer:
         on_offset_read: OnOffsetRead | None = None,
         on_commit_sent: OnCommitSent | None = None,
     ) -> None:
-        """Raises ValueError for a strategy that there is not."""
+        """Raises ValueError for an unknown strategy."""
         self.group = config.group
         self._env = env
         self._config = config
@@ -133,7 +133,7 @@ class LitePullConsumer:
         self._quiet_check = PeriodicTask(
             env.log, "quiet check", self._check_quiet, lambda: QUIET_CHECK_INTERVAL_S
         )
-        self._is_assigned = False  # by hand
+        self._is_assigned = False  # by `assign`
         self._arrival = asyncio.Event()
         self._turn = 0
         self._committed_at_s = 0.0
@@ -144,7 +144,7 @@ class LitePullConsumer:
         self._quiet_check.start()
 
     async def stop(self) -> None:
-        """With auto_commit what was handed out is committed; then leave the group."""
+        """Commit the messages of earlier polls if auto_commit is on; then leave the group."""
         await self._rebalancing.task.stop()
         await self._quiet_check.stop()
         if self._config.auto_commit:
@@ -155,7 +155,7 @@ class LitePullConsumer:
     # What to consume
 
     def subscribe(self, topic: str, expression: str = ALL, *, expression_type: str = TAG) -> None:
-        """Have a share of the topic's queues, as other members of the group have; to be called after start().
+        """Take a share of the topic's queues, like the other members of the group; call after start().
 
         Raises ValueError after assign().
         """
@@ -166,7 +166,7 @@ class LitePullConsumer:
         self._rebalancing.wake()
 
     async def assign(self, queues: Iterable[MessageQueue]) -> None:
-        """Have these queues and no others, even if other clients have them. Raises ValueError after subscribe()."""
+        """Consume exactly these queues, even if other clients consume them. Raises ValueError after subscribe()."""
         if self._parts_of and not self._is_assigned:
             raise ValueError("this consumer has subscribed; it cannot have queues assigned as well")
         self._is_assigned = True
@@ -204,11 +204,11 @@ class LitePullConsumer:
         return self._assigned.queues
 
     async def fetch_queues(self, topic: str) -> list[MessageQueue]:
-        """The queues of a topic that can be read, sorted, as the name servers say now. Raises ClientError."""
+        """The readable queues of a topic, sorted, by a new query of the name servers. Raises ClientError."""
         return list((await self._client.look_up(topic)).read_queues)
 
     def known_queues(self, topic: str) -> list[MessageQueue]:
-        """The same as the client knows them, sorted; empty before it knows any."""
+        """The readable queues of a topic by the route that the client has, sorted; empty without a route."""
         route = self._client.routes.route(topic)
         return [] if route is None else list(route.read_queues)
 
@@ -217,7 +217,7 @@ class LitePullConsumer:
     async def poll(self, timeout_s: float | None = None) -> list[Message]:
         """Up to `pull_batch` messages of one queue, in offset order; empty if none comes in time.
 
-        What earlier polls handed out is consumed now.
+        Messages of earlier polls count as consumed now.
         """
         polled = await self.poll_queue(timeout_s)
         return [] if polled is None else polled[1]
@@ -225,7 +225,7 @@ class LitePullConsumer:
     async def poll_queue(
         self, timeout_s: float | None = None
     ) -> tuple[MessageQueue, list[Message]] | None:
-        """The same with the queue that the messages are of; None if none comes in time."""
+        """Like `poll`, but returns the queue, too; None if no message comes in time."""
         self._finish()
         self._commit_if_due()
         try:
@@ -240,7 +240,7 @@ class LitePullConsumer:
             return None
 
     def _take(self) -> tuple[MessageQueue, list[Message]] | None:
-        """From the next queue, in turn, that has something."""
+        """Messages of the next queue, in turn, that has some."""
         queues = self._assigned.queues
         for number in range(len(queues)):
             index = (self._turn + number) % len(queues)
@@ -263,7 +263,7 @@ class LitePullConsumer:
             consumer.resume()
 
     def pause(self, queues: Iterable[MessageQueue]) -> None:
-        """Neither pull these nor hand anything of them out, until they are resumed."""
+        """Neither pull these queues nor return their messages until `resume`."""
         self._paused.update(dict.fromkeys(queues))
 
     def resume(self, queues: Iterable[MessageQueue]) -> None:
@@ -275,27 +275,27 @@ class LitePullConsumer:
     # Positions
 
     def position(self, queue: MessageQueue) -> int | None:
-        """The offset after what was handed out; None if it is not known yet. Raises ClientError."""
+        """The offset after the last message returned by a poll; None if not known yet. Raises ClientError."""
         return self._mine(queue).position
 
     def seek(self, queue: MessageQueue, offset: int) -> None:
-        """Go on there; whatever the queue had handed out does not count. Raises ClientError."""
+        """Go on at `offset`; messages of earlier polls of this queue do not count. Raises ClientError."""
         self._mine(queue).forget()
         self._env.log.info("position sought", queue=str(queue), offset=offset)
         self._assigned.consumer(queue).start_at(offset)
 
     async def seek_to_begin(self, queue: MessageQueue) -> None:
-        """Raises ClientError, RemotingError, ValueError: the begin cannot be known now."""
+        """Go on at the first offset. Raises ClientError, RemotingError, ValueError: it cannot be known now."""
         self._mine(queue)
         self.seek(queue, await self._offsets.bounds.min_offset(queue))
 
     async def committed(self, queue: MessageQueue) -> int | None:
-        """The group's stored offset; None if there is none. Raises: as seek_to_begin."""
+        """The group's stored offset; None if there is none. Raises as seek_to_begin does."""
         await self._client.read_route(queue.topic)
         return await self._offsets.stored(queue)
 
     def commit(self) -> None:
-        """What was handed out is consumed: report it to the brokers, one way."""
+        """Count the messages of earlier polls as consumed, and send their offsets to the brokers, one way."""
         self._finish()
         self._assigned.commit(self._assigned.queues)
         self._committed_at_s = asyncio.get_running_loop().time()

@@ -15,7 +15,7 @@ from staticfire.system_under_test.remoting.connection import not_supported
 
 
 class LitePullInfo:
-    """Answers code 307 and no other request: only the application moves its offsets or takes messages."""
+    """Answers code 307 only: no administrator can move the offsets or consume messages, only the application."""
 
     def __init__(
         self,

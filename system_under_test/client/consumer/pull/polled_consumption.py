@@ -1,4 +1,4 @@
-"""Messages of one queue that wait until the application polls for them (RocketMQ: DefaultLitePullConsumerImpl)."""
+"""Keeps the messages of one queue until the application polls them (RocketMQ: DefaultLitePullConsumerImpl)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from staticfire.system_under_test.protocol.message import Message
 
 
 class PolledConsumption:
-    """See `consumption.Consumption`. What was handed out is consumed only when the next poll, or a commit, says so.
+    """See `consumption.Consumption`. Messages handed out count as consumed only at the next poll or commit.
 
     Args:
         arrived: called when there may be something to poll.
@@ -38,7 +38,7 @@ class PolledConsumption:
         self._is_closed = True
 
     def expire(self, messages: ProcessQueue) -> None:
-        """Nothing: the application may take as long as it likes between polls."""
+        """Do nothing: the application may take as long as it likes between polls."""
 
     def hand_out(self, count_max: int) -> list[Message]:
         """The next messages of the queue; empty if there are none."""
@@ -50,7 +50,7 @@ class PolledConsumption:
         return batch
 
     def finish(self, now_s: float) -> None:
-        """What was handed out is consumed."""
+        """Count the messages handed out as consumed."""
         messages, done = self._puller.messages, self._handed_out
         if done and messages is not None:
             self._handed_out = []
@@ -58,12 +58,12 @@ class PolledConsumption:
             messages.finish(done)
 
     def forget(self) -> None:
-        """What was handed out does not count: the application has sought another offset."""
+        """Do not count the messages handed out: the application has sought another offset."""
         self._handed_out = []
 
     @property
     def position(self) -> int | None:
-        """The offset after what was handed out; None until the start is known."""
+        """The offset after the last message handed out; None until the start is known."""
         messages = self._puller.messages
         if self._handed_out:
             return self._handed_out[-1].queue_offset + 1

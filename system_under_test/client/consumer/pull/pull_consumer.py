@@ -1,7 +1,7 @@
-"""Reading queues where and when the caller wants (RocketMQ: DefaultMQPullConsumerImpl).
+"""Reads queues at the caller's request (RocketMQ: DefaultMQPullConsumerImpl).
 
-No membership, no rebalance: the caller chooses queue and offset, and commits if it wants to. Everything falls back to
-another replica of the broker name when the master does not answer.
+There is no membership and no rebalance: the caller chooses queue and offset, and commits if it wants to. If a master
+does not answer, requests go to another replica of the broker name.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class PullConsumer:
     ) -> None:
         """
         Args:
-            on_offset_read: called with each offset that a broker returned.
-            on_commit_sent: called with the broker that has taken an offset.
+            on_offset_read: called with each offset that a broker returns.
+            on_commit_sent: called with the broker that has stored an offset.
         """
         self._config = config
         self._client = ClientInstance(env, config)
@@ -63,7 +63,7 @@ class PullConsumer:
             self._client, config.group, on_read=on_offset_read, on_sent=on_commit_sent
         )
         self._version_ms = env.clock.wall_ms()
-        self._suggested_ids: dict[MessageQueue, int] = {}  # broker ids, by brokers' advice
+        self._suggested_ids: dict[MessageQueue, int] = {}  # broker ids that brokers have suggested
 
     async def start(self) -> None:
         self._client.start()
@@ -72,11 +72,11 @@ class PullConsumer:
         await self._client.stop()
 
     async def fetch_queues(self, topic: str) -> list[MessageQueue]:
-        """The queues of a topic that can be read, sorted, as the name servers say now. Raises ClientError."""
+        """The readable queues of a topic, sorted, by a new query of the name servers. Raises ClientError."""
         return list((await self._client.look_up(topic)).read_queues)
 
     def known_queues(self, topic: str) -> list[MessageQueue]:
-        """The same as the client knows them, sorted; empty before it knows any."""
+        """The readable queues of a topic by the route that the client has, sorted; empty without a route."""
         route = self._client.routes.route(topic)
         return [] if route is None else list(route.read_queues)
 
@@ -90,10 +90,10 @@ class PullConsumer:
         expression_type: str = TAG,
         waits: bool = False,
     ) -> PullAnswer:
-        """Up to `count_max` messages from `offset` on; answered at once, also when there is nothing.
+        """Up to `count_max` messages from `offset` on; the broker answers at once, even if there are none.
 
-        With `waits` the broker holds a pull that finds nothing, for 20 s and up to 5 more, until there is a message
-        (RocketMQ: pullBlockIfNotFound). Raises ValueError for an expression type that there is not.
+        With `waits`, the broker holds a pull that finds nothing until there is a message, for 20 s to 25 s (RocketMQ:
+        pullBlockIfNotFound). Raises ValueError for an unknown expression type.
         """
         subscription = Subscription(
             queue.topic, expression, version_ms=self._version_ms, expression_type=expression_type
@@ -128,7 +128,7 @@ class PullConsumer:
         return await self._offsets.bounds.max_offset(queue)
 
     async def committed_offset(self, queue: MessageQueue) -> int | None:
-        """The group's stored offset; None if the master has none."""
+        """The group's stored offset; None if the answering broker has none."""
         await self._client.read_route(queue.topic)
         return await self._offsets.stored(queue)
 

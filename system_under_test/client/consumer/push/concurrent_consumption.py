@@ -1,7 +1,7 @@
-"""Calling a listener without any order (RocketMQ: ConsumeMessageConcurrentlyService).
+"""Calls a listener without any order (RocketMQ: ConsumeMessageConcurrentlyService).
 
-A message for which the listener failed is sent back, and comes again from the retry topic; if that cannot be done it
-is tried again here. Either way the others go on.
+It sends a failed message back, so that it comes again from the retry topic; if that fails, it retries the message here.
+Either way other messages go on.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ EXPIRED_DELAY_LEVEL = 3
 
 
 class ConcurrentConsumption:
-    """See `consumption.Consumption`. One task a call, and none in between."""
+    """See `consumption.Consumption`. It has one task per call of the listener, and none between calls."""
 
     def __init__(self, puller: QueuePuller, parts: ConsumerParts) -> None:
         self.consumed_at_s = 0.0
@@ -30,8 +30,8 @@ class ConcurrentConsumption:
         self._parts = parts
         self._env = parts.client.env
         self._loop = asyncio.get_running_loop()
-        self._tasks: dict[int, asyncio.Task[None]] = {}  # by a number of their own
-        # What no broker took back, each with a call of its own: fresh messages may have passed it.
+        self._tasks: dict[int, asyncio.Task[None]] = {}  # by serial number
+        # Messages that no broker accepted, one per call: newer messages may have passed them.
         self._retries: deque[list[Message]] = deque()
         self._expiring: asyncio.Task[None] | None = None
         self._last_task = 0
@@ -63,7 +63,7 @@ class ConcurrentConsumption:
             del self._tasks[number]
 
     def _next_batch(self, messages: ProcessQueue) -> list[Message]:
-        """What the next call is for; empty if there is nothing, or no call is to begin any more."""
+        """The messages of the next call; empty if there are none, or no further call may begin."""
         if self._is_closed:
             return []
         if self._retries:
@@ -101,7 +101,7 @@ class ConcurrentConsumption:
     async def _send_back(
         self, messages: ProcessQueue, failed: list[Message], delay_level: int
     ) -> list[Message]:
-        """The messages that no broker took back; the others are finished."""
+        """Send messages back and finish them; return those that no broker accepted."""
         send_back = self._parts.send_back
         if send_back is None:
             return failed
@@ -121,7 +121,7 @@ class ConcurrentConsumption:
             self.wake(messages)
 
     def expire(self, messages: ProcessQueue) -> None:
-        """Send back what the listener has had for longer than the consume timeout, from the front of the queue."""
+        """Send back messages at the queue's front that the listener has had for longer than the consume timeout."""
         if self._parts.send_back is None or self._expiring is not None or self._is_closed:
             return
         since_s = self._loop.time() - self._parts.consume_timeout_s

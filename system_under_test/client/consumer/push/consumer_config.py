@@ -14,7 +14,7 @@ from staticfire.system_under_test.client.consumer.queue_puller import DEFAULT_LI
 from staticfire.system_under_test.client.consumer.subscription import ALL, TAG
 from staticfire.system_under_test.client.offsets.queue_bounds import ConsumeFrom
 
-CONCURRENT_RECONSUME_TIMES_MAX = 16  # RocketMQ: what -1 means in concurrent mode
+CONCURRENT_RECONSUME_TIMES_MAX = 16  # RocketMQ: the meaning of -1 in concurrent mode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,19 +24,19 @@ class ConsumerConfig:
     `expression` selects messages of `topic`: tags joined by `||`, or with the `expression_type` SQL92 a condition on
     properties that brokers evaluate. `more_topics` are further pairs of topic and tags.
 
-    `consume_from` matters only where the group has no stored offset. Unlike RocketMQ's, a new group reads everything.
-    `consume_timestamp_ms` belongs to ConsumeFrom.TIMESTAMP; by default it is half an hour before the start.
+    `consume_from` matters only for queues where the group has no stored offset. Unlike RocketMQ, the default makes a
+    new group read everything. `consume_timestamp_ms` is for ConsumeFrom.TIMESTAMP; None: half an hour before the start.
 
-    `consume_batch` is how many messages the listener is given at a time, `calls_per_queue` how many calls of it there
-    may be at a time for one queue.
+    `consume_batch` is the most messages of one call of the listener, `calls_per_queue` the most concurrent calls for
+    one queue.
 
-    `ordered`: queues are locked at their brokers, consumed one message (or batch) after the other, and a message that
-    fails holds up its queue for `suspend_s`. `broadcast`: every member gets everything, offsets are kept in
-    `offset_folder` on its own disk, and what fails is dropped.
+    `ordered`: the consumer locks queues at their brokers and consumes one message (or batch) after the other; a failed
+    message blocks its queue for `suspend_s`. `broadcast`: every member gets all messages, keeps its offsets in
+    `offset_folder` on its own disk, and drops failed messages.
 
-    Otherwise a message that fails is sent back and comes again later, `reconsume_times_max` times at most (-1: 16
-    times, in order for ever); then it is a dead letter. Without `sends_back` it is tried again here after 5 s, for
-    ever. What the listener has for longer than `consume_timeout_s` is sent back, too.
+    Otherwise a failed message is sent back and comes again later, at most `reconsume_times_max` times (-1: 16 times; in
+    order without limit); then it becomes a dead letter. Without `sends_back`, the consumer itself retries it every 5 s
+    without limit. A message that the listener has for longer than `consume_timeout_s` is sent back, too.
     """
 
     group: str
@@ -65,18 +65,18 @@ class ConsumerConfig:
     credentials: Credentials | None = None  # RocketMQ: AclClientRPCHook
 
     def __post_init__(self) -> None:
-        """Raises ValueError for what does not go together."""
+        """Raises ValueError for options that conflict."""
         if self.broadcast and self.offset_folder is None:
             raise ValueError("a broadcast consumer needs an offset_folder of its own")
 
     @property
     def has_retry_topic(self) -> bool:
-        """Whether what failed comes again from the retry topic of the group."""
+        """Whether failed messages come again from the retry topic of the group."""
         return self.sends_back and not self.broadcast and not self.ordered
 
     @property
     def redeliveries_max(self) -> int:
-        """What reconsume_times_max means here; UNLIMITED is possible in order alone."""
+        """The effective `reconsume_times_max`; UNLIMITED is possible only in order."""
         if self.reconsume_times_max == UNLIMITED and not self.ordered:
             return CONCURRENT_RECONSUME_TIMES_MAX
         return self.reconsume_times_max

@@ -1,4 +1,4 @@
-"""The parts of a push consumer, put together as its configuration says."""
+"""Makes the parts of a push consumer from its configuration."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def offsets_of(
     on_sent: OnCommitSent | None,
     on_saved: OnSaved | None,
 ) -> Offsets:
-    """Where the consumer keeps its offsets. Raises OSError, ValueError."""
+    """The consumer's store of offsets: on brokers, or on disk for broadcasting. Raises OSError, ValueError."""
     timestamp_ms = config.consume_timestamp_ms
     if config.broadcast:
         assert config.offset_folder is not None, "the configuration has looked at it"
@@ -65,7 +65,7 @@ def make_parts(
     on_sent_back: OnSentBack | None,
     queues_owned: Callable[[str], int],
 ) -> dict[str, ConsumerParts]:
-    """What the queues of each topic share; the retry topic comes last. Raises ValueError."""
+    """The shared parts of the queues, by topic; the retry topic comes last. Raises ValueError."""
     limits = config.limits
     own = ConsumerParts(
         client=client,
@@ -105,7 +105,7 @@ def make_parts(
 
 
 def listening_consumer(parts: ConsumerParts, queue: MessageQueue) -> QueueConsumer:
-    """What hands the messages of a queue to the listener."""
+    """Make the consumer that passes the messages of a queue to the listener."""
     kind = OrderlyConsumption if parts.is_ordered else ConcurrentConsumption
     return QueueConsumer(queue, parts, lambda puller: kind(puller, parts))
 

@@ -37,23 +37,23 @@ from staticfire.system_under_test.runtime.env import Log
 
 
 class AdministeredConsumer(Protocol):
-    """What administrators may see of a consumer, and do to it."""
+    """The interface of a consumer for requests of administrators."""
 
     group: str
 
     def offsets(self, topic: str) -> dict[MessageQueue, int]:
-        """Where it is in each queue that it has now."""
+        """The consumed offset in each of its present queues of the topic."""
         ...
 
     def reset_offsets(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Go on at these offsets in those of the queues that it has now."""
+        """Go on at these offsets in those of the queues that the consumer has now."""
         ...
 
     def running_info(self) -> ConsumerRunningInfo: ...
 
 
 class ConsumerRequests:
-    """Answers for one consumer. A message that is consumed directly has a task of its own."""
+    """Answers for one consumer. Each message consumed directly gets its own task."""
 
     def __init__(
         self,
@@ -86,12 +86,12 @@ class ConsumerRequests:
                 return not_supported(request)
 
     def stop(self) -> None:
-        """Let no message be consumed directly any more."""
+        """Cancel and refuse direct consumption of messages."""
         for task in self._tasks.values():
             task.cancel()
 
     def _reset(self, request: RemotingCommand) -> None:
-        """One way, so whatever is wrong with it goes to the log."""
+        """Reset offsets. The request is one-way, so errors go to the log."""
         header = ResetOffsetHeader.from_ext(request.ext_fields)
         if header.group == self._consumer.group:
             targets = read_targets(request.body)
@@ -153,7 +153,7 @@ class ConsumerRequests:
 
 
 def read_targets(body: bytes) -> dict[MessageQueue, int]:
-    """The body of code 220, in the form for Java clients or in that for C++ ones. Raises BodyError."""
+    """The offsets in the body of code 220, in the form for Java or for C++ clients. Raises BodyError."""
     document = json_dialect.loads(body)
     if not isinstance(document, dict):
         raise BodyError(f"{document!r:.80} is not an object")

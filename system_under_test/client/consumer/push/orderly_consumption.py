@@ -1,6 +1,6 @@
-"""Calling a listener in the order of the queue (RocketMQ: ConsumeMessageOrderlyService).
+"""Calls a listener in the order of the queue (RocketMQ: ConsumeMessageOrderlyService).
 
-One call at a time, and a message for which the listener failed is tried again before any other.
+There is one call at a time, and a failed message is retried before any other.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class OrderlyConsumption:
         return [] if self._task is None else [self._task]
 
     def expire(self, messages: ProcessQueue) -> None:
-        """Nothing: however long the listener takes, no message may overtake it."""
+        """Do nothing: however long the listener takes, no message may overtake another."""
 
     async def _consume(self, messages: ProcessQueue) -> None:
         try:
@@ -66,7 +66,7 @@ class OrderlyConsumption:
         return messages.take(self._parts.consume_batch)
 
     async def _call(self, messages: ProcessQueue, batch: list[Message]) -> bool:
-        """Whether the queue may go on."""
+        """Call the listener; return whether the queue may go on."""
         started_s = self._loop.time()
         messages.begin(batch, started_s)
         result = await listen(self._env, self._parts.listener, batch, self._puller.queue)
@@ -91,9 +91,9 @@ class OrderlyConsumption:
     async def _without_spent(
         self, messages: ProcessQueue, failed: list[Message], result: ConsumeResult
     ) -> list[Message]:
-        """The messages without those at the head that were tried often enough, and are dead letters now.
+        """Send messages at the head that were tried often enough back as dead letters; return the others.
 
-        A later one must not become a dead letter while an earlier one is still tried.
+        A later message must not become a dead letter while an earlier one is still being retried.
         """
         limit, send_back = self._parts.reconsume_times_max, self._parts.send_back
         while failed and limit != UNLIMITED and send_back is not None:

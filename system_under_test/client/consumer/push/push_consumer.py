@@ -1,7 +1,7 @@
 """A member of a consumer group that calls a listener (RocketMQ: DefaultMQPushConsumerImpl).
 
-At least once: a message may come again, above all when queues change hands or a broker was restarted, but the
-committed offset never passes a message for which the listener has not returned True, and that no broker has for later.
+Delivery is at least once: a message may come again, above all when queues change owners or a broker restarts. But the
+committed offset passes a message only after the listener has returned True for it or a broker has stored it for later.
 """
 
 from __future__ import annotations
@@ -44,21 +44,21 @@ from staticfire.system_under_test.runtime.env import Env
 
 COMMIT_INTERVAL_S = 5.0  # RocketMQ: persistConsumerOffsetInterval
 QUIET_CHECK_INTERVAL_S = 0.75
-STOP_TIMEOUT_S = 1.0  # for the listener to finish what it has
+STOP_TIMEOUT_S = 1.0  # for the listener to finish its messages
 
 
 class PushConsumer:
-    """Consumes the share of its topics' queues that falls to this member.
+    """Consumes this member's share of its topics' queues.
 
     Args:
-        listener: called with up to `consume_batch` messages of one queue, in offset order. False or an exception
-            brings them again (see ConsumerConfig for when and how often); later ones go on meanwhile, but in order.
-        on_assignment: called with all queues of this member, sorted, after they changed.
-        on_commit: called with the offsets that were just committed, or that a broadcast consumer has just saved.
-        on_offset_read: called with each offset that a broker returned where a queue was to begin.
-        on_commit_sent: called with the brokers that offsets were sent to.
+        listener: called with up to `consume_batch` messages of one queue, in offset order. After False or an exception
+        they come again (ConsumerConfig says when and how often); later messages go on meanwhile, except in order.
+        on_assignment: called with all queues of this member, sorted, after a change.
+        on_commit: called with the offsets just committed, or just saved by a broadcast consumer.
+        on_offset_read: called with each offset that a broker returns as the start of a queue.
+        on_commit_sent: called with the brokers to which offsets were sent.
         on_sent_back: called with each message that was sent back (see send_back).
-        allocate: in place of the strategy that the configuration names.
+        allocate: replaces the strategy that the configuration names.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class PushConsumer:
         on_sent_back: OnSentBack | None = None,
         allocate: Allocate | None = None,
     ) -> None:
-        """Raises ValueError for a configuration that cannot be, OSError if a broadcast one has no folder."""
+        """Raises ValueError for an invalid configuration, OSError if the folder of a broadcast consumer is unusable."""
         self.group = config.group
         self._env = env
         self._config = config
@@ -140,9 +140,9 @@ class PushConsumer:
         return self._assigned.queues
 
     async def start(self) -> None:
-        """Join the group; consumption begins as soon as a name server and a broker answer.
+        """Join the group. Consumption begins as soon as a name server and a broker answer.
 
-        Raises BrokerRefused: a broker does not take an expression of type SQL92.
+        Raises BrokerRefused: a broker rejects an expression of type SQL92.
         """
         self._started_at_ms = self._env.clock.wall_ms()
         self._client.start()
@@ -164,18 +164,18 @@ class PushConsumer:
         body: bytes,
         users_properties: Mapping[str, str] | None = None,
     ) -> SendResult:
-        """Answer a request that the listener was given from this queue (see request_reply).
+        """Reply to a request that the listener got from this queue (see request_reply).
 
         Raises:
-            SendFailed: the requester has not got the answer, or may not have.
-            ValueError: the message is no request.
+            SendFailed: the requester has not got the reply, or may not have got it.
+            ValueError: the message is not a request.
         """
         if self._sender is None:
             self._sender = Sender(self._client, SendOptions(group=INNER_GROUP))
         return await send_reply(self._sender, request, queue, body, users_properties)
 
     async def stop(self) -> None:
-        """Let the listener finish what it has, commit, leave the group."""
+        """Let the listener finish its messages, commit, and leave the group."""
         self._requests.stop()
         for task in self._tasks:
             await task.stop()
@@ -249,7 +249,7 @@ class PushConsumer:
         return self._assigned.offsets(topic)
 
     def reset_offsets(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Drop what is pulled of these queues and go on at the new offsets, which are committed at once."""
+        """Drop the pulled messages of these queues, commit the new offsets at once, and go on there."""
         self._assigned.reset(offsets)
 
     def running_info(self) -> ConsumerRunningInfo:
@@ -284,7 +284,7 @@ class PushConsumer:
     # Silence
 
     async def _check_quiet(self) -> None:
-        """A pull may be held for 15 s, so its silence says nothing about the broker: look for other signs."""
+        """Ping brokers that owe only pulls: a broker may hold a pull for 15 s, so its silence proves nothing."""
         self._client.notice_lost_connections()
         if self._assigned.locking is not None:
             self._assigned.locking.check()

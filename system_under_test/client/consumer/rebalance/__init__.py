@@ -1,1 +1,1 @@
-"""Sharing queues out among the members of a group, and locks on queues."""
+"""Divides queues among the members of a group, and locks queues."""

@@ -1,4 +1,4 @@
-"""Sharing out queues: every member computes its own part, and all parts fit if all computed from the same two lists.
+"""Divides queues among members: each computes its own share, and the shares fit if all use the same two lists.
 
 RocketMQ: AllocateMessageQueueStrategy. All members of a group must use the same one.
 """
@@ -13,21 +13,21 @@ from hashlib import md5
 from staticfire.system_under_test.protocol.bodies import MessageQueue
 
 VIRTUAL_NODES = 10  # RocketMQ: AllocateMessageQueueConsistentHash.virtualNodeCnt
-ROOM_END = "@"  # of the room in a broker name `room@name`
+ROOM_END = "@"  # ends the room in a broker name `room@name`
 
-# Queues of one topic, client ids of the group, own id: the queues that are this member's, sorted.
+# (queues of one topic, client ids of the group, own client id) -> this member's queues, sorted.
 Allocate = Callable[[Sequence[MessageQueue], Sequence[str], str], list[MessageQueue]]
 
 
 def sorted_members(client_ids: Sequence[str]) -> list[str]:
-    """The members in the order that all of them use; an id that is connected twice is one member."""
+    """The members in the order that all of them use; a client id that is connected twice is one member."""
     return sorted(dict.fromkeys(client_ids))
 
 
 def allocate_averagely(
     queues: Sequence[MessageQueue], client_ids: Sequence[str], client_id: str
 ) -> list[MessageQueue]:
-    """AVG: neighbouring queues stay together; the first members get one more if it does not come out even."""
+    """AVG: neighbouring queues stay together; the first members get one more each if there is a remainder."""
     members = sorted_members(client_ids)
     if client_id not in members:
         return []
@@ -40,7 +40,7 @@ def allocate_averagely(
 def allocate_in_circle(
     queues: Sequence[MessageQueue], client_ids: Sequence[str], client_id: str
 ) -> list[MessageQueue]:
-    """AVG_BY_CIRCLE: as cards are dealt."""
+    """AVG_BY_CIRCLE: one queue to each member in turn, as cards are dealt."""
     members = sorted_members(client_ids)
     if client_id not in members:
         return []
@@ -50,7 +50,7 @@ def allocate_in_circle(
 def allocate_by_consistent_hash(
     queues: Sequence[MessageQueue], client_ids: Sequence[str], client_id: str
 ) -> list[MessageQueue]:
-    """CONSISTENT_HASH: who comes or goes moves few queues; parts may be of very different sizes, or empty."""
+    """CONSISTENT_HASH: a member that joins or leaves moves few queues; shares may differ much in size, or be empty."""
     members = sorted_members(client_ids)
     if client_id not in members:
         return []
@@ -74,7 +74,7 @@ def ring_hash(text: str) -> int:
 
 
 def queue_text(queue: MessageQueue) -> str:
-    """RocketMQ: MessageQueue.toString, which is what it hashes."""
+    """RocketMQ: MessageQueue.toString, the text that it hashes."""
     topic, broker_name, queue_id = queue
     return f"MessageQueue [topic={topic}, brokerName={broker_name}, queueId={queue_id}]"
 
@@ -85,7 +85,7 @@ def allocate_in_machine_rooms(
     client_ids: Sequence[str],
     client_id: str,
 ) -> list[MessageQueue]:
-    """MACHINE_ROOM: only queues of brokers `room@name` in these rooms; what does not come out even goes one by one."""
+    """MACHINE_ROOM: only queues of brokers `room@name` in these rooms; the first members get the remainder."""
     members = sorted_members(client_ids)
     if client_id not in members:
         return []
@@ -111,7 +111,7 @@ MACHINE_ROOM = "MACHINE_ROOM"
 
 
 def strategy(name: str, rooms: Sequence[str] = ()) -> Allocate:
-    """The strategy of a name. `rooms` is for MACHINE_ROOM. Raises ValueError."""
+    """The strategy with this name. `rooms` is for MACHINE_ROOM. Raises ValueError for an unknown name."""
     if name == MACHINE_ROOM:
         return partial(allocate_in_machine_rooms, tuple(rooms))
     if name not in STRATEGIES:

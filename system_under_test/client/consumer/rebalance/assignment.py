@@ -1,4 +1,4 @@
-"""The queues that a consumer has now: taking them, giving them up, committing what was consumed of them."""
+"""The queues that a consumer has now: takes them, gives them up, commits their consumed offsets."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ OnCommit = Callable[[dict[MessageQueue, int]], None]
 class Assignment:
     """One consumer's queues, of all its topics.
 
-    With `locking` a queue is taken only when its broker has given it to this client alone, and given back only after
-    the listener has finished with it: no other client may have it until then.
+    With `locking`, it takes a queue only once the broker has locked it for this client, and gives it back only after
+    the listener has finished with it: until then no other client may have it.
 
     Args:
-        make: what consumes a queue, not started yet.
-        on_commit: called with what was just committed.
-        on_change: called after queues were lost, or have become free, without a rebalance having asked for it.
+        make: makes the consumer of a queue, not started yet.
+        on_commit: called with the offsets just committed.
+        on_change: called after queues were lost or became free outside a rebalance.
     """
 
     def __init__(
@@ -41,12 +41,13 @@ class Assignment:
         self._on_commit = on_commit
         self._on_change = on_change
         self._consumers: dict[MessageQueue, QueueConsumer] = {}
-        self._leaving: dict[MessageQueue, asyncio.Task[None]] = {}  # the listener has not finished
+        # queues given up, of which the listener still has messages
+        self._leaving: dict[MessageQueue, asyncio.Task[None]] = {}
         self.locking: QueueLocking | None = None
 
     @property
     def queues(self) -> list[MessageQueue]:
-        """What this consumer has, sorted."""
+        """The queues of this consumer, sorted."""
         return sorted(self._consumers)
 
     @property
@@ -54,7 +55,7 @@ class Assignment:
         return list(self._consumers.values())
 
     def count(self, topic: str) -> int:
-        """How many queues of the topic it has."""
+        """The number of queues of the topic that this consumer has."""
         return sum(queue.topic == topic for queue in self._consumers)
 
     def consumer(self, queue: MessageQueue) -> QueueConsumer:
@@ -63,7 +64,7 @@ class Assignment:
     # Who has what
 
     async def take_share(self, topic: str, share: Sequence[MessageQueue]) -> tuple[bool, bool]:
-        """Have these queues of the topic and no others: whether anything changed, and whether all of it is here."""
+        """Take exactly these queues of the topic; return whether anything changed, and whether it has all of them."""
         lost = [q for q in self._consumers if q.topic == topic and q not in share]
         self._give_up(lost)
         wanted = [q for q in share if q not in self._consumers]
@@ -74,13 +75,13 @@ class Assignment:
         return bool(lost or won), len(won) == len(wanted)
 
     async def _lock(self, queues: list[MessageQueue]) -> list[MessageQueue]:
-        """Those that we may have now."""
+        """Those of `queues` that we have locked; all without `locking`."""
         if self.locking is None or not queues:
             return queues
         return await self.locking.lock(queues)
 
     def _give_up(self, queues: list[MessageQueue]) -> None:
-        """These belong to other members from now on."""
+        """Give up queues that belong to other members from now on."""
         if self.locking is None:
             self.commit(queues)
             for queue in queues:
@@ -94,16 +95,16 @@ class Assignment:
     async def _give_back(
         self, queue: MessageQueue, consumer: QueueConsumer, locking: QueueLocking
     ) -> None:
-        """When the listener has finished, commit and unlock: in this order, on one connection."""
+        """Once the listener has finished, commit and unlock, in this order, on one connection."""
         await consumer.ended(None)
         self._commit_of({queue: consumer})
         consumer.drop()
         locking.unlock([queue])
 
     def lose(self, queues: Iterable[MessageQueue]) -> None:
-        """Others may have these already: nothing more of them counts.
+        """Drop queues that other members may have already: later results do not count.
 
-        They are given back nevertheless, because the broker may not have noticed.
+        Unlocks them nevertheless, because the broker may still have our locks.
         """
         lost = [queue for queue in queues if queue in self._consumers]
         for queue in lost:
@@ -125,7 +126,7 @@ class Assignment:
             self._on_change()
 
     async def stop(self, timeout_s: float) -> None:
-        """Let the listener finish what it has, commit, and give everything back."""
+        """Let the listener finish its messages, commit, and unlock all queues."""
         consumers = dict(self._consumers)
         await asyncio.gather(*(consumer.finish(timeout_s) for consumer in consumers.values()))
         self._commit_of(consumers)
@@ -141,7 +142,7 @@ class Assignment:
     # Offsets
 
     def commit(self, queues: Iterable[MessageQueue]) -> None:
-        """Write down how far these queues are consumed."""
+        """Commit the consumed offsets of these queues."""
         self._commit_of({queue: self._consumers[queue] for queue in queues})
 
     def _commit_of(self, consumers: Mapping[MessageQueue, QueueConsumer]) -> None:
@@ -161,7 +162,7 @@ class Assignment:
             self._on_commit(written)
 
     def offsets(self, topic: str) -> dict[MessageQueue, int]:
-        """How far each queue of the topic is consumed."""
+        """The consumed offset of each queue of the topic."""
         return {
             queue: offset
             for queue in self.queues
@@ -169,7 +170,7 @@ class Assignment:
         }
 
     def reset(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Drop what is pulled of these queues and go on at the new offsets, which are committed at once."""
+        """Drop the pulled messages of these queues, commit the new offsets at once, and go on there."""
         targets = {queue: offset for queue, offset in offsets.items() if queue in self._consumers}
         if self.locking is not None:
             self._start_over(targets, self.locking)
@@ -181,7 +182,7 @@ class Assignment:
         self._commit(targets)
 
     def _start_over(self, targets: Mapping[MessageQueue, int], locking: QueueLocking) -> None:
-        """The next owner of these queues, this member or another, begins at the offset committed now."""
+        """Commit the offsets and give the queues up: their next owner, this member or another, begins there."""
         self._commit(targets)
         for queue in targets:
             consumer = self._consumers.pop(queue)
@@ -193,6 +194,6 @@ class Assignment:
     async def _unlock(
         self, queue: MessageQueue, consumer: QueueConsumer, locking: QueueLocking
     ) -> None:
-        """When the listener has finished; what it did does not count."""
+        """Unlock a queue once the listener has finished, whose results do not count."""
         await consumer.ended(None)
         locking.unlock([queue])

@@ -12,7 +12,7 @@ LOCK_LIVE_MAX_S = 30.0  # RocketMQ: rocketmq.client.rebalance.lockMaxLiveTime; b
 class LockTable:
     """Locks by queue. Times are seconds of one monotonic clock.
 
-    A lock counts from when it was *asked* for: the broker may have begun to count then.
+    A lock counts from when it was *requested*: the broker may count from then.
     """
 
     def __init__(self, live_max_s: float = LOCK_LIVE_MAX_S) -> None:
@@ -26,7 +26,7 @@ class LockTable:
         self._asked_at_s.pop(queue, None)
 
     def asked_at_s(self, queue: MessageQueue) -> float | None:
-        """When the lock was asked for last; None if there is none."""
+        """When the lock was last requested; None if there is none."""
         return self._asked_at_s.get(queue)
 
     def is_held(self, queue: MessageQueue, now_s: float) -> bool:
@@ -35,15 +35,15 @@ class LockTable:
 
     @property
     def queues(self) -> list[MessageQueue]:
-        """All that were granted and not forgotten, expired or not; sorted."""
+        """All queues with a granted lock, expired ones included, sorted."""
         return sorted(self._asked_at_s)
 
     def take_expired(self, now_s: float) -> list[MessageQueue]:
-        """Forget the locks that are too old, and return them."""
+        """Drop expired locks, and return their queues."""
         return self._take(lambda queue: not self.is_held(queue, now_s))
 
     def take_of(self, broker_names: Iterable[str]) -> list[MessageQueue]:
-        """Forget the locks at these brokers, and return them: which client has the queues now is unknown."""
+        """Drop the locks at these brokers, and return their queues: it is unknown which client has them now."""
         names = list(broker_names)
         return self._take(lambda queue: queue.broker_name in names)
 

@@ -1,8 +1,8 @@
-"""Asking brokers for queues that this client may consume alone (RocketMQ: RebalanceImpl.lock, lockAll, unlock).
+"""Locks queues at brokers, so that this client alone consumes them (RocketMQ: RebalanceImpl.lock, lockAll, unlock).
 
-A lock is in the memory of a master. A client that cannot be sure to have one any more gives the queue up at once: the
-broker says no, has been silent for too long, or was lost and may have forgotten everything. RocketMQ goes on with what
-it has cached, which others may have consumed meanwhile.
+A lock is in the memory of a master. A client gives a queue up at once if it cannot be sure of its lock any more: the
+broker refuses it, has been silent for too long, or was lost and may have restarted without its locks. RocketMQ goes on
+with cached messages, which others may have consumed meanwhile.
 """
 
 from __future__ import annotations
@@ -19,27 +19,28 @@ from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCod
 from staticfire.system_under_test.protocol.command import RemotingCommand
 
 RENEW_INTERVAL_S = 20.0  # RocketMQ: rocketmq.client.rebalance.lockInterval
-RENEW_RETRY_S = 2.0  # after a broker did not answer: its locks expire before the next round
+RENEW_RETRY_S = 2.0  # if a broker did not answer, as its locks would expire before the next round
 LOCK_TIMEOUT_S = 1.0  # RocketMQ: MQClientAPIImpl.lockBatchMQ
 
 
 class QueueLocking:
-    """The locks of one group on behalf of one client.
+    """The locks of one client for one group.
 
     Args:
-        on_lost: called with queues that are not ours alone any more, or may not be.
+        on_lost: called with queues whose locks are lost or uncertain.
     """
 
     def __init__(
         self, client: ClientInstance, group: str, on_lost: Callable[[list[MessageQueue]], None]
     ) -> None:
-        self._is_renewed = True  # every broker answered the last time
+        self._is_renewed = True  # every broker answered the last renewal
         self._client = client
         self._group = group
         self._on_lost = on_lost
         self._table = LockTable()
-        self._address_of: dict[str, str] = {}  # of the broker that answered, by its name
-        self._owed: dict[MessageQueue, None] = {}  # given back to a broker that may not know it
+        self._address_of: dict[str, str] = {}  # address of the broker that answered, by its name
+        # given back, but the broker may not have got the unlock
+        self._owed: dict[MessageQueue, None] = {}
         self._loop = asyncio.get_running_loop()
 
     def is_held(self, queue: MessageQueue) -> bool:
@@ -49,10 +50,10 @@ class QueueLocking:
         return self._table.asked_at_s(queue)
 
     async def lock(self, queues: Sequence[MessageQueue]) -> list[MessageQueue]:
-        """Those of the queues that are ours now.
+        """Lock queues; return those that are locked for us now.
 
-        A broker that was silent may still read the request, and lock the queues for a minute. So it gets an unlock
-        behind it. RocketMQ sends none.
+        A broker that did not answer may still read the request later, and lock the queues for a minute. So it gets an
+        unlock behind the request. RocketMQ sends none.
         """
         asked_at_s = self._loop.time()
         answers = await self._ask(queues)
@@ -63,7 +64,7 @@ class QueueLocking:
         return granted
 
     async def renew(self) -> None:
-        """Keep what we have. A broker that does not answer leaves us what it has given us for a while."""
+        """Renew all locks. Locks at a broker that does not answer stay valid until they expire."""
         asked_at_s = self._loop.time()
         queues = self._table.queues
         answers = await self._ask(queues)
@@ -71,7 +72,7 @@ class QueueLocking:
         lost = []
         for queue in queues:
             if self._table.asked_at_s(queue) is None or queue.broker_name not in answers:
-                continue  # given up meanwhile, or not answered
+                continue  # given up meanwhile, or the broker did not answer
             if queue in answers[queue.broker_name]:
                 self._table.granted(queue, asked_at_s)
             else:
@@ -84,19 +85,19 @@ class QueueLocking:
         return RENEW_INTERVAL_S if self._is_renewed else RENEW_RETRY_S
 
     def check(self) -> None:
-        """Give up what was not renewed in time."""
+        """Give up queues whose locks were not renewed in time."""
         self._tell_lost(self._table.take_expired(self._loop.time()))
 
     def broker_lost(self, address: str) -> None:
-        """A broker is silent or its connection ended: after a restart it would give our queues to any client."""
+        """Give up a broker's queues: it is silent or its connection ended, and after a restart it has no locks."""
         # The route may have lost this broker by now.
         names = [name for name, of_broker in self._address_of.items() if of_broker == address]
         self._tell_lost(self._table.take_of(names))
 
     def unlock(self, queues: Iterable[MessageQueue]) -> None:
-        """Give queues back, one way. A broker that does not answer gets this once more when it is back.
+        """Unlock queues, one way. A silent broker gets the request once more when it is back.
 
-        Until then it keeps the locks, for a minute. RocketMQ gives queues back once.
+        Until then it keeps the locks, for a minute. RocketMQ sends the unlock only once.
         """
         for broker_name, ours in by_broker(queues).items():
             for queue in ours:
@@ -113,7 +114,7 @@ class QueueLocking:
                 self._owed.update(dict.fromkeys(ours))
 
     def broker_back(self, address: str) -> None:
-        """A broker answers again. It may have kept locks for us that we have given up."""
+        """Unlock again at a broker that answers again: it may still have locks that we have given up."""
         owed = [one for one in self._owed if self._client.master(one.broker_name) == address]
         for queue in owed:
             del self._owed[queue]
@@ -125,7 +126,7 @@ class QueueLocking:
             self._on_lost(lost)
 
     async def _ask(self, queues: Sequence[MessageQueue]) -> dict[str, list[MessageQueue]]:
-        """What the masters say that we hold, by broker name; those that do not answer are left out."""
+        """The queues that masters have locked for us, by broker name; leaves out masters that do not answer."""
         asked: dict[tuple[str, str], asyncio.Future[RemotingCommand]] = {}
         for broker_name, ours in by_broker(queues).items():
             address = self._client.master(broker_name)

@@ -1,4 +1,4 @@
-"""Taking the share of a group's queues that falls to this member, again and again (RocketMQ: RebalanceService)."""
+"""Computes and takes this member's share of the queues, periodically and on changes (RocketMQ: RebalanceService)."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from staticfire.system_under_test.client.routing.routes import Route
 from staticfire.system_under_test.protocol.bodies import MessageQueue
 
 REBALANCE_INTERVAL_S = 20.0  # RocketMQ: rocketmq.client.rebalance.waitInterval
-REBALANCE_RETRY_S = 1.0  # while the members cannot be found out, or a queue is not free yet
+REBALANCE_RETRY_S = 1.0  # while the members are unknown, or a queue is not free yet
 
 OnAssignment = Callable[[list[MessageQueue]], None]
 
 
 class Rebalancing:
-    """The share of one member in all its topics.
+    """Keeps the share of one member in all its topics up to date.
 
     Args:
-        topics: looked at in each round.
-        allocate: None where every member has all queues.
-        on_assignment: called with all queues of this member, sorted, after they changed.
+        topics: read again in each round.
+        allocate: None if every member has all queues.
+        on_assignment: called with all queues of this member, sorted, after a change.
     """
 
     def __init__(
@@ -44,18 +44,18 @@ class Rebalancing:
         self._topics = topics
         self._allocate = allocate
         self._on_assignment = on_assignment
-        self._is_settled = False  # all members are surely known, and our share is here
+        self._is_settled = False  # all members are known for certain, and we have our whole share
         self.task = PeriodicTask(client.env.log, "rebalance", self._round, self._interval_s)
 
     def wake(self) -> None:
-        """Members or routes may have changed: look now."""
+        """Begin a round now: members or routes may have changed."""
         self.task.wake()
 
     def queues_lost(self) -> None:
-        """Queues went, or have become free to be taken."""
+        """Begin a round now and report the assignment: queues were lost or became free."""
         self._is_settled = False
         self.task.wake()
-        self._tell()
+        self._report_assignment()
 
     def _interval_s(self) -> float:
         return REBALANCE_INTERVAL_S if self._is_settled else REBALANCE_RETRY_S
@@ -68,19 +68,19 @@ class Rebalancing:
             route = self._client.routes.route(topic)
             share = None if route is None else await self._share(route)
             if share is None:
-                # A retry topic may not be there before the first heartbeat, and its route shows when it is.
+                # A retry topic may not exist before the first heartbeat; a change of its route will show that it does.
                 is_settled = is_settled and topic.startswith(RETRY_PREFIX)
                 continue
             changed, complete = await self._assigned.take_share(topic, share)
             is_settled = is_settled and complete and not self._may_lack_members(topic)
             if (
                 changed
-            ):  # before the next topic is waited for: the listener may be called any time now
-                self._tell()
+            ):  # before waiting for the next topic, as the listener may be called at any time now
+                self._report_assignment()
         self._is_settled = is_settled
 
     async def _share(self, route: Route) -> list[MessageQueue] | None:
-        """What is ours of a topic; None if that cannot be known now."""
+        """Our share of a topic; None if it cannot be known now."""
         if not route.read_queues:
             return None
         if self._allocate is None:
@@ -99,6 +99,6 @@ class Rebalancing:
             and may_lack_members(self._client, route)
         )
 
-    def _tell(self) -> None:
+    def _report_assignment(self) -> None:
         if self._on_assignment is not None:
             self._on_assignment(self._assigned.queues)
