@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import signal
 
-if __name__ == "__main__":  # Ctrl-C while Python still imports: an end without a traceback
+if __name__ == "__main__":  # Ctrl-C during the imports ends the process without a traceback
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 import argparse
@@ -43,8 +43,8 @@ from staticfire.system_under_test.store.errors import StoreError
 
 EXIT_FAILED = 1
 EXIT_BAD_ARGUMENTS = 254
-CANNOT_START = (StoreError, CannotListen)  # what was asked for is not to be had
-SHOWN_MAX = 100  # characters of a value in a refusal
+CANNOT_START = (StoreError, CannotListen)  # the store or the address cannot be used
+SHOWN_MAX = 100  # characters of a value in an error message
 
 Main = Callable[[Env], Coroutine[object, object, None]]
 
@@ -58,7 +58,7 @@ examples:
 
 
 class Parser(argparse.ArgumentParser):
-    """Bad arguments are one sentence on stderr."""
+    """Reports bad arguments as one sentence on stderr."""
 
     def error(self, message: str) -> NoReturn:
         sys.stderr.write(f"{self.prog}: {message}; see --help.\n")
@@ -66,7 +66,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def make_parser() -> Parser:
-    """Options that are not given are absent from the result, so that a file or a default can set them."""
+    """Make the parser. Its result lacks options that are not given, so that a file or a default can set them."""
     parser = Parser(
         prog="python -m staticfire.system_under_test",
         description="Run one node of a RocketMQ 4.9 compatible cluster.",
@@ -210,7 +210,7 @@ def _add_broker(nodes: object) -> None:
 
 
 def option(parse: Callable[[str], object]) -> Callable[[str], object]:
-    """An argparse type whose refusal says what is allowed."""
+    """An argparse type whose error says what is allowed."""
 
     def convert(value: str) -> object:
         try:
@@ -225,7 +225,7 @@ def option(parse: Callable[[str], object]) -> Callable[[str], object]:
 def read_fields(
     options: dict[str, Any], known: Mapping[str, config.Property]
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Fields of the file, overlaid with those of the command line, and the names in the file that are unknown."""
+    """Fields from the file, overridden by the command line, and the unknown names in the file."""
     path = options.pop("file", None)
     if path is None:
         return options, ()
@@ -238,7 +238,7 @@ def read_fields(
 
 
 def name_server_main(options: dict[str, Any]) -> Main:
-    """The name server that the options describe. Raises ValueError."""
+    """The main function of a name server with these options. Raises ValueError."""
     folder, file = options.pop("store", None), options.get("file")
     fields, unknown = read_fields(options, config.NAME_SERVER_PROPERTIES)
     default = folder or "~/namesrv"
@@ -250,7 +250,7 @@ def name_server_main(options: dict[str, Any]) -> Main:
         paths |= {name: fields[name] for name in paths if name in fields}
     fields |= {name: absolute(path) for name, path in paths.items()}
     settings = NameServerConfig(**{"listen_host": "127.0.0.1", **fields})
-    name_server_policies(settings)  # it refuses what there is not
+    name_server_policies(settings)  # raises for unknown policies
 
     async def main(env: Env) -> None:
         report_unknown(env, unknown)
@@ -260,9 +260,9 @@ def name_server_main(options: dict[str, Any]) -> Main:
 
 
 def broker_main(options: dict[str, Any]) -> Main:
-    """The broker that the options describe. Raises ValueError."""
+    """The main function of a broker with these options. Raises ValueError."""
     from staticfire.system_under_test.broker.append_pipeline import (
-        store_config,  # here, because a name server needs nothing of it
+        store_config,  # imported here, because a name server does not need it
     )
     from staticfire.system_under_test.broker.assembly import broker
     from staticfire.system_under_test.filters import sql92
@@ -283,14 +283,15 @@ def broker_main(options: dict[str, Any]) -> Main:
     settings = BrokerConfig(
         **{
             "listen_host": "127.0.0.1",
-            "utc_offset_s": time.localtime().tm_gmtoff,  # of the hours of deleteWhen, and of times as text
+            # for the hours of deleteWhen and times as text
+            "utc_offset_s": time.localtime().tm_gmtoff,
             **fields,
             "store_path": path,
             "config_file": file,
         }
     )
-    store_config.make_store_config(settings)  # it refuses what does not go together
-    broker_policies(settings)  # so does this
+    store_config.make_store_config(settings)  # raises for options that conflict
+    broker_policies(settings)  # raises for unknown policies
 
     def load_parser() -> None:
         sql92.load_parser()
@@ -310,7 +311,7 @@ def broker_main(options: dict[str, Any]) -> Main:
 
 
 def make_tls(options: dict[str, Any], *, replicates: bool) -> RealTls:
-    """TLS as the options say. Raises ValueError or TlsError."""
+    """Make and check TLS from the options. Raises ValueError or TlsError."""
     tls = RealTls(
         read_tls_options(
             options.pop("tls_config", None),
@@ -323,7 +324,7 @@ def make_tls(options: dict[str, Any], *, replicates: bool) -> RealTls:
 
 
 def absolute(path: str) -> str:
-    """Storage takes absolute paths only."""
+    """The absolute path: `Storage` accepts no others."""
     return str(Path(path).expanduser().absolute())
 
 
@@ -360,7 +361,7 @@ def run(arguments: list[str]) -> int:
         parser.error(str(error))
     use_all_descriptors()
     env = make_env(node, tls)
-    gc.freeze()  # a collection that scans the modules, too, keeps the loop 20 ms longer
+    gc.freeze()  # scanning the modules would make a garbage collection 20 ms longer
     try:
         asyncio.run(run_until_signalled(env, main(env)))
     except CANNOT_START as error:

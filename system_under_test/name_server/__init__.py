@@ -1,1 +1,1 @@
-"""The registry from which clients learn which broker serves which topic (RocketMQ: namesrv)."""
+"""The registry that maps topics to brokers for clients (RocketMQ: namesrv)."""

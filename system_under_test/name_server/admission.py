@@ -1,4 +1,4 @@
-"""Decides which brokers may register at a name server: three options, none of which RocketMQ has."""
+"""Decides which brokers may register, by three options that RocketMQ does not have."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from staticfire.system_under_test.remoting.address import parse_address
 from staticfire.system_under_test.remoting.allowed_hosts import SHOWN_MAX, AllowedHosts, RefusalLog
 from staticfire.system_under_test.runtime.env import Log
 
-# What brokers ask: to come, to go, and to be kept as they are.
+# Requests of brokers: to register, to unregister, and to compare versions.
 BROKER_CODES = (
     RequestCode.REGISTER_BROKER,
     RequestCode.UNREGISTER_BROKER,
@@ -19,7 +19,7 @@ BROKER_CODES = (
 
 
 class Admission:
-    """Refuses brokers that an option does not list. An option that lists nothing refuses none."""
+    """Refuses brokers that an option does not list. An empty option refuses none."""
 
     def __init__(self, config: NameServerConfig, log: Log) -> None:
         self._config = config
@@ -27,12 +27,12 @@ class Admission:
         self._refusals = RefusalLog(log)
 
     def refuse(self, request: RemotingCommand, host: str) -> RemotingCommand | None:
-        """The answer to a request of a broker that may not register; None: it may, or is no broker.
+        """The refusal of a request of a broker that may not register; None: it may, or the request is not a broker's.
 
         Args:
-            host: where the connection comes from. It must be listed, and the address that the broker registers, too.
+            host: the peer of the connection. Both it and the address that the broker registers must be listed.
 
-        Raises ValueError: the request does not say which broker it is of.
+        Raises ValueError: the request does not identify its broker.
         """
         if request.code not in BROKER_CODES:
             return None
@@ -67,7 +67,7 @@ class Admission:
         return None
 
     def _lists(self, address: str) -> bool:
-        """Whether clients may be sent to `host:port`. Raises ValueError for what is no such text."""
+        """Whether the host of `host:port` is allowed. Raises ValueError for a malformed address."""
         return self._hosts.allows_all or self._hosts.allows(parse_address(address)[0])
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from staticfire.system_under_test.configuration.mode import Mode
 
-# What code 318 never changes. RocketMQ's DefaultRequestProcessor.initConfigBlackList has the first four.
+# Options that code 318 never changes. The first four are RocketMQ's (DefaultRequestProcessor.initConfigBlackList).
 BLACK_LIST = (
     "configBlackList",
     "configStorePath",
@@ -24,15 +24,16 @@ class NameServerConfig:
 
     listen_host: str  # bindAddress
     listen_port: int = 9876  # listenPort; 0: the system chooses
-    # ours alone; what differs is in system_under_test/broker/policies/policies.py
+    # not in RocketMQ; for the differences see system_under_test/broker/policies/policies.py
     mode: Mode = Mode.HARDENED
-    faithful_policies: tuple[str, ...] = ()  # ours alone: with that mode, only these; (): all
+    # not in RocketMQ: faithful mode for these only; (): all
+    faithful_policies: tuple[str, ...] = ()
     kv_config_path: str = "/namesrv/kvConfig.json"  # kvConfigPath
     config_path: str = "/namesrv/namesrv.properties"  # configStorePath: where code 318 writes
-    # configBlackList: options that 318 may not change; these, and rocketmqHome, whatever it says
+    # configBlackList: options that code 318 may not change; these three and rocketmqHome always count
     black_list: tuple[str, ...] = ("configBlackList", "configStorePath", "kvConfigPath")
     order_message_enable: bool = False  # orderMessageEnable: routes carry the order configuration
-    # Ours alone: which brokers may register; (): every broker.
+    # Not in RocketMQ: which brokers may register; (): every broker.
     register_hosts: tuple[str, ...] = ()  # registerAllowedAddresses
     register_clusters: tuple[str, ...] = ()  # registerAllowedClusters
     register_brokers: tuple[str, ...] = ()  # registerAllowedBrokers: by name

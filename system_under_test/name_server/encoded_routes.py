@@ -1,4 +1,4 @@
-"""Keeps the answers to questions for routes as bytes: clients ask twice a minute, and routes seldom change."""
+"""Caches encoded answers to route requests: clients ask twice a minute, and routes seldom change."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ TOPICS_KEPT = 1_000
 
 
 class EncodedRoutes:
-    """Bodies in one form of JSON, which `encode` makes."""
+    """A cache of bodies encoded by `encode`, one for each topic."""
 
     def __init__(self, encode: Callable[[object], bytes]) -> None:
         self._encode = encode

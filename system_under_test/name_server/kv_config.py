@@ -1,4 +1,4 @@
-"""Key-value pairs by namespace: the only thing a name server keeps on disk (RocketMQ: KVConfigManager)."""
+"""Key-value pairs by namespace, in a file (RocketMQ: KVConfigManager)."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ Table = dict[str, dict[str, str]]
 
 
 class KvConfig:
-    """Every change is durable before it counts; a change that cannot be saved raises OSError and does not happen."""
+    """The table of pairs. Every change is durable before it takes effect; one that cannot be saved raises OSError."""
 
     def __init__(self, file: MetadataFile) -> None:
         self._file = file
         self._table: Table = {}
 
     def load(self) -> None:
-        """Read the file; a missing one is an empty table.
+        """Read the file; without one the table is empty.
 
-        Raises StoreError: there is a file, but it cannot be used (RocketMQ would start empty and overwrite it).
+        Raises StoreError if the file cannot be used (RocketMQ would start empty and overwrite it).
         """
         saved = (self._file.load() or {}).get("configTable")
         self._table = {}
@@ -36,11 +36,11 @@ class KvConfig:
         return self._table.get(namespace, {}).get(key)
 
     def pairs(self, namespace: str) -> dict[str, str] | None:
-        """All pairs of a namespace, or None if it was never used."""
+        """All pairs of a namespace; None if it was never used."""
         return self._table.get(namespace)
 
     def put(self, namespace: str, key: str, value: str) -> None:
-        """Raises ValueError if the table would be too large, OSError if it cannot be saved."""
+        """Set a pair. Raises ValueError if the table would be too large, OSError if it cannot be saved."""
         wanted = {**self._table, namespace: {**self._table.get(namespace, {}), key: value}}
         if entries_of(wanted) > ENTRIES_MAX or size_of(wanted) > SIZE_MAX:
             wanted = {name: pairs for name, pairs in wanted.items() if pairs}
@@ -64,12 +64,12 @@ class KvConfig:
 
 
 def entries_of(table: Table) -> int:
-    """How many namespaces and pairs there are."""
+    """The number of namespaces and pairs."""
     return len(table) + sum(map(len, table.values()))
 
 
 def size_of(table: Table) -> int:
-    """Characters of all names and values."""
+    """The number of characters of all names and values."""
     return sum(map(len, table)) + sum(
         len(key) + len(value) for pairs in table.values() for key, value in pairs.items()
     )

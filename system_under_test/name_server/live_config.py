@@ -21,13 +21,13 @@ from staticfire.system_under_test.runtime.env import Storage
 
 
 class ForbiddenOption(ValueError):
-    """An option that is in the black list."""
+    """A request tries to change an option in the black list."""
 
 
 class LiveConfig:
-    """The options, as they are now. What is read once at the start changes with the next start.
+    """The current options. Options that are read once at the start change with the next start.
 
-    Unlike RocketMQ, which takes a value that makes no sense without a word, this refuses it.
+    It refuses an invalid value, which RocketMQ silently accepts.
     """
 
     def __init__(self, config: NameServerConfig, storage: Storage) -> None:
@@ -35,18 +35,18 @@ class LiveConfig:
         self._storage = storage
 
     def text(self) -> str:
-        """All options as lines of a `.properties` file; those that have no effect here come last."""
+        """All options as lines of a `.properties` file; options without effect here come last."""
         return self._own_text() + format_idle(IDLE_NAME_SERVER_OPTIONS)
 
     def _own_text(self) -> str:
         return "".join(f"{name}={value}\n" for name, value in sorted(self._values().items()))
 
     def update(self, text: str) -> tuple[str, ...]:
-        """Change options durably, all or none; return the names that changed. Unknown names are ignored.
+        """Change options durably, all or none; return the names that changed. Ignores unknown names.
 
         Raises:
-            ForbiddenOption: one of them must not be changed.
-            ConfigError: a value cannot be used.
+            ForbiddenOption: one of them may not be changed.
+            ConfigError: a value is invalid.
             ValueError: the text is too long.
             OSError: the change cannot be saved.
         """

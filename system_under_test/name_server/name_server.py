@@ -1,4 +1,4 @@
-"""A name server: requests in, answers from the route table out (RocketMQ: NamesrvController, DefaultRequestProcessor).
+"""A name server: answers requests from its route table (RocketMQ: NamesrvController, DefaultRequestProcessor).
 
 Name servers know nothing of each other; every broker registers with all of them.
 """
@@ -20,10 +20,10 @@ from staticfire.system_under_test.remoting import Connection, RemotingServer
 from staticfire.system_under_test.remoting.address import format_address
 from staticfire.system_under_test.runtime.env import Env
 
-CHECK_INTERVAL_S = 0.5  # how often the name server notes the time
+CHECK_INTERVAL_S = 0.5  # between two calls of `note_time`
 SCAN_FIRST_NS = 5_000_000_000
 SCAN_INTERVAL_NS = 10_000_000_000
-FORGOTTEN_A_TURN = 200  # brokers that one ended connection takes with it in a turn of the loop
+FORGOTTEN_A_TURN = 200  # brokers of an ended connection that are dropped in one turn of the loop
 
 
 class NameServer:
@@ -58,11 +58,11 @@ class NameServer:
         return format_address(self._server.host, self._server.port)
 
     def load(self) -> None:
-        """Read what is saved. Raises StoreError."""
+        """Load the key-value pairs. Raises StoreError."""
         self._kv.load()
 
     async def start(self) -> None:
-        """Read what is saved and listen. Raises StoreError or CannotListen."""
+        """Load the key-value pairs and listen. Raises StoreError or CannotListen."""
         self.load()
         await self._server.start()
         self._env.log.info("name server started", address=self.address)
@@ -78,7 +78,7 @@ class NameServer:
             self.note_time()
 
     def handle(self, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
-        """Answer one request, or None for no answer at all. Raises ValueError for what the peer got wrong."""
+        """Answer one request; None: the answer comes later, or never. Raises ValueError for a mistake of the peer."""
         clock = self._env.clock
         self._guard.note_time(clock.monotonic_ns())
         if not self._requests.knows(request.code):
@@ -91,7 +91,7 @@ class NameServer:
         return self._requests.answer(request, connection=connection, now_ns=now_ns)
 
     def connection_closed(self, connection: Connection) -> None:
-        """A broker is as alive as the connection it registered on; after a pause that is unknown."""
+        """Drop the brokers registered on a connection that has ended; after a pause of ours, keep them for a while."""
         if self._guard.note_time(self._env.clock.monotonic_ns()):
             self.routes.detach(connection.key)
             return
@@ -101,11 +101,12 @@ class NameServer:
             self._env.log.info("brokers gone: connection closed", addresses=gone.addresses)
         for key in gone.connection_keys:
             self._server.close_connection(key)
-        if len(gone.addresses) == FORGOTTEN_A_TURN:  # a stranger may have registered thousands
+        # an untrusted peer may have registered thousands
+        if len(gone.addresses) == FORGOTTEN_A_TURN:
             asyncio.get_running_loop().call_soon(self.connection_closed, connection)
 
     def note_time(self) -> None:
-        """Called twice a second; every tenth second, brokers that are silent are forgotten."""
+        """Watch for pauses; every ten seconds also drop silent brokers. Call every CHECK_INTERVAL_S."""
         now_ns = self._env.clock.monotonic_ns()
         must_wait = self._guard.note_time(now_ns)
         if must_wait or now_ns < self._scan_at_ns:

@@ -1,4 +1,4 @@
-"""The decisions in which a hardened name server and Apache RocketMQ 4.9.8 differ: one table, one line a decision."""
+"""Decisions in which a hardened name server and Apache RocketMQ 4.9.8 differ: one table, one line per decision."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from staticfire.system_under_test.store.metadata_file import MetadataFile, Unsaf
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NameServerPolicies:
-    """Decisions of a name server."""
+    """Decisions of a name server; comments say what RocketMQ does."""
 
-    slave_topics: SlaveTopics  # after amnesia, no name server knows the topics of a lost master
-    leaves: Leaves  # R32: an old master that stops takes the new one's address along
-    # After a freeze, an older registration overtakes a newer one of the same broker.
+    slave_topics: SlaveTopics  # restarted name servers do not have the topics of a lost master
+    leaves: Leaves  # R32: an old master that stops removes the new one's address
+    # After a pause, an older registration replaces a newer one of the same broker.
     is_outdated: IsOutdated
-    # A name server that stood still expires every broker.
+    # A name server expires every broker after its own pause.
     pause_guard: Callable[[int], PauseGuard | NoGuard]
-    silence_clock_ns: Callable[[Clock], int]  # so does one whose wall clock steps
+    silence_clock_ns: Callable[[Clock], int]  # a step of the wall clock can expire every broker
     answer_unknown: Callable[[RemotingCommand], RemotingCommand | None]
     metadata_file: Callable[[Storage, str], MetadataFile]  # a power cut empties kvConfig.json
 
@@ -67,7 +67,7 @@ NAME_SERVER_POLICIES = {
 
 
 def name_server_policies(config: NameServerConfig) -> NameServerPolicies:
-    """Like `broker_policies`. Raises ValueError for a name that there is not."""
+    """Like `broker_policies`. Raises ValueError for an unknown name."""
     if config.faithful_policies and config.mode is Mode.FAITHFUL:
         table = NAME_SERVER_POLICIES
         return with_chosen(table[Mode.HARDENED], table[Mode.FAITHFUL], config.faithful_policies)

@@ -35,16 +35,16 @@ from staticfire.system_under_test.remoting import Connection
 from staticfire.system_under_test.remoting.pieces import Pieces
 
 STANDARD_JSON_VERSION_MIN = 401  # MQVersion V4_9_4
-# Until the end of a connection has come that its client closed after the last request.
+# How long a doubtful registration waits: if its client has closed the connection, the end arrives by then.
 DOUBT_S = 1.0
 DOUBTED_MAX = 100
 NS_PER_S = 1_000_000_000
-TOPICS_A_TURN = 2_000  # of a registration: tens of milliseconds
-CRC_MASK = 0x7FFFFFFF  # RocketMQ, UtilAll.crc32: the sign bit is dropped
+TOPICS_A_TURN = 2_000  # topics of a registration read in one turn of the loop: tens of milliseconds
+CRC_MASK = 0x7FFFFFFF  # RocketMQ, UtilAll.crc32: drops the sign bit
 
 
 class Caller:
-    """Where and when a request came in."""
+    """The connection and the arrival time of a request."""
 
     __slots__ = ("connection", "now_ns")
 
@@ -58,14 +58,15 @@ Registering = Generator[None, None, RegisterBrokerBody]
 
 
 class RequestTable:
-    """One method a request code. All of them raise ValueError for what a peer got wrong: that is code 1."""
+    """One method per request code. All of them raise ValueError for a mistake of the peer, which gets code 1."""
 
     def __init__(self, routes: RouteTable, kv_config: KvConfig, live_config: LiveConfig) -> None:
         self._routes = routes
         self._kv_config = kv_config
         self._live_config = live_config
         self._pieces = Pieces()
-        self._doubted: Counter[int] = Counter()  # registrations that wait, by connection
+        # number of doubtful registrations that wait, by connection
+        self._doubted: Counter[int] = Counter()
         self._standard_routes = EncodedRoutes(dumps_browser_compatible)
         self._java_routes = EncodedRoutes(dumps_fastjson)
         self._answerers: dict[int, Answerer] = {
@@ -97,14 +98,14 @@ class RequestTable:
     def answer(
         self, request: RemotingCommand, *, connection: Connection, now_ns: int
     ) -> RemotingCommand | None:
-        """The response to a request whose code is known; None if it comes later."""
+        """The response to a request with a known code; None if it comes later."""
         caller = Caller(connection=connection, now_ns=now_ns)
         return self._answerers[request.code](request, caller)
 
     # Brokers
 
     def _register(self, request: RemotingCommand, caller: Caller) -> RemotingCommand | None:
-        """With many topics in later turns of the loop; what arrives meanwhile is registered after it."""
+        """Register; with many topics in later turns of the loop, and then later registrations wait for it."""
         if self._pieces:
             return self._pieces.go_on(
                 caller.connection, request, lambda _, same: self._read_registration(same, caller)
@@ -169,7 +170,7 @@ class RequestTable:
     def _doubt(
         self, request: RemotingCommand, registration: Registration, caller: Caller
     ) -> RemotingCommand | None:
-        """Wait for the end of the connection, which follows on what was sent before it was given up."""
+        """Let a registration wait: if its broker had given the connection up, the end of the connection follows it."""
         if self._doubted.total() >= DOUBTED_MAX:
             text = f"{DOUBTED_MAX} registrations wait: try again later"
             return RemotingCommand.response(request, ResponseCode.SYSTEM_BUSY, text)
@@ -192,7 +193,8 @@ class RequestTable:
             registration, now_ns=caller.now_ns, connection_key=caller.connection.key
         )
         if master is None:
-            caller.connection.close()  # a broker that still uses it comes again on a new one
+            # a broker that still uses it will register again on a new one
+            caller.connection.close()
             return None
         ext = {"masterAddr": master.address, "haServerAddr": master.ha_address}
         order_topics = self._kv_config.pairs(ORDER_TOPIC_NAMESPACE)
@@ -316,7 +318,7 @@ class RequestTable:
 
 
 def topic_count(document: object) -> int:
-    """How many topics the document of a registration has; 0 for one of another shape."""
+    """The number of topics in the document of a registration; 0 for a malformed one."""
     wrapper = document.get("topicConfigSerializeWrapper") if isinstance(document, dict) else None
     topics = wrapper.get("topicConfigTable") if isinstance(wrapper, dict) else None
     return len(topics) if isinstance(topics, dict) else 0
@@ -340,7 +342,7 @@ def not_found(request: RemotingCommand, remark: str) -> RemotingCommand:
 
 
 def required(request: RemotingCommand, field: str) -> str:
-    """A header field of a request whose header has no class of its own."""
+    """A required header field, for requests without a header class. Raises HeaderError."""
     value = request.ext_fields.get(field)
     if value is None:
         raise HeaderError(f"header field {field} is missing")

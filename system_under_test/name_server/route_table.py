@@ -1,7 +1,7 @@
 """Maps topics to the brokers that serve them (RocketMQ: RouteInfoManager). Plain data and rules: no clock, no sockets.
 
-Brokers register again and again. A broker stays in the table as long as it has a live entry, found by its address. The
-entry goes when the connection it registered on ends, or when the broker has been silent for EXPIRY_NS.
+Brokers register periodically. A broker stays in the table as long as it has a live entry, by its address. The entry is
+dropped when the connection of its last registration ends, or when the broker has been silent for EXPIRY_NS.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ MASTER_ID = 0  # RocketMQ, MixAll.MASTER_ID
 BROKERS_MAX = 1_000  # addresses, broker ids of all names, and broker names of clusters
 QUEUES_MAX = 200_000  # topics of all brokers: one for each broker that has it
 NAME_LENGTH_MAX = 512  # characters of a cluster, a broker, an address, a topic or a filter server
-# How long a connection counts as abandoned once its broker has registered on a newer one: TCP waits no longer until it
-# sends again what a cut has held up (TCP_RTO_MAX). A broker that still speaks on it after that is alive.
+# How long a connection counts as abandoned once its broker has registered on a newer one. TCP retransmits data delayed
+# by a network cut within this time (TCP_RTO_MAX). A broker that still uses the connection after that is alive.
 ABANDONED_NS = 120_000_000_000
 EXPIRY_NS = 120_000_000_000  # RocketMQ, RouteInfoManager.BROKER_CHANNEL_EXPIRED_TIME
 PERMISSION_READ_WRITE = 6
@@ -44,7 +44,7 @@ UNIT_SUBSCRIPTION_FLAG = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerIdentity:
-    """Who a broker says it is. `address` is `ip:port` and the key of its live entry."""
+    """A broker's identity, as it reports it. `address` is `ip:port` and the key of its live entry."""
 
     cluster: str
     broker_name: str
@@ -54,7 +54,7 @@ class BrokerIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registration:
-    """What one registration says. `topics` may be a part of the broker's topics."""
+    """The content of one registration. `topics` may be a part of the broker's topics."""
 
     identity: BrokerIdentity
     ha_address: str
@@ -65,7 +65,7 @@ class Registration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MasterAddresses:
-    """What a registering slave learns; both None for a master, or while no master is live."""
+    """The answer to a registering slave; both None for a master, or while no master is live."""
 
     address: str | None = None
     ha_address: str | None = None
@@ -73,20 +73,20 @@ class MasterAddresses:
 
 @dataclass(slots=True, kw_only=True)
 class LiveBroker:
-    """A broker that was heard. `connection_key` is None once its connection ended during a pause of ours."""
+    """A live entry. `connection_key` is None once its connection has ended during a pause of ours."""
 
     updated_ns: int
-    connected_ns: int  # of the first registration on that connection
+    connected_ns: int  # time of the first registration on that connection
     data_version: DataVersion
     connection_key: int | None
     ha_address: str
-    # Older connections on which it registered and that have not ended, one of which the broker may still use: a server
-    # may accept a connection that its client gave up after a newer one, because the end of its handshake came late.
+    # Older open connections on which it registered; the broker may still use one of them: if the end of a handshake
+    # arrives late, a server may accept an abandoned connection after a newer one.
     older_keys: dict[int, None] = field(default_factory=dict)
 
 
 class Gone(NamedTuple):
-    """Brokers that were forgotten, and their connections that are open."""
+    """Addresses of dropped brokers, and keys of their open connections."""
 
     addresses: list[str]
     connection_keys: list[int]
@@ -96,9 +96,9 @@ class RouteTable:
     """Topics, brokers and clusters. Times are all from one clock.
 
     Args:
-        slave_topics: which topics of a slave count while no master of its name is known.
-        leaves: whether a broker that unregisters takes its id along.
-        is_outdated: whether what is heard on a connection is older than what is known.
+        slave_topics: which topics of a slave count while no master of its name is registered.
+        leaves: whether a broker that unregisters frees its broker id.
+        is_outdated: whether a request on a connection is older than the known registration.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class RouteTable:
         self._is_outdated = is_outdated
         self._queues: dict[str, dict[str, QueueData]] = {}  # topic -> broker name
         self._queue_count = 0
-        # broker name -> topics that only slaves have registered since its master was gone
+        # broker name -> topics that only slaves have registered since its master left
         self._from_slaves: dict[str, set[str]] = {}
         self._brokers: dict[str, BrokerData] = {}  # broker name
         self._clusters: dict[
@@ -121,8 +121,8 @@ class RouteTable:
         ] = {}  # cluster -> broker names, as an ordered set
         self._live: dict[str, LiveBroker] = {}  # broker address
         self._filter_servers: dict[str, tuple[str, ...]] = {}  # broker address
-        # Broker that is gone, by its address -> the last connection on which it was registered, or on which it said
-        # goodbye if that one is older, and since when it is gone.
+        # Address of a departed broker -> (key of the last connection on which it was registered, or of the one on which
+        # it unregistered if that is older; time of its departure).
         self._departed: dict[str, tuple[int, int]] = {}
 
     # Registration
@@ -130,7 +130,7 @@ class RouteTable:
     def register(
         self, registration: Registration, *, now_ns: int, connection_key: int
     ) -> MasterAddresses | None:
-        """Take in a registration; the answer is for slaves, and None if the broker has used a newer connection since.
+        """Apply a registration; return the answer for slaves, None if the broker has used a newer connection since.
 
         Raises ValueError: the tables would be too large; nothing has changed.
         """
@@ -148,7 +148,7 @@ class RouteTable:
             self._drop_queues(sorted(from_slaves & self._queues.keys()), (name,))
             self._set_queues(name, registration.topics)
         elif MASTER_ID not in self._brokers[name].broker_addrs:
-            # Also what it has said before: its master was there then, and counted.
+            # Even if its version is not new: earlier the topics of its master counted instead.
             topics = self._slave_topics(name, registration.topics, self._queues)
             self._from_slaves.setdefault(name, set()).update(topics)
             self._set_queues(name, topics)
@@ -167,9 +167,9 @@ class RouteTable:
         return self._master_of(identity)
 
     def is_doubtful(self, registration: Registration, *, connection_key: int) -> bool:
-        """Whether a broker may have given up the connection of a registration before it could be accepted.
+        """Whether a broker may have given up the connection of this registration before we accepted it.
 
-        It has said more since then on another connection that is open. A broker that lost its disk says less, too.
+        It has sent a newer version on another open connection. A broker that lost its disk sends an older version, too.
         """
         live, said = self._live.get(registration.identity.address), registration.data_version
         if live is None or live.connection_key is None:
@@ -227,7 +227,7 @@ class RouteTable:
             )
             self._brokers[identity.broker_name] = broker
         addresses = broker.broker_addrs
-        # A slave that became master registers the same address under another id.
+        # A slave that became master registers its address under another id.
         for broker_id in [number for number in addresses if addresses[number] == identity.address]:
             if broker_id != identity.broker_id:
                 del addresses[broker_id]
@@ -236,8 +236,8 @@ class RouteTable:
         return is_first
 
     def _set_queues(self, broker_name: str, topics: dict[str, TopicConfig]) -> None:
-        # Topics that are missing here stay: only delete_topic(), the loss of the broker, or a master that has come back
-        # and lacks what its slaves have registered removes one.
+        # Topics that are missing here stay. Only delete_topic(), the departure of the broker, or a returned master that
+        # lacks topics registered by its slaves removes a topic.
         alike: dict[QueueData, QueueData] = {}  # topics with the same queues share one object
         for topic, config in topics.items():
             self._queue_count += broker_name not in self._queues.get(topic, {})
@@ -261,12 +261,12 @@ class RouteTable:
         return MasterAddresses(address=address, ha_address=master.ha_address)
 
     def data_version(self, address: str) -> DataVersion | None:
-        """The version of the last registration from this address, None if it is not live."""
+        """The version of the last registration from this address; None if it is not live."""
         live = self._live.get(address)
         return live.data_version if live else None
 
     def touch(self, address: str, *, now_ns: int) -> None:
-        """A broker without news is still alive."""
+        """Keep a broker alive that has nothing new to register."""
         live = self._live.get(address)
         if live is not None:
             live.updated_ns = now_ns
@@ -274,7 +274,7 @@ class RouteTable:
     # Departure
 
     def unregister(self, identity: BrokerIdentity, *, now_ns: int, connection_key: int) -> None:
-        """Forget a broker that says goodbye."""
+        """Drop a broker that unregisters."""
         if self._is_old_news(identity.address, connection_key, now_ns):
             return
         live = self._live.get(identity.address)
@@ -296,7 +296,7 @@ class RouteTable:
             del self._departed[next(iter(self._departed))]  # the oldest
 
     def expire(self, *, now_ns: int) -> list[int]:
-        """Forget brokers not heard for EXPIRY_NS; return the keys of their connections, to be closed."""
+        """Drop brokers silent for EXPIRY_NS; return the keys of their connections, for the caller to close."""
         self._departed = {
             address: departure
             for address, departure in self._departed.items()
@@ -308,9 +308,9 @@ class RouteTable:
         return self._destroy_all(late, now_ns)
 
     def connection_closed(self, key: int, *, now_ns: int, most: int | None = None) -> Gone:
-        """Forget the brokers that registered on this connection, up to `most` of them.
+        """Drop the brokers registered on a connection that has ended, up to `most` of them.
 
-        Their older connections are to be closed: a broker that still uses one of them comes again.
+        The caller must close their older connections: a broker that still uses one of them will register again.
         """
         for live in self._live.values():
             live.older_keys.pop(key, None)
@@ -320,12 +320,12 @@ class RouteTable:
         return Gone(gone, sorted(older))
 
     def detach(self, key: int) -> None:
-        """Keep the brokers that registered on this connection, until drop_detached()."""
+        """Keep the brokers registered on a connection that has ended, until drop_detached()."""
         for address in self._registered_on(key):
             self._live[address].connection_key = None
 
     def drop_detached(self, *, now_ns: int) -> None:
-        """Forget brokers that were detached and did not register since."""
+        """Drop detached brokers that have not registered since."""
         detached = [address for address, live in self._live.items() if live.connection_key is None]
         self._destroy_all(detached, now_ns)
 
@@ -333,7 +333,7 @@ class RouteTable:
         return [address for address, live in self._live.items() if live.connection_key == key]
 
     def _destroy_all(self, addresses: list[str], now_ns: int) -> list[int]:
-        """RocketMQ, RouteInfoManager.onChannelDestroy. Returns the keys of their connections that may be open."""
+        """Drop brokers (RocketMQ, onChannelDestroy); return the keys of their connections that may be open."""
         keys = []
         for address in addresses:
             key = self._live[address].connection_key
@@ -358,7 +358,7 @@ class RouteTable:
         self._filter_servers.pop(address, None)
 
     def _drop_if_empty(self, brokers: list[BrokerData]) -> None:
-        """Those without an address. Of one with a slave left the topics stay, and clients see it without id 0."""
+        """Drop broker names without addresses. A name with a slave left keeps its topics, and clients see no id 0."""
         empty = {broker.broker_name: None for broker in brokers if not broker.broker_addrs}
         for name in empty:
             del self._brokers[name]
@@ -373,7 +373,7 @@ class RouteTable:
     def _drop_queues(self, topics: list[str], broker_names: Collection[str]) -> None:
         for topic in topics:
             queues = self._queues[topic]
-            # Many brokers may each have many topics that no other one has: the shorter of the two is looked through.
+            # Iterate over the shorter one: many brokers may each have many topics that no other broker has.
             if len(queues) < len(broker_names):
                 gone = [name for name in queues if name in broker_names]
             else:
@@ -419,7 +419,7 @@ class RouteTable:
         ]
 
     def topics_by_flags(self, *, has: int, lacks: int = 0) -> list[str]:
-        """Topics whose first queues have a flag and lack another (RocketMQ, getUnitTopics and its like)."""
+        """Topics whose first queue data has the flag `has` and not `lacks` (RocketMQ, getUnitTopics and others)."""
         flags = {
             topic: next(iter(queues.values())).topic_sys_flag
             for topic, queues in self._queues.items()
@@ -427,7 +427,7 @@ class RouteTable:
         return [topic for topic, flag in flags.items() if flag & has and not flag & lacks]
 
     def clusters_and_brokers(self) -> list[str]:
-        """Names that are topics of every broker: of all clusters and of all broker names."""
+        """The names of all clusters and all brokers, which are topics of every broker."""
         return [*self._clusters, *(name for names in self._clusters.values() for name in names)]
 
     def some_address(self) -> str | None:
@@ -455,7 +455,7 @@ class RouteTable:
         return count
 
     def delete_topic(self, topic: str, *, cluster: str | None = None) -> None:
-        """Forget a topic, on all brokers or on those of one cluster."""
+        """Delete a topic from the table, for all brokers or for those of one cluster."""
         if topic not in self._queues:
             return
         names: Collection[str] = self._queues[topic]
@@ -465,6 +465,6 @@ class RouteTable:
 
 
 def check_count(what: str, count: int, count_max: int) -> None:
-    """Raises ValueError."""
+    """Raises ValueError if `count` is above `count_max`."""
     if count > count_max:
         raise ValueError(f"{what} would be {count}; allowed: up to {count_max}")

@@ -1,4 +1,4 @@
-"""Decisions of a name server that Apache RocketMQ 4.9.8 takes otherwise: the functions of its policy table."""
+"""The functions of a name server's policy table: decisions that Apache RocketMQ 4.9.8 takes differently."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from staticfire.system_under_test.runtime.env import Clock
 
 PERMISSION_WRITE = 2  # RocketMQ, PermName.PERM_WRITE
 
-# Which topics of a slave count while no master of its name is known.
-# Arguments: its broker name, its topics, the queues known so far by topic and broker name.
+# (broker name of a slave, its topics, known queues by topic and broker name) -> its topics that count while no master
+# of its name is registered.
 SlaveTopics = Callable[
     [str, dict[str, TopicConfig], Mapping[str, Mapping[str, QueueData]]], dict[str, TopicConfig]
 ]
-# Whether a broker that leaves takes its id along. Arguments: the address that has the id, the address that leaves.
+# (address that has the broker id, address that unregisters) -> whether that frees the broker id.
 Leaves = Callable[[str | None, str], bool]
-# Whether what a broker says is out of date. Arguments: the connection on which its address registered last, None if
-# that one has ended; the connection on which it speaks. Connections are numbered as they were accepted.
+# (key of the connection of the broker's last registration, None if it has ended; key of the connection of a request) ->
+# whether the request is outdated. Keys are in the order in which connections were accepted.
 IsOutdated = Callable[[int | None, int], bool]
 
 
@@ -29,10 +29,10 @@ def readable_topics(
     topics: dict[str, TopicConfig],
     known: Mapping[str, Mapping[str, QueueData]],
 ) -> dict[str, TopicConfig]:
-    """Topics that no master has registered, as read-only: a name server started after the master's end has no others.
+    """Topics that no master has registered, as read-only: a name server started after the master's end has only these.
 
-    RocketMQ 5.x does so (isPrimeSlave). And queues that the master got while we could not be reached: its slave has
-    their messages, and no consumer would read them.
+    RocketMQ 5.x does so (isPrimeSlave). Also queues that the master got while we could not be reached: its slave has
+    their messages, which no consumer would read otherwise.
     """
     found = {}
     for topic, config in topics.items():
@@ -47,45 +47,45 @@ def no_topics(
     _topics: dict[str, TopicConfig],
     _known: Mapping[str, Mapping[str, QueueData]],
 ) -> dict[str, TopicConfig]:
-    """Nothing: topics come from masters only (RocketMQ, RouteInfoManager.registerBroker)."""
+    """No topics: only masters register topics (RocketMQ, RouteInfoManager.registerBroker)."""
     return {}
 
 
 def leaves_own_place(stored: str | None, leaving: str) -> bool:
-    """Only if the id still has its address: an old master that stops late must not take the new one along."""
+    """Only if the id still has its address: an old master that stops late must not remove the new one."""
     return stored == leaving
 
 
 def leaves_any_place(_stored: str | None, _leaving: str) -> bool:
-    """Whatever address the id has by now (RocketMQ, RouteInfoManager.unregisterBroker; issue 5374)."""
+    """Always, whichever address has the id by now (RocketMQ, RouteInfoManager.unregisterBroker; issue 5374)."""
     return True
 
 
 def older_connection(last: int | None, speaking: int) -> bool:
-    """A request of an abandoned connection, which a frozen name server reads late, is older than what it knows."""
+    """A request on an abandoned connection, which a name server reads late after a pause, is outdated."""
     return last is not None and speaking < last
 
 
 def never_outdated(_last: int | None, _speaking: int) -> bool:
-    """What is read last counts (RocketMQ, RouteInfoManager.isBrokerTopicConfigChanged: any other version is news)."""
+    """Never: the last request read counts (RocketMQ, isBrokerTopicConfigChanged: any other version is new)."""
     return False
 
 
 def running_time_ns(clock: Clock) -> int:
-    """Silence is measured by a clock that never steps."""
+    """Measure silence by the monotonic clock."""
     return clock.monotonic_ns()
 
 
 def wall_time_ns(clock: Clock) -> int:
-    """Silence is measured by the wall clock (RocketMQ: System.currentTimeMillis), so a step can expire every broker."""
+    """Measure silence by the wall clock (RocketMQ: System.currentTimeMillis): a step can expire every broker."""
     return clock.wall_ms() * 1_000_000
 
 
 def refuse_unknown(request: RemotingCommand) -> RemotingCommand | None:
-    """Code 3: the caller knows at once."""
+    """Answer with code 3, so that the caller need not wait."""
     return not_supported(request)
 
 
 def ignore_unknown(_request: RemotingCommand) -> RemotingCommand | None:
-    """No answer: the caller waits for its timeout (RocketMQ, DefaultRequestProcessor returns null)."""
+    """Do not answer: the caller waits for its timeout (RocketMQ, DefaultRequestProcessor returns null)."""
     return None
