@@ -59,7 +59,7 @@ class ProcessQueue:
 
     @property
     def last_offset(self) -> int:
-        """The highest offset that arrived while an offset at or before it is unfinished; 0 if all are finished."""
+        """The highest offset that has arrived; 0 if all messages are finished."""
         return self._arrived[-1] if self._arrived else 0
 
     def put(self, messages: Sequence[Message], next_offset: int) -> None:

@@ -284,7 +284,7 @@ class PushConsumer:
     # Silence
 
     async def _check_quiet(self) -> None:
-        """Ping brokers that owe only pulls: a broker may hold a pull for 15 s, so its silence proves nothing."""
+        """Ping quiet brokers that owe a pull: they may hold it for 15 s, so a missing answer proves nothing."""
         self._client.notice_lost_connections()
         if self._assigned.locking is not None:
             self._assigned.locking.check()
