@@ -1,5 +1,6 @@
-"""The mechanics of faults on a Linux machine, written once: every command goes through one `Executor`.
+"""Injects faults on Linux machines: every command goes through one `Executor`, so there is one implementation.
 
-The mechanics do not depend on environments. They receive a `LinuxMachine`: where commands run, and the inventory, which
-lists everything before it is made. They report what they observed: a fault that had no effect is not a fault.
+The mechanisms do not depend on environments. Each gets a `LinuxMachine`, which runs commands and holds the inventory:
+whatever a mechanism makes is listed there before it is made. A mechanism reports what it observed, because a fault
+without an observed effect proves nothing.
 """

@@ -1,8 +1,8 @@
-"""A wall clock that is wrong for the processes of one node, by libfaketime (Debian: `libfaketime`).
+"""Changes the wall clock for the processes of one node, with libfaketime (Debian: `libfaketime`).
 
-A process must be started with `FakeClock.environment`; from then on its offset is what a file says. Monotonic clocks,
-and so timers, sleeps and time-outs, do not notice: measured with CPython 3.11 and Java 17, where Debian's library needs
-FAKETIME_FORCE_MONOTONIC_FIX=0, or Object.wait() returns at once.
+A process must be started with the variables of `FakeClock.environment`. It then adds the offset in a file to the time.
+Monotonic clocks are not affected, and so neither are timers, sleeps and time-outs (measured with CPython 3.11 and Java
+17). In Java, Debian's library needs FAKETIME_FORCE_MONOTONIC_FIX=0; otherwise Object.wait() returns at once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from staticfire.faults.linux.executor import CommandFailed
 from staticfire.faults.linux.machine import LinuxMachine
 
 PACKAGE = "libfaketime"
-# The thread-safe one: it reads the file at each call, from whatever thread.
+# The thread-safe library: it reads the file at each call, from any thread.
 LIBRARY = "libfaketimeMT.so.1"
 FOLDERS = (
     "/usr/lib/*/faketime",
@@ -36,7 +36,7 @@ class ClockError(FaultError):
 
 
 async def library_path(machine: LinuxMachine) -> str:
-    """Where libfaketime is on the machine. Raises ClockError with what to install."""
+    """Return the path of libfaketime on the machine. Raises ClockError, which names the package to install."""
     path = (await machine.run(["sh", "-c", _FIND])).strip()
     if not path:
         raise ClockError(f"there is no {LIBRARY} on this machine; install the package {PACKAGE}")
@@ -44,22 +44,22 @@ async def library_path(machine: LinuxMachine) -> str:
 
 
 def local_library() -> str | None:
-    """Where it is on this machine, if it is."""
+    """Return the path of libfaketime on this machine; None if it is not installed."""
     found = (path for folder in FOLDERS for path in glob.glob(f"{folder}/{LIBRARY}"))
     return next(found, None)
 
 
 def offset_text(milliseconds: int) -> str:
-    """As libfaketime reads it: a sign, seconds with a fraction."""
+    """Format an offset for libfaketime: a sign, and seconds with a fraction."""
     sign = "-" if milliseconds < 0 else "+"
     seconds, rest = divmod(abs(milliseconds), 1000)
     return f"{sign}{seconds}.{rest:03}s"
 
 
 class FakeClock:
-    """The wall clock of one node; `file` is an absolute path on the machine, in a folder that is there.
+    """The wall clock of one node. `file` is an absolute path on the machine, in an existing folder.
 
-    The library reads the file at every look at the clock, about 8 us each, so that a step is seen at once.
+    The library reads the file whenever a process reads the clock, which takes about 8 us, so a step is visible at once.
     """
 
     def __init__(self, machine: LinuxMachine, file: str, library: str) -> None:
@@ -70,11 +70,11 @@ class FakeClock:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a process must be started with."""
+        """The environment variables with which a process must be started."""
         return self.environment_for(self.file)
 
     def environment_for(self, file: str) -> dict[str, str]:
-        """The same for a process that sees the file under another name."""
+        """Return the same variables for a process that sees the file at another path."""
         return {
             "LD_PRELOAD": self.library,
             "FAKETIME_TIMESTAMP_FILE": file,
@@ -85,11 +85,11 @@ class FakeClock:
         }
 
     async def create(self) -> None:
-        """Write the file, with an offset of 0: before the first process is started."""
+        """Write the file, with offset 0. Call this before the first process is started."""
         await self._write(0)
 
     async def step(self, milliseconds: int) -> int:
-        """Move the clock by this much. Returns how far it has moved for a process that looks, in milliseconds."""
+        """Move the clock by `milliseconds`; return how many milliseconds it moved for a process that reads it."""
         before_ms = await self.offset_ms()
         await self._write(self._offset_ms + milliseconds)
         return await self.offset_ms() - before_ms
@@ -99,9 +99,9 @@ class FakeClock:
         await self._write(0)
 
     async def offset_ms(self) -> int:
-        """How far the clock of the node is ahead, as a process with this environment sees it.
+        """Return how many milliseconds the node's clock is ahead, as a process with these variables sees it.
 
-        Two commands are needed for that, so it may be a few milliseconds wrong.
+        It compares the output of two commands, so the result may be off by a few milliseconds.
         """
         variables = [f"{name}={value}" for name, value in self.environment.items()]
         faked = await self._now_ms(["env", *variables])
@@ -114,7 +114,7 @@ class FakeClock:
         return int(said)
 
     async def _write(self, offset_ms: int) -> None:
-        """In one step: a process that looks meanwhile sees the old or the new one."""
+        """Write the file atomically, so that a process reads either the old offset or the new one."""
         script = 'printf "%s\\n" "$2" > "$1.new" && mv "$1.new" "$1"'
         argv = ["sh", "-c", script, "sh", self.file, offset_text(offset_ms)]
         try:

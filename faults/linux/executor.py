@@ -1,4 +1,4 @@
-"""The one seam between the mechanics and a machine: run a command there, get its output or an error that says why."""
+"""Runs commands on a machine. The mechanisms of faults reach machines through this interface alone."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from typing import Protocol
 from staticfire.faults.errors import FaultError
 
 TIMEOUT_S = 30.0
-KILLED_TIMEOUT_S = 5.0  # for what was killed to be gone
-NOT_FOUND = 127  # what a shell answers for a command that is not there
-# where Debian keeps mkfs, losetup, nft; not in every PATH
+KILLED_TIMEOUT_S = 5.0  # for killed processes to end
+NOT_FOUND = 127  # exit status of a shell for a command that does not exist
+# Debian's folders of mkfs, losetup and nft, which are not on every PATH
 SYSTEM_PATHS = "/usr/local/sbin:/usr/sbin:/sbin"
 
 
 class CommandError(FaultError):
-    """A command on a node did not do what it should."""
+    """A command on a machine failed."""
 
 
 class CommandFailed(CommandError):
-    """It ended with another status than 0. The text holds the command, the status and what it said."""
+    """A command ended with a status other than 0. The text has the command, the status and its standard error."""
 
     def __init__(self, argv: Sequence[str], status: int, stderr: str) -> None:
         self.argv = tuple(argv)
@@ -35,7 +35,7 @@ class CommandFailed(CommandError):
 
 
 class CommandTimedOut(CommandError):
-    """It had not ended in time, and was killed."""
+    """A command did not end in time, and was killed."""
 
     def __init__(self, argv: Sequence[str], timeout_s: float) -> None:
         self.argv = tuple(argv)
@@ -49,18 +49,18 @@ class Executor(Protocol):
     async def run(
         self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = TIMEOUT_S
     ) -> bytes:
-        """Run the command with `input` on stdin; returns its stdout.
+        """Run the command with `input` on stdin; return its stdout.
 
-        Raises CommandFailed for a status other than 0 (127: there is no such command), CommandTimedOut.
+        Raises CommandFailed for a status other than 0 (127: the command does not exist), CommandTimedOut.
         """
         ...
 
 
 class LocalExecutor:
-    """Commands on this machine.
+    """Runs commands on this machine.
 
-    Ctrl-C of a terminal does not reach them: what heals must not be interrupted half way. A cancelled or late
-    command is killed together with what it has started.
+    Ctrl-C of a terminal does not reach the commands, since a heal must not be interrupted. A command that is cancelled
+    or takes too long is killed together with its child processes.
     """
 
     def __init__(self) -> None:
@@ -85,7 +85,7 @@ class LocalExecutor:
         return stdout
 
     async def _spawn_wholly(self, command: Sequence[str]) -> asyncio.subprocess.Process:
-        """A start that is cancelled half way would leave its pipes open, and what the process has started running."""
+        """Start the command so that cancellation cannot leak it: a start that is cancelled midway kills the process."""
         spawning = asyncio.ensure_future(self._spawn(command))
         try:
             return await asyncio.shield(spawning)
@@ -112,7 +112,7 @@ class LocalExecutor:
 async def _kill(process: asyncio.subprocess.Process) -> None:
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    # Reads what is left, so that the pipes are closed; a child that left the session may still hold them.
+    # Reads the remaining output, so that the pipes close; a child outside the session may still hold them open.
     with suppress(TimeoutError):
         async with asyncio.timeout(KILLED_TIMEOUT_S):
             await process.communicate()

@@ -1,8 +1,8 @@
-"""A journal of everything that a harness makes on machines, each written down before it is made.
+"""A journal of everything that a harness makes on machines. Each thing is recorded before it is made.
 
-So `clean` removes, after a `kill -9` of the harness, exactly what is in there. The journal is a file of JSON lines:
-one for the harness itself, then one for each thing that is about to be made or has been removed. A process needs no
-line of its own: whatever has `STATICFIRE_RUN=<identity>` in its environment belongs to the run.
+So even after a `kill -9` of the harness, `clean` finds and removes everything. The journal is a file of JSON lines: one
+for the harness itself, then one for each thing that is about to be made or has been removed. Processes have no lines of
+their own: a process with `STATICFIRE_RUN=<identity>` in its environment belongs to the run.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from staticfire.faults.linux.executor import CommandFailed, Executor
 from staticfire.faults.linux.resources import Resource, removal_order, remove_resource
 
 SUFFIX = ".inventory.jsonl"
-MARK = "STATICFIRE_RUN"  # variable in the environment of every process of a run
+MARK = "STATICFIRE_RUN"  # environment variable of every process of a run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
-    """The harness process that keeps a journal."""
+    """The harness process that writes a journal."""
 
     pid: int
     start_ticks: str
@@ -46,7 +46,7 @@ def _boot_id() -> str:
 
 
 def _start_ticks(pid: int) -> str | None:
-    """Field 22 of /proc/PID/stat (proc(5)): with the pid it names a process for good. None if it is gone."""
+    """Return field 22 of /proc/PID/stat (proc(5)), which with the pid identifies a process; None if it has ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -59,7 +59,7 @@ class Inventory:
     """The open journal of this harness."""
 
     def __init__(self, path: Path) -> None:
-        """Raises OSError: FileExistsError if there is such a journal."""
+        """Make the journal. Raises FileExistsError if it exists, and other kinds of OSError."""
         self.path = path
         self.identity = path.name.removesuffix(SUFFIX)
         self._made: dict[tuple[str, str, str, tuple[str, ...]], Resource] = {}
@@ -68,15 +68,15 @@ class Inventory:
         self._file = os.open(begun, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         self._write({"pid": owner.pid, "start_ticks": owner.start_ticks, "boot_id": owner.boot_id})
         try:
-            os.link(begun, path)  # who reads it always finds an owner
+            os.link(begun, path)  # so a reader always finds a complete first line
         finally:
             begun.unlink()
 
     @classmethod
     def begin(cls, folder: Path) -> Inventory:
-        """A new journal in the folder, under an identity of six characters that names may hold.
+        """Make a new journal in the folder. Its identity has six characters, which are valid in names of resources.
 
-        Raises FaultError for a folder that cannot be written, or that others can write to.
+        Raises FaultError for a folder that cannot be written, or to which other users can write.
         """
         try:
             folder.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -90,16 +90,16 @@ class Inventory:
 
     @property
     def mark(self) -> dict[str, str]:
-        """What every process of the run must have in its environment, so that it is found again."""
+        """The environment variable by which the processes of the run are found."""
         return {MARK: self.identity}
 
     @property
     def made(self) -> list[Resource]:
-        """What may be there now, oldest first."""
+        """The resources that may exist now, oldest first."""
         return list(self._made.values())
 
     def will_make_marked_processes(self, host: str = "") -> Resource:
-        """Write down that processes with the mark are about to be started on a host."""
+        """Record that processes with the mark are about to be started on a host."""
         name = f"{MARK}={self.identity}"
         resource = Resource(kind="marked processes", name=name, host=host)
         self.will_make(resource)
@@ -111,39 +111,44 @@ class Inventory:
             self._made[resource.key] = resource
 
     def is_gone(self, resource: Resource) -> None:
-        """Write down that it is not there any more."""
+        """Record that the resource no longer exists."""
         if self._made.pop(resource.key, None) is not None:
             self._write({"gone": resource.to_json()})
 
     async def remove(self, resource: Resource, executor: Executor) -> bool:
-        """Raises CommandFailed, CommandTimedOut, FaultError: then it stays written down."""
+        """Remove the resource; return whether it existed. After an error it stays in the journal.
+
+        Raises CommandFailed, CommandTimedOut, FaultError.
+        """
         removed = await remove_resource(resource, executor)
         self.is_gone(resource)
         return removed
 
     def close(self) -> None:
-        """The file stays if something may still be there."""
+        """Close the journal, and remove its file unless some resource may still exist."""
         os.close(self._file)
         if not self._made:
             self.path.unlink()
 
     def _write(self, line: dict[str, object]) -> None:
-        os.write(self._file, json.dumps(line).encode() + b"\n")  # one write: whole, or not there
+        os.write(
+            self._file, json.dumps(line).encode() + b"\n"
+        )  # one write, so that no reader sees part of a line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Journal:
-    """A journal as another process reads it."""
+    """The journal of another process."""
 
     path: Path
     owner: Owner
-    left: tuple[Resource, ...]  # made and not removed, oldest first
+    left: tuple[Resource, ...]  # not removed, oldest first
 
 
 def read_journal(path: Path) -> Journal:
-    """Raises FaultError for a file that is none, FileNotFoundError when its run has ended meanwhile.
+    """Read a journal. A torn last line is ignored: the resource that it announced was not made.
 
-    A torn last line means that nothing was made of it.
+    Raises FaultError for a file that is no journal, FileNotFoundError if its run has ended meanwhile.
     """
     left: dict[tuple[str, str, str, tuple[str, ...]], Resource] = {}
     lines = path.read_bytes().split(b"\n")[:-1]
@@ -164,7 +169,7 @@ def read_journal(path: Path) -> Journal:
 
 
 def journals(folder: Path) -> list[Path]:
-    """The journals of a state folder, if it is there. Raises FaultError if others can write to it."""
+    """Return the journals in a state folder, which need not exist. Raises FaultError if other users can write to it."""
     if folder.exists():
         _check_folder(folder)
         if not folder.is_dir():
@@ -173,7 +178,7 @@ def journals(folder: Path) -> list[Path]:
 
 
 def _check_folder(folder: Path) -> None:
-    """A journal says what we remove. Raises FaultError if another user can write to its folder."""
+    """Raise FaultError if another user can write to the folder, since its journals decide what is removed."""
     found = folder.stat()
     if found.st_uid != os.geteuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise FaultError(f"{folder} is not ours alone to write; allowed: a folder of your own")
@@ -181,18 +186,21 @@ def _check_folder(folder: Path) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removal:
-    """What became of one resource."""
+    """The outcome for one resource."""
 
     resource: Resource
-    removed: bool  # False: it was not there any more
+    removed: bool  # False: it no longer existed, or could not be removed
     error: str = ""  # why it could not be removed
 
 
 async def clean(journal: Journal, executor_of: Callable[[str], Executor]) -> list[Removal]:
-    """Remove what is left, in the right order, and the journal if nothing remains. May be repeated.
+    """Remove the remaining resources in the right order, and the journal if none is left. May be repeated.
 
-    `executor_of` gives the executor of a host. What cannot be removed does not keep the rest from being removed, but
-    for the mounts and folders that it lies in: without them it could not be found again.
+    A resource that cannot be removed does not stop the removal of others. Only the mounts and folders that contain it
+    are kept, since without them it could not be found again.
+
+    Args:
+        executor_of: returns the executor of a host ("" is this machine).
     """
     removals: list[Removal] = []
     for resource in removal_order(journal.left):
@@ -214,7 +222,7 @@ def _lies_in(inner: Resource, outer: Resource) -> bool:
 async def _try_to_remove(resource: Resource, executor_of: Callable[[str], Executor]) -> Removal:
     try:
         removed = await remove_resource(resource, executor_of(resource.host))
-    except CommandFailed as error:  # without the script
+    except CommandFailed as error:  # its text would also have the whole script
         return Removal(resource=resource, removed=False, error=error.stderr or str(error))
     except FaultError as error:
         return Removal(resource=resource, removed=False, error=str(error))

@@ -1,4 +1,4 @@
-"""A machine as the mechanics see it: where commands run, and where what is made there is written down first."""
+"""A machine for the mechanisms of faults: runs commands, and records each resource before it is made."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from staticfire.faults.linux.resources import Resource
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinuxMachine:
-    """Commands run behind `prefix`: with an `nsenter` there, a network namespace is a machine of its own.
+    """A machine, or a part of one. Commands run behind `prefix`; `nsenter` as a prefix selects a network namespace.
 
-    `host` is the name under which the inventory finds the executor again ("" is this machine); `python` is the
-    interpreter there.
+    `host` is the name by which `clean` finds the executor again ("" is this machine). `python` is the interpreter on
+    the machine.
     """
 
     executor: Executor
@@ -29,13 +29,13 @@ class LinuxMachine:
     python: str = "python3"
 
     def behind(self, prefix: Sequence[str]) -> Self:
-        """The same machine, entered through one more prefix."""
+        """Return the same machine, entered through one more prefix."""
         return replace(self, prefix=(*self.prefix, *prefix))
 
     async def run(
         self, argv: Sequence[str], *, input: bytes = b"", timeout_s: float = TIMEOUT_S
     ) -> str:
-        """The stdout of a command. Raises CommandFailed, CommandTimedOut."""
+        """Run a command; return its stdout. Raises CommandFailed, CommandTimedOut."""
         output = await self.executor.run([*self.prefix, *argv], input=input, timeout_s=timeout_s)
         return output.decode(errors="replace")
 
@@ -50,7 +50,7 @@ class LinuxMachine:
     async def script(
         self, module: ModuleType, *arguments: object, timeout_s: float = TIMEOUT_S
     ) -> Any:
-        """Run a module of `staticfire.faults.linux.on_node` there; returns the JSON that it prints (None for nothing).
+        """Run a module of `staticfire.faults.linux.on_node` there; return the JSON that it prints (None for nothing).
 
         Raises CommandFailed, CommandTimedOut.
         """
@@ -61,7 +61,7 @@ class LinuxMachine:
         return json.loads(output) if output.strip() else None
 
     def will_make(self, kind: str, name: str, **details: str) -> Resource:
-        """Write down that this is about to be made. Only then may it be made."""
+        """Record a resource that is about to be made. The caller makes it only after that."""
         resource = Resource(
             kind=kind, name=name, host=self.host, prefix=self.prefix, details=details
         )
@@ -69,8 +69,8 @@ class LinuxMachine:
         return resource
 
     async def remove(self, resource: Resource) -> bool:
-        """Remove it if it is there, and write that down. Returns whether it was there.
+        """Remove the resource if it exists, and record that; return whether it existed.
 
-        Raises CommandFailed, CommandTimedOut: then it stays in the inventory.
+        Raises CommandFailed, CommandTimedOut, FaultError; then it stays in the inventory.
         """
         return await self.inventory.remove(resource, self.executor)

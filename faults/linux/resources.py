@@ -12,9 +12,9 @@ from staticfire.faults.linux.executor import CommandFailed, Executor
 
 REMOVAL_TIMEOUT_S = 60.0
 
-# Scripts say "removed" if there was something. $1 is the name, what follows are the details in the order of KINDS.
+# Each script prints "removed" if the resource existed. $1 is the name; the details of KINDS follow in their order.
 
-# Only if this pid still is the process that we started: same boot, same start time. A zombie does no harm.
+# Kills the process only if this pid is still the one that we started: same boot, same start time. Ignores a zombie.
 _PROCESS = """
 same() {
   stat=$(cat "/proc/$1/stat" 2>/dev/null) || return 1
@@ -28,7 +28,7 @@ for round in $(seq 200); do same "$1" "$2" || { echo removed; exit 0; }; sleep 0
 echo "process $1 does not die" >&2; exit 1
 """
 
-# Every process with this line in its environment, also one that is just being made.
+# Kills every process with this variable in its environment, also one that is being started.
 _MARKED_PROCESSES = """
 for round in $(seq 200); do
   pids=$(grep -lzsxF -e "$1" /proc/[0-9]*/environ | cut -d/ -f3)
@@ -38,7 +38,7 @@ done
 echo "these do not die: $pids" >&2; exit 1
 """
 
-# Of a Docker engine; the name is a label, such as staticfire.run=3fa2b1.
+# Containers of a Docker engine. The name is a label, such as staticfire.run=3fa2b1.
 _CONTAINERS = """
 ids=$(docker ps --all --quiet --filter "label=$1") || exit 1
 [ -n "$ids" ] || exit 0
@@ -60,8 +60,8 @@ nft list table $1 >/dev/null 2>&1 || exit 0
 nft delete table $1 && echo removed
 """
 
-# Processes that are still in it go back where they came from. One that is dying cannot be moved, and keeps the cgroup
-# busy until its last thread has ended.
+# Moves the processes back to their former cgroup ($2). A dying process cannot be moved, and keeps the cgroup busy until
+# its last thread has ended.
 _CGROUP = """
 for round in $(seq 200); do
   [ -d "$1" ] || exit 0
@@ -101,7 +101,7 @@ _NAMESPACE = """
 ip netns delete "$1" && echo removed
 """
 
-# A command that was given up may still be writing there, on a machine that is far away.
+# Retries, since on a remote machine an abandoned command may still be writing there.
 _FOLDER = """
 [ -e "$1" ] || exit 0
 for pause in 0.2 1 3; do
@@ -114,9 +114,9 @@ rm -rf --one-file-system -- "$1" && echo removed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    rank: int  # lower ranks are removed first; within one, what was made last
+    rank: int  # lower ranks are removed first; within a rank, the newest first
     script: str
-    details: tuple[str, ...] = ()  # handed to the script behind the name
+    details: tuple[str, ...] = ()  # arguments of the script after the name
 
 
 KINDS: dict[str, Kind] = {
@@ -137,7 +137,7 @@ KINDS: dict[str, Kind] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
-    """One thing that was made. A loop device goes by its backing file: its number is known too late."""
+    """A resource that was made. A loop device has its backing file as name, since its number is known too late."""
 
     kind: str  # of KINDS
     name: str
@@ -164,7 +164,7 @@ class Resource:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Resource:
-        """Raises FaultError for a kind that there is not, KeyError and TypeError for damage."""
+        """Read a resource. Raises FaultError for an unknown kind, KeyError or TypeError for damaged data."""
         if value["kind"] not in KINDS:
             raise FaultError(
                 f"unknown kind of resource {value['kind']!r}; there are: {', '.join(KINDS)}"
@@ -179,7 +179,7 @@ class Resource:
 
 
 def removal_argv(resource: Resource) -> list[str]:
-    """The command that removes it. Raises FaultError for a folder that must never be removed."""
+    """Return the command that removes the resource. Raises FaultError for a folder that must never be removed."""
     if resource.kind == "folder":
         _check_folder(resource.name)
     kind = KINDS[resource.kind]
@@ -196,12 +196,12 @@ def _check_folder(name: str) -> None:
 
 
 async def remove_resource(resource: Resource, executor: Executor) -> bool:
-    """Remove it if it is there; returns whether it was. Raises CommandFailed, CommandTimedOut, FaultError."""
+    """Remove the resource if it exists; return whether it did. Raises CommandFailed, CommandTimedOut, FaultError."""
     try:
         output = await executor.run(removal_argv(resource), timeout_s=REMOVAL_TIMEOUT_S)
     except CommandFailed as error:
         if resource.prefix and _is_missing_namespace(error):
-            return False  # went with the namespace
+            return False  # it was removed with its namespace
         raise
     return output.strip() == b"removed"
 
@@ -211,6 +211,6 @@ def _is_missing_namespace(error: CommandFailed) -> bool:
 
 
 def removal_order(made: Sequence[Resource]) -> list[Resource]:
-    """From what was made, in this order, to what is to be removed, in that order."""
+    """Return the resources in the order in which they must be removed; `made` is in the order of making."""
     numbered = sorted(enumerate(made), key=lambda pair: (KINDS[pair[1].kind].rank, -pair[0]))
     return [resource for _, resource in numbered]

@@ -1,6 +1,6 @@
-"""Finds out what a machine can do, by trying it: a small disk, a namespace that is gone at once, a clock that steps.
+"""Finds out what a machine can do by trying it: makes a small disk and short-lived namespaces, and steps a clock.
 
-The trials leave nothing behind and touch nothing that others use.
+The trials leave nothing behind and touch nothing that other programs use.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ _FIND = 'command -v "$1" || { echo "there is no command $1" >&2; exit 127; }'
 
 
 class Unavailable(FaultError):
-    """The text says why."""
+    """The machine lacks a capability; the text gives the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capability:
-    """Something that faults or environments need of a machine."""
+    """A capability of a machine that faults or environments need."""
 
     name: str
-    reason: str = ""  # why it is not available
-    package: str = ""  # Debian packages that bring it
+    reason: str = ""  # why it is not available; empty if it is
+    package: str = ""  # Debian packages that provide it
 
     @property
     def available(self) -> bool:
@@ -48,7 +48,7 @@ class Capability:
 
     @property
     def advice(self) -> str:
-        """Why it is not available, and what to install."""
+        """The reason that it is not available, and the packages to install."""
         known = not self.package or self.package in self.reason
         return self.reason if known else f"{self.reason}; apt install {self.package}"
 
@@ -113,7 +113,7 @@ async def _java(machine: LinuxMachine) -> None:
 
 
 def java_version(said: str) -> int:
-    """The main version in what `java -version` says: 8 of "1.8.0_372", 17 of "17.0.2"; 0 for none."""
+    """Return the major version in the output of `java -version`: 8 of "1.8.0_372", 17 of "17.0.2"; 0 without one."""
     found = re.search(r'version "(?:1\.)?(\d+)', said)
     return int(found[1]) if found else 0
 
@@ -132,7 +132,7 @@ async def _clock(machine: LinuxMachine, folder: str) -> None:
 
 
 async def _disk(machine: LinuxMachine, folder: str, file_system: FileSystem) -> list[Capability]:
-    """A disk, its power loss and, for ext4, its write-back errors: each needs what is before it."""
+    """Try a disk, its power loss and, for ext4, write-back errors. Each step needs the steps before it."""
     package = {"ext4": "e2fsprogs mount", "xfs": "xfsprogs mount"}[file_system]
     names = [f"loop {file_system}", f"shutdown {file_system}"]
     if file_system == "ext4":
@@ -163,7 +163,7 @@ async def _disk(machine: LinuxMachine, folder: str, file_system: FileSystem) -> 
 
 
 async def _reason(attempt: Callable[[], Awaitable[None]]) -> str:
-    """Why it did not work; empty if it did."""
+    """Return why the attempt failed; empty if it succeeded."""
     try:
         await attempt()
     except CommandFailed as error:
@@ -174,7 +174,7 @@ async def _reason(attempt: Callable[[], Awaitable[None]]) -> str:
 
 
 def _why(error: CommandFailed) -> str:
-    """In a line. A command that is not there: by name, also behind `unshare`."""
+    """Return the error as one line. It names a command that is not installed, also one behind `unshare`."""
     missing = re.search(r"failed to execute (\S+): No such file", error.stderr)
     if missing:
         return f"there is no command {missing[1]}"
@@ -185,12 +185,12 @@ def _why(error: CommandFailed) -> str:
 
 
 def _capability(name: str, reason: str, package: str = "") -> Capability:
-    """A package is named where it helps: where something is not there, not where the kernel refuses."""
+    """Make a capability. It names the package only if a command is missing, not if the kernel refuses."""
     is_absent = reason.startswith("there is no ")
     return Capability(name=name, reason=reason, package=package if is_absent else "")
 
 
-# Name, Debian packages, the attempt, whether it needs root.
+# Capability, Debian packages, the attempt, whether the attempt needs root.
 ATTEMPTS: tuple[tuple[str, str, Callable[[LinuxMachine], Awaitable[None]], bool], ...] = (
     ("processes", "", _processes, False),
     ("namespaces", "iproute2", _namespaces, True),
@@ -209,9 +209,9 @@ DISK_CAPABILITIES = (
 
 
 async def survey(machine: LinuxMachine, folder: str) -> list[Capability]:
-    """Try everything; `folder` is an absolute path on the machine that is not there yet, and will not be.
+    """Try everything below `folder`, an absolute path on the machine that does not exist yet and is removed again.
 
-    Raises FaultError only for what cannot be removed again.
+    Raises FaultError only if something that a trial made cannot be removed.
     """
     is_root = await _reason(lambda: _root(machine)) == ""
     found = [_capability("root", "" if is_root else "needs root")]

@@ -1,12 +1,12 @@
-"""Write-back errors: a write succeeds, the fsync behind it does not, and the page counts as clean afterwards.
+"""Write-back errors: a write succeeds, the following fsync fails, and the kernel then marks the page as clean.
 
-A `LoopDisk` of ext4 has them without device mapper: the loop device ends behind the metadata, so data goes beyond its
-end: EIO. Journal and metadata are in front of it (`packed_meta_blocks`), so the file system lives on, and is whole
-afterwards.
+A `LoopDisk` with ext4 can fail in this way without device mapper. The loop device is made to end right behind the
+metadata, so every write of data goes beyond its end and fails with EIO. The journal and the metadata lie in front of
+that end (`packed_meta_blocks`), so the file system keeps running and stays consistent.
 
-Afterwards ext4 keeps showing the lost pages to every reader, and does not write them when they are written again:
-the fsync succeeds, and a remount shows zeros (seen with 6.18; `posix_fadvise(DONTNEED)` before the file is read makes
-it show, and later write, what is true).
+Afterwards ext4 still serves the lost pages from its cache. If a process overwrites such a page, the fsync succeeds, but
+a remount shows zeros (seen with Linux 6.18). If `posix_fadvise(DONTNEED)` drops the page before the file is read, reads
+return what is on the disk, and later writes reach it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FSCK_DONE = (0, 1)  # fsck(8): no errors, errors corrected
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failing:
-    """Evidence: what our own write and fsync met. `fsync` is "EIO" when the fault bites."""
+    """Evidence of the fault: the errors that our own write and fsync got. `fsync` is "EIO" if the fault bites."""
 
     write: str | None
     fsync: str | None
@@ -45,9 +45,9 @@ class DiskErrors:
         self._disk = disk
 
     async def fail(self) -> Failing:
-        """Every fsync of data fails with EIO, overwriting included; so does a read that the page cache cannot answer.
+        """Make every fsync of data fail with EIO, overwrites included, and every read that the page cache cannot serve.
 
-        Raises DiskError for XFS, whose metadata is everywhere.
+        Raises DiskError for XFS, whose metadata is spread over the whole disk.
         """
         if self._disk.file_system != "ext4":
             raise DiskError(f"EIO needs ext4, this is {self._disk.file_system}")
@@ -55,28 +55,28 @@ class DiskErrors:
         return await self.probe()
 
     async def probe(self) -> Failing:
-        """Write and fsync something of our own."""
+        """Write to the probe file and fsync it; return the errors."""
         answer = await self._disk.machine.script(probe_script, self._disk.probe_file, PROBE_BYTES)
         return Failing(write=answer["write"], fsync=answer["fsync"])
 
     async def heal(self) -> bool:
-        """End the errors. Returns whether the disk works again; if not, kill the processes and `repair()`.
+        """End the errors; return whether the disk works again. If not, kill the processes and call `repair()`.
 
-        The page cache still shows what was never written, also to a process that is started now.
+        The page cache still serves data that was never written to the disk, also to processes that are started now.
         """
         await self._limit(0)
         found = await self.probe()
         return found.write is None and found.fsync is None
 
     async def repair(self) -> None:
-        """Unmount, check and mount a file system that gave up. The processes must be dead.
+        """Unmount, check and remount a file system that has shut itself down. Its processes must be dead.
 
         Raises DiskError while a process uses it, CommandFailed if it cannot be repaired.
         """
         await self._disk.unmount()
         if self._disk.file_system == "ext4":
             await self._fsck()
-        await self._disk.mount()  # replays the log; XFS wants that before any repair
+        await self._disk.mount()  # replays the log, which XFS requires before any repair
         found = await self.probe()
         if found.write or found.fsync:
             raise DiskError(f"{self._disk.mount_point} still fails after its repair: {found}")

@@ -1,4 +1,4 @@
-"""A disk that is full: ballast takes the space, at once or slowly, and our own write meets ENOSPC."""
+"""A full disk: a ballast file takes the space, at once or slowly, until our own write fails with ENOSPC."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Filled:
 
     free_bytes_before: int
     free_bytes: int
-    error: str | None  # what a write of more than the free bytes got: "ENOSPC", or None
+    error: str | None  # of a write larger than the free space: "ENOSPC"; None if it succeeded
 
     @property
     def bitten(self) -> bool:
@@ -30,37 +30,37 @@ class Filled:
 
 
 class DiskSpace:
-    """The ballast on one disk."""
+    """The ballast file on one disk."""
 
     def __init__(self, disk: LoopDisk) -> None:
         self._disk = disk
         self._ballast = f"{disk.mount_point}/.ballast"
 
     async def fill(self, free_bytes: int = 0) -> Filled:
-        """Leave no more than this much free, at once."""
+        """Fill the disk at once, except for at most `free_bytes`."""
         before = await self._disk.space()
         await self._fill_to(free_bytes)
         return await self._evidence(before.free_bytes)
 
     async def fill_slowly(self, bytes_per_s: int, free_bytes: int = 0) -> Filled:
-        """Take space at this speed until no more than `free_bytes` is free. May be cancelled."""
+        """Take space at `bytes_per_s` until at most `free_bytes` is free. May be cancelled."""
         before = await self._disk.space()
         free = before.free_bytes
         while free - free_bytes >= SMALLEST_BYTES:
             step = max(SMALLEST_BYTES, int(bytes_per_s * STEP_S))
             if not await self._grow(min(free - free_bytes, step)):
-                break  # the rest is for metadata
+                break  # the file system keeps the rest for metadata
             await asyncio.sleep(STEP_S)
             free = (await self._disk.space()).free_bytes
         await self._fill_to(free_bytes)
         return await self._evidence(before.free_bytes)
 
     async def free(self) -> None:
-        """Give the space back. Nothing happens if it was not taken."""
+        """Give the space back; does nothing if none was taken."""
         await self._disk.machine.run(["rm", "-f", self._ballast])
 
     async def _fill_to(self, free_bytes: int) -> None:
-        """The file system needs some of what it gives, so in steps; where one is refused, in smaller ones."""
+        """Grow the ballast in steps, because the file system itself needs some of the space. Halve a refused step."""
         step = self._disk.size_bytes
         while step >= SMALLEST_BYTES:
             wanted = (await self._disk.space()).free_bytes - free_bytes
@@ -70,7 +70,7 @@ class DiskSpace:
                 step = min(step, wanted) // 2
 
     async def _grow(self, by_bytes: int) -> bool:
-        """Whether the file system had that much."""
+        """Grow the ballast by `by_bytes`; return whether the file system had that much space."""
         machine = self._disk.machine
         size = await machine.run(
             ["sh", "-c", 'stat --format %s "$1" 2>/dev/null || echo 0', "sh", self._ballast]

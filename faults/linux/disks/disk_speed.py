@@ -1,7 +1,7 @@
-"""A slow disk: the kernel lets the processes of a node write to its loop device only so many times a second.
+"""A slow disk: the kernel limits how many writes a second the processes of a node may issue to its loop device.
 
-A cgroup of our own (blkio of version 1, or io.max of version 2) holds the processes while the disk is slow; then they
-go back where they were. What the file system does for itself (its journal) keeps its speed.
+While the disk is slow, the processes are in a cgroup of ours (blkio of version 1, or io.max of version 2); afterwards
+they return to their former cgroup. Writes by the kernel itself, such as those of the journal, are not limited.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ from staticfire.faults.linux.resources import Resource
 
 ROOT = "/sys/fs/cgroup"
 V1_ROOT = f"{ROOT}/blkio"
-PROBE_S = 0.4  # longer than the 100 ms in which the kernel counts
+PROBE_S = 0.4  # longer than the 100 ms over which the kernel counts writes
 PROBES_MAX = 300
-# Which hierarchy can do it, and how far its root is prepared.
-# Either of them shows that this machine can do it.
+# Files of cgroup versions 1 and 2: a machine that has either one can probably throttle writes.
 THROTTLES = (f"{V1_ROOT}/blkio.throttle.write_iops_device", f"{ROOT}/cgroup.controllers")
 _FIND = f"""
 if [ -e {V1_ROOT}/blkio.throttle.write_iops_device ]; then echo v1
@@ -32,12 +31,12 @@ else echo none; fi
 
 
 class DiskSpeedError(FaultError):
-    """This machine cannot make a disk slow."""
+    """The disk cannot be slowed down on this machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slowed:
-    """Evidence: how long our own fsync took, alone before, within the limit after; nanoseconds on average."""
+    """Evidence of a slow disk: the mean duration of our own fsync in ns, before the limit and under it."""
 
     fsync_ns_before: int
     fsync_ns: int
@@ -55,7 +54,7 @@ CgroupVersion = Literal["v1", "v2"]
 
 
 async def cgroup_version(machine: LinuxMachine) -> CgroupVersion:
-    """Which cgroups can throttle here. Raises DiskSpeedError for none."""
+    """Return the version of cgroups that can throttle writes here. Raises DiskSpeedError if none can."""
     answer = (await machine.run(["sh", "-c", _FIND])).strip()
     if answer == "v1":
         return "v1"
@@ -65,14 +64,17 @@ async def cgroup_version(machine: LinuxMachine) -> CgroupVersion:
 
 
 def limit_line(version: CgroupVersion, device_number: str, writes_per_s: int) -> str:
-    """The line to write to the limit's file."""
+    """Return the line that sets the limit, for the limit file of this cgroup version."""
     if version == "v1":
         return f"{device_number} {writes_per_s}"
     return f"{device_number} wiops={writes_per_s}"
 
 
 def home_of(version: CgroupVersion, membership: str) -> str:
-    """The folder of the cgroup that a process is in, from its /proc/PID/cgroup."""
+    """Return the folder of a process's cgroup. `membership` is the content of its /proc/PID/cgroup.
+
+    Raises DiskSpeedError if the process is in no cgroup that can throttle.
+    """
     for line in membership.splitlines():
         _, controllers, path = line.split(":", 2)
         if version == "v1" and "blkio" in controllers.split(","):
@@ -89,13 +91,13 @@ class DiskSpeed:
         self._disk = disk
         self._machine = disk.machine
         self._cgroup: Resource | None = None
-        # a node that starts while the disk heals is not held any more
+        # serializes `hold` and `heal`: a node that starts during the heal must not end up in the cgroup
         self._change = asyncio.Lock()
 
     async def slow(self, pids: Sequence[int], factor: float) -> Slowed:
-        """Let an fsync of these processes take about `factor` times as long as it does now.
+        """Make an fsync of these processes take about `factor` times as long as it does now.
 
-        Raises DiskSpeedError where no cgroup can do it, or without a process.
+        Raises DiskSpeedError if no cgroup can throttle, if `pids` is empty, or if `factor` is not above 1.
         """
         if not pids or factor <= 1:
             raise DiskSpeedError(
@@ -113,20 +115,20 @@ class DiskSpeed:
         return Slowed(fsync_ns_before=before_ns, fsync_ns=after_ns, writes_per_s=writes_per_s)
 
     async def hold(self, pid: int) -> None:
-        """Let one more process of the node feel it, such as one started since. Nothing happens on a healthy disk."""
+        """Slow down one more process of the node, such as one started since; does nothing if the disk is not slow."""
         async with self._change:
             if self._cgroup is not None:
                 await self._write(f"{self._cgroup.name}/cgroup.procs", str(pid))
 
     async def heal(self) -> None:
-        """Let the processes go. Nothing happens if the disk is not slow."""
+        """Return the processes to their former cgroup; does nothing if the disk is not slow."""
         async with self._change:
             if self._cgroup is not None:
                 await self._machine.remove(self._cgroup)
                 self._cgroup = None
 
     async def fsync_ns(self) -> int:
-        """How long our own fsync takes now, in the node's cgroup while the disk is slow."""
+        """Return how long our own fsync takes now; while the disk is slow, in the node's cgroup."""
         return await self._fsync_ns(self._cgroup.name if self._cgroup else None)
 
     async def _make(self, version: CgroupVersion, pid: int) -> str:
@@ -142,7 +144,7 @@ class DiskSpeed:
         return path
 
     async def limit(self, writes_per_s: int) -> None:
-        """Let this many writes a second through while the disk is slow, those that wait already included."""
+        """Set the limit of a slow disk, also for writes that already wait. Raises DiskSpeedError if it is not slow."""
         if self._cgroup is None:
             raise DiskSpeedError("the disk is not slow; slow() comes first")
         cgroup, version = self._cgroup.name, await cgroup_version(self._machine)

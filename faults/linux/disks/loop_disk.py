@@ -1,7 +1,7 @@
 """The disk of one node: a sparse image on a tmpfs of its own, a loop device, a small file system.
 
-A file system of its own can be taken away (`power_loss.py`), be full (`disk_space.py`) or fail (`disk_errors.py`)
-without an effect on other disks. The image lies in memory, so what the kernel has written to it is safe.
+So one node's disk can lose its power (`power_loss.py`), fill up (`disk_space.py`) or fail (`disk_errors.py`) without an
+effect on other disks. The image is in memory, so what the kernel has written to the loop device counts as durable.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ FreeCheck = Callable[[], Awaitable[bool]]
 MEBIBYTE = 1 << 20
 SIZE_MIN = {"ext4": 16 * MEBIBYTE, "xfs": 320 * MEBIBYTE}  # mkfs.xfs refuses less than 300 MiB
 SIZE_BYTES = 256 * MEBIBYTE
-TMPFS_SLACK_BYTES = 4 * MEBIBYTE  # beside the image: nothing but the ballast of disk_errors.py
+TMPFS_SLACK_BYTES = 4 * MEBIBYTE  # spare room on the tmpfs, which holds only the image
 EXT4_BLOCK_BYTES = 4096
 UNMOUNT_TIMEOUT_S = 10.0
 MKFS = {
-    # No reserve for root, so that free bytes are free. Metadata at the front: disk_errors.py cuts the device behind it.
+    # No reserve for root: all free bytes can be used. Metadata at the front: disk_errors.py ends the device behind it.
     "ext4": (
         "mkfs.ext4",
         "-q",
@@ -53,19 +53,22 @@ find "$1" -mindepth 1 -delete && sync -f "$1"
 
 
 class DiskError(FaultError):
-    """A disk is not what a caller thought: in use, not there, too small."""
+    """A disk is in use, missing or too small."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Space:
-    """Of a file system, for data: without what metadata takes."""
+    """The space of a file system for data, without the space that metadata takes."""
 
     size_bytes: int
     free_bytes: int
 
 
 def front_bytes(dumpe2fs: str) -> int:
-    """How many bytes the metadata of a new, packed ext4 take. Raises DiskError if it does not say so."""
+    """Return the size of the metadata of a new, packed ext4, from the output of dumpe2fs.
+
+    Raises DiskError if the output does not show it.
+    """
     found = re.search(r"^  Free blocks: (\d+)-", dumpe2fs, re.MULTILINE)
     if found is None:
         raise DiskError(f"dumpe2fs names no free block: {dumpe2fs[-200:]!r}")
@@ -73,9 +76,9 @@ def front_bytes(dumpe2fs: str) -> int:
 
 
 class LoopDisk:
-    """A disk in `folder`, an absolute path on the machine that is made with it and goes with it.
+    """A disk in `folder`, an absolute path on the machine, which is made and removed with the disk.
 
-    The node's files belong into `data_folder`; our own probes and ballast lie beside it.
+    The node's files belong in `data_folder`. Our own probe file and ballast are outside of it, on the same disk.
     """
 
     def __init__(
@@ -86,9 +89,9 @@ class LoopDisk:
         size_bytes: int | None = None,
         file_system: FileSystem = "ext4",
     ) -> None:
-        """256 MiB, or the least that the file system can have, unless a size is given.
+        """Choose 256 MiB, or the minimum of the file system if that is larger, unless `size_bytes` is given.
 
-        Raises DiskError for a size that the file system cannot have.
+        Raises DiskError for a size that is too small for the file system.
         """
         if size_bytes is None:
             size_bytes = max(SIZE_BYTES, SIZE_MIN[file_system])
@@ -107,7 +110,7 @@ class LoopDisk:
         self.data_folder = f"{self.mount_point}/data"
         self.probe_file = f"{self.mount_point}/.probe"
         self.fingerprint_file = f"{folder}/fingerprint"
-        # ext4: where its metadata end and the first file begins; set by create()
+        # ext4: where the metadata ends and the first file begins; set by create()
         self.front_bytes = 0
         self._device: str | None = None
         self._made: list[Resource] = []
@@ -115,13 +118,13 @@ class LoopDisk:
 
     @property
     def device(self) -> str:
-        """Such as /dev/loop3. Raises DiskError for a disk that is not there."""
+        """The path of the loop device, such as /dev/loop3. Raises DiskError if the disk does not exist."""
         if self._device is None:
             raise DiskError(f"the disk in {self.folder} has not been created, or is destroyed")
         return self._device
 
     async def create(self) -> None:
-        """Make and mount it, with an empty data folder. Raises CommandFailed, DiskError."""
+        """Make the disk and mount it, with an empty data folder. Raises CommandFailed, DiskError."""
         if self._device is not None:
             raise DiskError(f"the disk in {self.folder} is there already")
         self._will_make("folder", self.folder)
@@ -145,7 +148,7 @@ class LoopDisk:
             self.front_bytes = front_bytes(await self.machine.run(["dumpe2fs", self.image]))
 
     async def mount(self) -> None:
-        """Mount it; a journal is replayed, as after a reboot. Nothing happens if it is mounted."""
+        """Mount the disk, which replays its journal, as after a reboot; does nothing if it is mounted."""
         if self._mount is not None:
             return
         argv = ["mount", "-t", self.file_system, "-o", "noatime", self.device, self.mount_point]
@@ -153,10 +156,10 @@ class LoopDisk:
         await self.machine.run(argv)
 
     async def unmount(self) -> None:
-        """Unmount it, and see that it is mounted nowhere any more. Nothing happens if it is not mounted.
+        """Unmount the disk everywhere; does nothing if it is not mounted.
 
-        Raises DiskError while processes use it, also as a copy of the mount in a mount namespace of theirs: mounted
-        again, it would be the same file system with the same page cache.
+        Raises DiskError while processes use it, also through a copy of the mount in another mount namespace. A remount
+        would then be the same file system with the same page cache.
         """
         if self._mount is None:
             return
@@ -171,7 +174,7 @@ class LoopDisk:
         except CommandFailed as error:
             if "busy" in error.stderr:
                 return False
-            if "not mounted" not in error.stderr:  # as when mounting it failed
+            if "not mounted" not in error.stderr:  # mounting it has failed before
                 raise
         return True
 
@@ -191,9 +194,9 @@ class LoopDisk:
             ) from None
 
     async def shut_down(self) -> None:
-        """Take the file system away in one instant: every call answers EIO, nothing more is written.
+        """Shut the file system down at once: every call fails with EIO, and nothing more is written.
 
-        What was not fsynced is lost. Then kill the processes, unmount and mount: a machine after a power cut.
+        Data that was not fsynced is lost. To simulate a power cut, then kill the processes, unmount and mount.
         """
         await self.machine.script(device_script, "shut-down", self.mount_point)
 
@@ -203,16 +206,16 @@ class LoopDisk:
         return Space(size_bytes=block * blocks, free_bytes=block * free)
 
     async def wipe(self) -> int:
-        """Remove all files of the node, whose process must not run, durably; returns how many bytes they had."""
+        """Remove all files of the node durably; return their size in bytes. The node's process must not run."""
         said = await self.machine.run(["sh", "-c", _WIPE, "sh", self.data_folder])
         return int(said)
 
     async def destroy(self) -> None:
-        """The disk is gone for good: every call answers EIO from now on. Then kill the processes, and `remove()`."""
+        """Destroy the disk for good: every call fails with EIO from now on. Then kill the processes, and `remove()`."""
         await self.shut_down()
 
     async def remove(self) -> None:
-        """Remove everything that `create()` made, mounted or not; the processes must be dead."""
+        """Remove everything that `create()` made, mounted or not. The processes must be dead."""
         await self.unmount()
         while self._made:
             await self.machine.remove(self._made[-1])

@@ -1,8 +1,8 @@
-"""Power loss of a node with a `LoopDisk`: what was not fsynced is gone, and we say how much that was.
+"""Power loss of a node with a `LoopDisk`: data that was not fsynced is lost, and its size is measured.
 
-cut = await cut_power(disk)      the node's processes are stopped (SIGSTOP)
-...                              kill them (SIGKILL)
-loss = await cut.come_back()     mounted again; start the node
+cut = await cut_power(disk)      # the node's processes are stopped (SIGSTOP)
+...                              # kill them (SIGKILL)
+loss = await cut.come_back()     # the disk is mounted again; start the node
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ FINGERPRINT_TIMEOUT_S = 120.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerLoss:
-    """What the files held before the cut and do not hold after it, counted in blocks of 4096 bytes."""
+    """The data that the files held before the cut and do not hold after it, counted in blocks of 4096 bytes."""
 
     lost_bytes: int
     files_changed: tuple[str, ...]  # paths in the disk's data folder
@@ -28,13 +28,13 @@ class PowerLoss:
 
 
 class PowerCut:
-    """The time between a cut and the return of power."""
+    """The time between a power cut and the return of power."""
 
     def __init__(self, disk: LoopDisk) -> None:
         self._disk = disk
 
     async def come_back(self) -> PowerLoss:
-        """Mount the disk again and compare. The processes must be dead.
+        """Mount the disk again and measure the loss. The node's processes must be dead.
 
         Raises DiskError while a process still uses the disk, CommandFailed if its file system cannot be mounted.
         """
@@ -56,7 +56,7 @@ class PowerCut:
 
 
 async def cut_power(disk: LoopDisk) -> PowerCut:
-    """Take the file system away in one instant. No process may write meanwhile: stop the processes first."""
+    """Cut the power of the disk at once. No process may write meanwhile, so stop the processes first."""
     await disk.machine.script(
         fingerprint_script,
         "take",

@@ -1,8 +1,8 @@
-"""Packets that vanish, by an nftables table of our own: rules of other programs are not read or touched.
+"""Drops packets with an nftables table of our own. Rules of other programs are neither read nor changed.
 
-The table is made anew from what is dropped with each change, in one transaction; the counters are objects with names,
-so they live until `heal()`. To TCP both directions are as lost as on a wire, it waits longer and longer before it tries
-again: after 20 s of either, with a packet every 20 ms, the next one arrived 6.5 s after the end.
+Each change replaces the rules of the table in one transaction. The counters are named objects, which keep their values
+until `heal()`. To TCP a drop in either direction is like a broken wire, and its retries back off: with a packet every
+20 ms, the first one after a drop of 20 s arrived 6.5 s after the end.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from staticfire.faults.linux.resources import Resource
 
 TABLE = "inet staticfire"
 BLACK_HOLE_IN, BLACK_HOLE_OUT = "black_hole_in", "black_hole_out"  # names of counters
-PRIORITY = -10  # before other people's filters, so that what we drop is counted here
+PRIORITY = -10  # before filters of other programs, so that our counters see the dropped packets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spared:
-    """A controller of the machine: its address, and the machine's own TCP port to which it connects."""
+    """The connection over which the machine is controlled: the controller's address, and the machine's TCP port."""
 
     address: str
     port: int
 
     @property
     def accepted(self) -> tuple[str, str]:
-        """What is let in, and what is let out."""
+        """The rules that accept its incoming and its outgoing packets."""
         incoming = f"{_match(self.address, 'saddr')}tcp dport {self.port} accept"
         return incoming, f"{_match(self.address, 'daddr')}tcp sport {self.port} accept"
 
 
 def counter_of(source: str) -> str:
-    """The name of the counter of packets from an address."""
+    """Return the name of the counter of packets from an address."""
     return f"from_{source.replace('.', '_').replace(':', '_')}"
 
 
@@ -52,10 +52,13 @@ def ruleset(
     anew: bool = False,
     spared: Spared | None = None,
 ) -> str:
-    """The whole table as `nft -f` reads it; to load it twice changes nothing, and no counter unless `anew`.
+    """Return the whole table as input of `nft -f`. Loading it twice changes nothing.
 
     Args:
-        sources: addresses; what comes from them is dropped.
+        sources: addresses from which packets are dropped.
+        black_hole: whether to drop all packets in and out, except on loopback.
+        anew: whether to delete a former table first, which resets the counters.
+        spared: a connection that a black hole does not break.
     """
     counters = [counter_of(source) for source in sources]
     if black_hole:
@@ -84,7 +87,7 @@ def _rule(source: str) -> str:
 
 
 def counted(listing: str) -> dict[str, int]:
-    """Packets by counter, from `nft --json list counters`."""
+    """Return packets by counter, from the output of `nft --json list counters`."""
     found = (entry.get("counter") for entry in json.loads(listing)["nftables"])
     return {counter["name"]: counter["packets"] for counter in found if counter}
 
@@ -92,20 +95,20 @@ def counted(listing: str) -> dict[str, int]:
 class Firewall:
     """The table on one machine, or in one network namespace (the machine's prefix).
 
-    Two faults may drop the same; it is restored when both have ended. A black hole spares the connection over
-    which a machine elsewhere is controlled, if there is one.
+    Two faults may drop the same packets, which pass again when both have ended. A black hole spares the connection over
+    which a remote machine is controlled, if there is one.
     """
 
     def __init__(self, machine: LinuxMachine, *, spared: Spared | None = None) -> None:
         self.machine = machine
         self.spared = spared
-        self._sources: dict[str, int] = {}  # how many faults drop what comes from an address
+        self._sources: dict[str, int] = {}  # address -> number of faults that drop its packets
         self._black_holes = 0
         self._table: Resource | None = None
         self._loading = asyncio.Lock()
 
     async def drop_from(self, address: str) -> None:
-        """Drop what comes from this address."""
+        """Drop packets from this address."""
         self._sources[address] = self._sources.get(address, 0) + 1
         await self._load()
 
@@ -118,9 +121,9 @@ class Firewall:
         await self._load()
 
     async def black_hole(self) -> None:
-        """Drop everything in and out, without a word: no RST, no FIN. Loopback is kept. ARP still answers.
+        """Drop all packets in and out, without RST or FIN. Loopback still works, and so does ARP.
 
-        Only in a network namespace of a node's own, or where the connection that controls the machine is spared.
+        Call this only in a network namespace of a node, or where the connection that controls the machine is spared.
         """
         self._black_holes += 1
         await self._load()
@@ -131,7 +134,7 @@ class Firewall:
             await self._load()
 
     async def heal(self) -> None:
-        """Restore everything: delete the table, and its counters with it."""
+        """Restore everything: delete the table with its counters."""
         self._sources.clear()
         self._black_holes = 0
         async with self._loading:
@@ -140,11 +143,11 @@ class Firewall:
                 self._table = None
 
     async def dropped_from(self, address: str) -> int:
-        """Packets dropped since the last heal()."""
+        """Return the number of packets dropped since the last heal()."""
         return (await self._counters()).get(counter_of(address), 0)
 
     async def dropped_in_black_hole(self) -> int:
-        """Packets in and out."""
+        """Return the number of packets, in and out, that black holes dropped since the last heal()."""
         counters = await self._counters()
         return counters.get(BLACK_HOLE_IN, 0) + counters.get(BLACK_HOLE_OUT, 0)
 
@@ -155,12 +158,14 @@ class Firewall:
             argv = ["nft", "--json", "list", "counters", "table", *TABLE.split()]
             return counted(await self.machine.run(argv))
         except CommandFailed as error:
-            if "No such file" in error.stderr:  # all rules of the machine were flushed
+            if (
+                "No such file" in error.stderr
+            ):  # another program has flushed all rules of the machine
                 return {}
             raise
 
     async def _load(self) -> None:
-        """A table that was left under our name goes with the first load."""
+        """Load the table. The first load replaces a table of our name that an earlier run left."""
         async with self._loading:
             is_first = self._table is None
             if self._table is None:

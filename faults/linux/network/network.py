@@ -1,11 +1,11 @@
-"""A network of our own on this machine: a switch, and a network namespace with an address for each node.
+"""A network on this machine: a switch, and a network namespace with an address for each node.
 
-The bridge stands in a namespace, too, where no rules of other people reach it (Docker drops what bridges forward);
-the machine itself has one link into it, under the first address. Addresses are of 198.18.0.0/15, which is set aside
-for tests of networks (RFC 2544), so they hide no real host.
+The bridge is in a namespace, too, where rules of other programs do not apply (Docker drops packets that bridges
+forward). The machine itself has one link into that namespace, with the first address. The addresses are of
+198.18.0.0/15, which is reserved for tests of networks (RFC 2544), so they hide no real host.
 
-Enter a namespace with the prefix of its node. `ip netns exec` would also copy all mounts into a mount namespace, and
-a disk with such a copy of its mount cannot be unmounted.
+Enter a namespace with the prefix of its node. `ip netns exec` would also copy all mounts into a mount namespace, and a
+disk cannot be unmounted while such a copy exists.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 class NetworkError(FaultError):
-    """The network cannot be made so."""
+    """The network cannot be made."""
 
 
 def enter(namespace: str) -> tuple[str, ...]:
-    """The prefix of commands in a network namespace."""
+    """Return the command prefix that enters a network namespace."""
     return ("nsenter", f"--net=/run/netns/{namespace}", "--")
 
 
 def subnet_prefix(number: int) -> str:
-    """The first three bytes of the addresses of a subnet."""
+    """Return the first three numbers of the addresses of a subnet."""
     return f"198.{18 + number // 256}.{number % 256}"
 
 
 def subnets_taken(addresses: str) -> set[int]:
-    """The numbers of our subnets in which this machine has an address, from `ip -json -4 address`."""
+    """Return the numbers of subnets in which this machine has an address. `addresses`: `ip -json -4 address`."""
     taken = set()
     for link in json.loads(addresses):
         for info in link.get("addr_info", []):
@@ -58,7 +58,7 @@ def links_in(addresses: str) -> set[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeNamespace:
-    """Where one node lives."""
+    """The network namespace of one node."""
 
     node: str
     namespace: str
@@ -70,7 +70,7 @@ class NodeNamespace:
 
 
 class Network:
-    """The network of one run. `host_address` is this machine's in it."""
+    """The network of one run. `host_address` is the address of this machine in it."""
 
     def __init__(
         self, machine: LinuxMachine, draw: Callable[[int], int] = secrets.randbelow
@@ -89,7 +89,7 @@ class Network:
         return f"{self._subnet}.1"
 
     async def create(self) -> None:
-        """Raises CommandFailed, and NetworkError if every subnet is taken."""
+        """Make the switch, and the link into it. Raises CommandFailed, NetworkError if every subnet is taken."""
         await self._add_namespace(self._switch)
         await self._ip("link add switch type bridge", "link set switch up", inside=self._switch)
         self._will_make("link", self._host_link)
@@ -99,7 +99,7 @@ class Network:
         await self._take_subnet()
 
     async def _take_subnet(self) -> None:
-        """Another run may take the same one at the same time: then both draw again."""
+        """Take a free subnet. If two runs take the same one at the same time, both draw again."""
         for _ in range(ATTEMPTS):
             taken = subnets_taken(await self._machine.run(["ip", "-json", "-4", "address"]))
             free = [number for number in range(SUBNETS) if number not in taken]
@@ -115,7 +115,7 @@ class Network:
         raise NetworkError("no subnet of 198.18.0.0/15 is free on this machine")
 
     async def add(self, node: str) -> NodeNamespace:
-        """A namespace for a node, with the next address. Raises NetworkError for a bad name or too many nodes."""
+        """Make a namespace with the next address for a node. Raises NetworkError for a bad name or too many nodes."""
         if not NAME.fullmatch(node) or node in self.nodes or node == "switch":
             raise NetworkError(
                 f"node {node!r} cannot have a namespace; allowed: up to 64 letters, digits, dots, "
@@ -146,7 +146,7 @@ class Network:
         return found
 
     async def remove(self) -> None:
-        """Remove everything that was made. Processes in a namespace keep it alive, without a name."""
+        """Remove everything that was made. A namespace with processes lives on, without a name, until they end."""
         while self._made:
             await self._machine.remove(self._made[-1])
             self._made.pop()
@@ -158,7 +158,7 @@ class Network:
         await self._ip("link set lo up", inside=name)
 
     async def _ip(self, *commands: str, inside: str = "") -> None:
-        """Commands of ip(8), in a namespace or on the machine itself."""
+        """Run commands of ip(8), in a namespace or on the machine itself."""
         where = ["-netns", inside] if inside else []
         batch = "".join(f"{command}\n" for command in commands)
         await self._machine.run(["ip", *where, "-batch", "-"], input=batch.encode())

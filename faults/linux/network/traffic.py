@@ -1,6 +1,6 @@
-"""Makes the traffic of a machine's interface slower, later or lossy by tc(8).
+"""Limits, delays or loses the outgoing traffic of a network interface, with tc(8).
 
-Bandwidth needs the kernel's tbf, delay and loss need netem, which many small kernels lack: `TRY_NETEM` says so.
+Bandwidth needs the kernel's tbf. Delay and loss need netem, which many small kernels lack (`TRY_NETEM` checks).
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from staticfire.faults.linux.executor import CommandFailed
 from staticfire.faults.linux.machine import LinuxMachine
 from staticfire.faults.linux.resources import Resource
 
-HANDLE = "5f1e:"  # by which our qdisc is known
+HANDLE = "5f1e:"  # identifies our qdisc
 CHILD = "5f1f:"
-BURST_BYTES_MIN = 5000  # a packet and more, or tbf sends nothing
+BURST_BYTES_MIN = 5000  # more than one packet, since tbf sends nothing otherwise
 TBF_LATENCY_MS = 400  # how long a packet may wait before it is dropped
 HERTZ = 250  # tbf fills its bucket at least this often
 
 
 class TrafficError(FaultError):
-    """The traffic cannot be shaped so."""
+    """The traffic cannot be shaped as requested."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """What becomes of outgoing packets; 0 leaves a property alone."""
+    """The treatment of outgoing packets; 0 leaves a property unchanged."""
 
     bits_per_s: int = 0
     delay_ms: float = 0.0
@@ -46,15 +46,15 @@ class Shape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counters:
-    """Of our qdisc, since it was made."""
+    """Counters of our qdisc since it was made, in packets."""
 
     packets: int
     dropped: int
-    delayed: int  # packets that had to wait for bandwidth
+    delayed: int  # had to wait for bandwidth
 
 
 def commands(interface: str, shape: Shape) -> list[list[str]]:
-    """The tc commands for a shape: netem at the root, tbf there or below. Raises TrafficError for nonsense."""
+    """Return the tc commands for a shape: netem at the root, tbf there or below. Raises TrafficError."""
     values = (shape.bits_per_s, shape.delay_ms, shape.jitter_ms, shape.loss_percent)
     if min(values) < 0 or shape.loss_percent > 100 or not any(values):
         raise TrafficError(
@@ -88,7 +88,7 @@ def _tbf(shape: Shape) -> list[str]:
 
 
 def counters_of(listing: str) -> Counters:
-    """From `tc -statistics -json qdisc show`: what the whole of our qdisc did."""
+    """Sum the counters of our qdisc, from the output of `tc -statistics -json qdisc show`."""
     ours = [q for q in json.loads(listing) if q.get("handle") in (HANDLE, CHILD)]
     return Counters(
         packets=max((q.get("packets", 0) for q in ours), default=0),
@@ -97,7 +97,7 @@ def counters_of(listing: str) -> Counters:
     )
 
 
-# On the loopback of a namespace that is gone at once; needs root.
+# Tries netem on the loopback of a namespace that ends with the command. Needs root.
 TRY_NETEM = (
     *("unshare", "--net"),
     *("tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms"),
@@ -105,7 +105,7 @@ TRY_NETEM = (
 
 
 async def interface_of(machine: LinuxMachine, address: str) -> str:
-    """The interface that has this address. Raises TrafficError for none."""
+    """Return the interface that has this address. Raises TrafficError if none has."""
     said = await machine.run(["ip", "-json", "address", "show", "to", address])
     found = [link["ifname"] for link in json.loads(said) if link.get("addr_info")]
     if not found:
@@ -114,7 +114,7 @@ async def interface_of(machine: LinuxMachine, address: str) -> str:
 
 
 class Traffic:
-    """The traffic out of one interface, such as `eth0` of a node's namespace (the machine's prefix)."""
+    """The outgoing traffic of one interface, such as `eth0` of a node's namespace (the machine's prefix)."""
 
     def __init__(self, machine: LinuxMachine, interface: str) -> None:
         self._machine = machine
@@ -122,7 +122,7 @@ class Traffic:
         self._qdisc: Resource | None = None
 
     async def shape(self, shape: Shape) -> None:
-        """Shape it like this from now on. Raises TrafficError, also where the kernel lacks what it takes."""
+        """Apply a shape from now on. Raises TrafficError for a bad shape, and if the kernel lacks netem or tbf."""
         argvs = commands(self._interface, shape)
         await self.heal()
         self._qdisc = self._machine.will_make("qdisc", self._interface, handle=HANDLE)
@@ -138,19 +138,19 @@ class Traffic:
                 raise
 
     async def counters(self) -> Counters:
-        """The proof: packets dropped and delayed since `shape()`."""
+        """Return packets dropped and delayed since `shape()`: the proof that the fault bit."""
         argv = ["tc", "-statistics", "-json", "qdisc", "show", "dev", self._interface]
         return counters_of(await self._machine.run(argv))
 
     async def heal(self) -> None:
-        """Remove our qdisc, and none that another program has made."""
+        """Remove our qdisc, but none that another program has made."""
         if self._qdisc is not None:
             await self._machine.remove(self._qdisc)
             self._qdisc = None
 
 
 class NodeTraffic:
-    """All that is wrong at the same time with what a node sends; counters go on when something changes."""
+    """All faults of a node's outgoing traffic together. Counters continue when the shape changes."""
 
     def __init__(self, machine: LinuxMachine, address: str) -> None:
         self._machine = machine
@@ -172,7 +172,7 @@ class NodeTraffic:
             await self._traffic.shape(self._shape)
 
     async def counters(self) -> dict[str, int]:
-        """Packets `delayed`, `lost` and `limited` so far."""
+        """Return the numbers of packets `delayed`, `lost` and `limited` so far."""
         now: Counter[str] = Counter()
         if self._traffic is not None and not self._shape.is_plain:
             seen = await self._traffic.counters()
@@ -182,7 +182,7 @@ class NodeTraffic:
         return {name: self._before[name] + now[name] for name in ("delayed", "lost", "limited")}
 
     async def heal(self) -> None:
-        """End everything."""
+        """End all faults."""
         if self._traffic is not None:
             await self.change(bits_per_s=0, delay_ms=0.0, loss_percent=0.0)
 

@@ -1,4 +1,4 @@
-"""Scripts that run on a node, each alone: `LinuxMachine.script` sends the source to a Python there.
+"""Scripts that run on a node. `LinuxMachine.script` sends the source of one module to a Python there.
 
-So they import the standard library only, nothing of ours, and work from Python 3.8 on.
+So each uses the standard library alone, imports nothing of this project, and runs on Python 3.8 and later.
 """

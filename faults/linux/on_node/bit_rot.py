@@ -1,11 +1,11 @@
-"""Changes a bit in the body of a record of a commit log, as a disk does that changes what it holds.
+"""Changes a bit in the body of a record of a commit log, as a disk does whose content decays.
 
     bit_rot.py FOLDER SHARE
 
-Of the records below FOLDER it takes the one that lies SHARE (0 to 1) into them, and makes them durable first. It prints
-{"bitten": ...}, and if there was a record its "path" and "records" (one: "key", "start", "end"); "error" where the disk
-failed before that. Every reader of the file finds the change, since processes share the page cache, and it is on the
-disk, unless that fails meanwhile.
+It makes all records below FOLDER durable, and takes the one at SHARE (0 to 1) of their number. It prints a JSON object:
+"bitten"; if there was a record, "path" and "records" (one object with "key", "start", "end"); "error" if the disk
+failed before the change. All readers of the file see the change, since processes share the page cache. It is also on
+the disk, unless the disk fails meanwhile.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from zlib import crc32
 COMMIT_LOG = "/commitlog"
 MAGIC = struct.pack(">I", 0xDAA320A7)  # RocketMQ, MessageDecoder.MESSAGE_MAGIC_CODE
 KEYS = re.compile(rb"\x02KEYS\x01([^\x02]*)")
-IPV6_SIZE = 12  # more bytes for each of the two hosts
+IPV6_SIZE = 12  # additional bytes of each IPv6 host
 HEAD_SIZE = 8  # size and magic
-LENGTH_AT = 84  # of the body's length, with IPv4 hosts
+LENGTH_AT = 84  # position of the body's length, with IPv4 hosts
 BODY_AT_MAX = LENGTH_AT + 2 * IPV6_SIZE + 4
 
 
 class StoredRecord(NamedTuple):
-    """Positions in the file."""
+    """The position of a record and of its body in the file, in bytes."""
 
     start: int
     body_start: int
@@ -39,13 +39,13 @@ class StoredRecord(NamedTuple):
     end: int
 
     def is_sound(self, record: bytes) -> bool:
-        """Whether the body matches its checksum; `record` is all of it."""
+        """Whether the body matches its checksum; `record` is the whole record."""
         expected = int.from_bytes(record[8:12], "big")
         body = record[self.body_start - self.start : self.body_end - self.start]
         return crc32(body) & 0x7FFFFFFF == expected
 
     def facts(self, record: bytes) -> dict[str, object]:
-        """The key of its message and its place in the whole log, as `RottenRecord` of the checkers' facts has it."""
+        """Return the message's key and the record's range in the log: the fields of `RottenRecord` of the facts."""
         log_position = int.from_bytes(record[28:36], "big")
         topic_at = self.body_end - self.start
         properties_at = topic_at + 1 + record[topic_at] + 2
@@ -55,7 +55,7 @@ class StoredRecord(NamedTuple):
 
 
 def record_at(head: bytes, start: int, file_size: int) -> StoredRecord | None:
-    """The record that begins with these bytes at `start` of a file; None if none does."""
+    """Return the record that begins with `head` at position `start` of a file; None if none begins there."""
     if head[4:HEAD_SIZE] != MAGIC or len(head) < LENGTH_AT + 4:
         return None
     size = int.from_bytes(head[:4], "big")
@@ -69,12 +69,12 @@ def record_at(head: bytes, start: int, file_size: int) -> StoredRecord | None:
 
 
 def stored_records(log: bytes) -> Iterator[StoredRecord]:
-    """The records of a log file from its beginning, up to the first bytes that are none."""
+    """Yield the records of a log file, up to the first bytes that are no record."""
     return _records(lambda start: log[start : start + BODY_AT_MAX], len(log))
 
 
 def records_of(opened: int) -> Iterator[StoredRecord]:
-    """The same of an open file."""
+    """Yield the records of an open file in the same way."""
     size = os.fstat(opened).st_size
     return _records(lambda start: os.pread(opened, BODY_AT_MAX, start), size)
 
@@ -97,7 +97,9 @@ def changed(folder: str, share: float) -> dict[str, object]:
         opened = os.open(path, os.O_RDWR)
         try:
             found = [record for record in records_of(opened) if record.body_start < record.body_end]
-            os.fsync(opened)  # what was there before is on the disk now, and never written again
+            os.fsync(
+                opened
+            )  # the record is now on the disk, and no write-back overwrites the change
             durable += [(path, record) for record in found]
         finally:
             os.close(opened)
@@ -116,9 +118,7 @@ def flip(opened: int, record: StoredRecord, random: Random) -> dict[str, object]
     position = record.body_start + int(random.random() * (record.body_end - record.body_start))
     changed_byte = before[position - record.start] ^ (1 << int(random.random() * 8))
     os.pwrite(opened, bytes([changed_byte]), position)
-    with suppress(
-        OSError
-    ):  # a disk that fails, too: readers find the change until the page leaves the cache
+    with suppress(OSError):  # the disk fails, too: readers see the change while the page is cached
         os.fsync(opened)
     after = os.pread(opened, record.end - record.start, record.start)
     is_bitten = record.is_sound(before) and not record.is_sound(after)
@@ -129,7 +129,7 @@ def main(arguments: list[str]) -> None:
     folder, share = arguments
     try:
         found = changed(folder, float(share))
-    except OSError as error:  # another fault has the disk now
+    except OSError as error:  # another fault has broken the disk
         found = {"bitten": False, "error": str(error)}
     print(json.dumps(found))
 

@@ -1,4 +1,4 @@
-"""Does what no command does to file systems and loop devices: shut one down, end one early, see whether it is in use.
+"""Operations on file systems and loop devices for which there is no command: shut down, shorten, check for use.
 
 device.py shut-down FOLDER | limit DEVICE BYTES | in-use DEVICE
 """
@@ -13,7 +13,7 @@ import struct
 import sys
 
 EXT4_IOC_SHUTDOWN = 0x8004587D  # the same number is XFS_IOC_GOINGDOWN
-NO_LOG_FLUSH = 2  # what is not in the log on the disk is gone, as without power
+NO_LOG_FLUSH = 2  # do not flush the log: unsynced data is lost, as in a power cut
 LOOP_GET_STATUS64 = 0x4C05
 LOOP_SET_STATUS64 = 0x4C04
 LOOP_INFO64_SIZE = 232  # linux/loop.h
@@ -21,7 +21,7 @@ LO_SIZELIMIT_OFFSET = 32
 
 
 def shut_down(folder: str) -> None:
-    """Shut the file system down under all its users; nothing more is written, every call fails with EIO."""
+    """Shut the file system down for all processes: nothing more is written, and every call fails with EIO."""
     opened = os.open(folder, os.O_RDONLY)
     try:
         fcntl.ioctl(opened, EXT4_IOC_SHUTDOWN, struct.pack("I", NO_LOG_FLUSH))
@@ -30,7 +30,7 @@ def shut_down(folder: str) -> None:
 
 
 def limit(device: str, size_bytes: int) -> None:
-    """Let the device end after this many bytes (0: where its file ends); what lies behind answers EIO."""
+    """Make the device end after `size_bytes` (0: where its file ends); calls beyond that fail with EIO."""
     opened = os.open(device, os.O_RDONLY)
     try:
         status = bytearray(LOOP_INFO64_SIZE)
@@ -42,7 +42,7 @@ def limit(device: str, size_bytes: int) -> None:
 
 
 def in_use(device: str) -> bool:
-    """Whether a file system of this device is mounted anywhere, in other mount namespaces, too."""
+    """Whether a file system of this device is mounted in any mount namespace."""
     try:
         os.close(os.open(device, os.O_RDONLY | os.O_EXCL))
     except OSError as error:

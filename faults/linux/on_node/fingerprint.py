@@ -1,9 +1,9 @@
-"""Fingerprints the files of a folder block by block, and later reports how much of them is gone.
+"""Takes fingerprints of the files of a folder, block by block, and later reports how much data is lost.
 
-fingerprint.py take FOLDER FILE     writes the fingerprint to FILE
-fingerprint.py compare FOLDER FILE  prints what differs from it now
+    fingerprint.py take FOLDER FILE     writes the fingerprints to FILE
+    fingerprint.py compare FOLDER FILE  prints the difference between FILE and the present content
 
-Holes are not read: a store allocates more than it writes. What the page cache holds above a hole is data.
+Holes are not read, since a store allocates more than it writes. Data in the page cache is not a hole.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ def files(folder: str) -> Iterator[str]:
 
 
 def data_ranges(opened: int, size: int) -> Iterator[tuple[int, int]]:
-    """Parts that are no holes, cut at borders of blocks."""
+    """Yield the ranges that are no holes; each begins at the border of a block."""
     at = 0
     while at < size:
         try:
             begin = os.lseek(opened, at, os.SEEK_DATA)
         except OSError as error:
-            if error.errno == errno.ENXIO:  # only a hole is left
+            if error.errno == errno.ENXIO:  # the rest of the file is a hole
                 return
             raise
         begin -= begin % BLOCK
@@ -69,7 +69,7 @@ def take(folder: str) -> dict[str, Fingerprint]:
 
 
 def lost_of(before: Fingerprint, now: Fingerprint) -> int:
-    """Bytes of the blocks that held something then and hold something else now."""
+    """Return the size of the blocks that had data in `before` and have other data now, in bytes."""
     lost = 0
     for number, checksum in before["blocks"].items():
         if now["blocks"].get(number) != checksum:

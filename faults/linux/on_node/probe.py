@@ -1,8 +1,8 @@
-"""Write and fsync as the node would, and say what the kernel answered: the proof that a disk fault bites.
+"""Writes and fsyncs as a node would, and prints the errors: the proof that a disk fault bites.
 
     probe.py FILE BYTES [TIMES]
 
-Prints {"write": errno name or null, "fsync": the same, "fsync_ns": [...]}; the file is emptied again.
+Prints {"write": errno name or null, "fsync": the same, "fsync_ns": [...]}. Finally it empties the file again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def errno_name(error: OSError) -> str:
 
 
 def written(opened: int, data: bytes) -> str | None:
-    """All of it, however many writes that takes."""
+    """Write all data, in as many writes as it takes; return the name of the error, or None."""
     rest = memoryview(data)
     try:
         while rest:
@@ -46,7 +46,7 @@ def probe(path: str, size_bytes: int, times: int = 1) -> dict[str, object]:
             except OSError as error:
                 answer["fsync"] = errno_name(error)
             answer["fsync_ns"].append(time.monotonic_ns() - begun_ns)
-        with contextlib.suppress(OSError):  # it will be overwritten
+        with contextlib.suppress(OSError):  # the next probe overwrites it
             os.ftruncate(opened, 0)
     finally:
         os.close(opened)

@@ -1,9 +1,9 @@
-"""Measures how long an fsync takes for a process of a cgroup: the proof that a disk is slow.
+"""Measures the duration of an fsync by a process in a cgroup: the proof that a disk is slow.
 
     timed_sync.py FILE SECONDS TIMES [CGROUP]
 
-Appends 4096 bytes and fsyncs, for so many seconds and times, whatever comes first, but at least 3 times. Prints
-{"count": n, "total_ns": n}; the file is emptied again.
+Appends 4096 bytes and fsyncs, until SECONDS have passed or TIMES is reached, but at least 3 times. Prints {"count": n,
+"total_ns": n}. Finally it empties the file again.
 """
 
 from __future__ import annotations
