@@ -1,6 +1,6 @@
-"""A proxy that understands RocketMQ: it rewrites routes and registrations, so that all traffic passes through it.
+"""A proxy for RocketMQ. It rewrites routes and registrations so that all traffic passes through it, and breaks links.
 
-Then it breaks links. It needs no root and works with any RocketMQ that speaks the 4.9 protocol.
+It needs no root and works with any RocketMQ that speaks the 4.9 protocol.
 """
 
 from __future__ import annotations

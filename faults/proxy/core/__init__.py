@@ -1,1 +1,1 @@
-"""The proxy itself: listeners, connections, faults of links, counters."""
+"""The proxy without the protocol: listeners, connections, faults of links, counters."""

@@ -1,4 +1,4 @@
-"""The map of addresses: every server, every frontend, and what stands for what."""
+"""Maps the addresses of servers to addresses of the proxy, for each frontend, and back."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ PORT_SIZE = 4  # of a store host
 
 
 class AddressMap:
-    """What the proxy knows of the cluster, shared by all connections.
+    """The addresses that the proxy knows, shared by all of its connections.
 
     Args:
-        make_door: makes the frontend of this name.
-        hosts: under which clients reach the proxy.
-        on_event: gets sentences for people.
+        make_frontend: makes the frontend with a given name.
+        hosts: the hosts under which clients reach the proxy.
+        on_event: takes sentences for the user.
     """
 
     def __init__(
@@ -45,11 +45,11 @@ class AddressMap:
         return self._frontends[name]
 
     def add_host(self, host: str) -> None:
-        """One more address under which the proxy was reached."""
+        """Add a host under which a client has reached the proxy."""
         self._hosts[host] = None
 
     def behind(self, address: Address) -> Server | None:
-        """The server that this address leads to; None if it is no address of the proxy."""
+        """Return the server to which this address of the proxy leads; None for any other address."""
         if address.host not in self._hosts:
             return None
         for frontend in self._frontends.values():
@@ -59,7 +59,7 @@ class AddressMap:
         return None
 
     def server(self, kind: ServerKind, address: Address, name: str) -> Server:
-        """The server at an address, be it its own or one of the proxy's."""
+        """Return the server at an address, which may be its own or one of the proxy's. A new server is added."""
         own = self.behind(address)
         if own is not None:
             return self.servers.meet(own.kind, own.address, name if own.kind is kind else "")
@@ -67,9 +67,9 @@ class AddressMap:
 
 
 class View:
-    """The addresses as clients of one frontend are to see them, under the host by which they reached the proxy.
+    """The addresses for clients of one frontend, which reached the proxy under `host`.
 
-    Implements faults.proxy.translator.Translator.
+    Implements `staticfire.faults.proxy.rocketmq.translator.Translator`.
     """
 
     def __init__(self, addresses: AddressMap, frontend: Frontend, host: str) -> None:
@@ -106,7 +106,7 @@ class View:
             return text
 
     def store_host(self, host: bytes) -> bytes | None:
-        """Only brokers that were met are translated: old messages may name hosts that are long gone."""
+        """Translate a store host. None for unknown brokers, since old messages may name hosts that no longer exist."""
         found = self._store_hosts.get(host)
         return found if found is not None else self._learn_store_host(host)
 
@@ -117,7 +117,9 @@ class View:
             return None
         try:
             translated, _ = encode_host((self._host, self._frontend.port_of(server)))
-        except ValueError:  # clients know the proxy by a name, and there is no place for that
+        except (
+            ValueError
+        ):  # clients reach the proxy by a host name, which does not fit into a store host
             return None
         if len(translated) != len(host):
             return None

@@ -1,4 +1,4 @@
-"""Counts what passed through a link and what did not."""
+"""Counts the bytes that passed through a link, and those that were held back or lost."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class FlowCounters:
-    """Bytes of one direction, running totals. Bytes that several kinds of faults touch count for each."""
+    """Running totals of one direction, in bytes. Bytes that several kinds of fault affect count for each kind."""
 
     passed: int = 0
-    delayed: int = 0  # had to wait because of a delay, or still do
-    limited: int = 0  # had to wait because of a limit
-    frozen: int = 0  # had to wait for the end of a freeze, or still do
-    dropped: int = 0  # will never arrive
+    delayed: int = 0  # waited because of a delay, or still wait
+    limited: int = 0  # waited because of a limit
+    frozen: int = 0  # waited for the end of a freeze, or still wait
+    dropped: int = 0  # discarded
 
     def add(self, other: FlowCounters) -> None:
         self.passed += other.passed

@@ -1,4 +1,4 @@
-"""One direction of one connection: what it holds back, lets pass or loses, and when. No sockets and no clock."""
+"""One direction of one connection: decides which bytes pass, wait or are lost, and when. No sockets and no clock."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from staticfire.faults.proxy.core.counters import FlowCounters
 from staticfire.faults.proxy.core.link_faults import NO_EFFECT, Effect, LinkFault
 from staticfire.faults.proxy.rocketmq.frames import Piece
 
-HELD_MAX = 4 << 20  # bytes; more are left to the sender's socket
-HELD_LOW = 1 << 20  # bytes; from here on the sender is read again
-TRICKLE_S = 0.02  # a limit lets bytes pass in portions of this time
+HELD_MAX = 4 << 20  # bytes; above this the sender's socket is not read
+HELD_LOW = 1 << 20  # bytes; from here down the sender's socket is read again
+TRICKLE_S = 0.02  # a limited flow passes the bytes of this much time at once
 
 
 class End(StrEnum):
-    """How a stream ends."""
+    """The way in which a stream ends."""
 
-    CLOSED = "closed"  # FIN: the other direction may go on
+    CLOSED = "closed"  # FIN: the other direction stays open
     RESET = "reset"  # RST
 
 
 class Sink(Protocol):
-    """Where a flow leads to."""
+    """The destination of a flow."""
 
     @property
     def is_writable(self) -> bool: ...
@@ -38,7 +38,7 @@ class Sink(Protocol):
 
 @dataclass(slots=True)
 class Pipe:
-    """The narrow place that all connections of a link share while it is limited."""
+    """The bandwidth that all connections of a limited link share, per direction."""
 
     free_at_s: float = 0.0
 
@@ -47,11 +47,11 @@ class Pipe:
 class _Item:
     piece: Piece
     end: End | None
-    at_s: float  # when it came
+    at_s: float  # when it was received
     jitter: float  # -1 to 1
-    passed: int = 0  # bytes of it that are through
-    is_frozen: bool = False  # had to wait because of a freeze
-    is_delayed: bool = False  # or because of a delay
+    passed: int = 0  # bytes that were sent on
+    is_frozen: bool = False  # was counted as frozen
+    is_delayed: bool = False  # was counted as delayed
     is_limited: bool = False
 
 
@@ -59,18 +59,19 @@ _NOTHING = Piece(b"", is_frame=True)
 
 
 class Flow:
-    """A queue between two sockets.
+    """A queue between two sockets. Times are seconds of the caller's clock.
 
     Args:
         counters: of the link and direction, shared by its connections.
-        pipe: likewise.
+        pipe: also shared by the connections of the link and direction.
+        random: draws the jitter.
     """
 
     def __init__(self, counters: FlowCounters, pipe: Pipe, random: Random) -> None:
         self.counters = counters
         self.pipe = pipe
         self.effect = NO_EFFECT
-        self.has_hole = False  # something vanished: TCP would not go on as if nothing was
+        self.has_hole = False  # data was discarded, so the connection must not continue: TCP would never skip data
         self.ended = False
         self._random = random
         self._queue: deque[_Item] = deque()
@@ -78,7 +79,7 @@ class Flow:
 
     @property
     def held_size(self) -> int:
-        """Bytes that came and did not go on yet."""
+        """The number of queued bytes."""
         return self._held
 
     @property
@@ -91,18 +92,18 @@ class Flow:
         return self._held <= HELD_LOW
 
     def set_effect(self, effect: Effect) -> None:
-        """Other faults from now on; what waits is treated by them, too."""
+        """Apply other faults from now on, also to queued data."""
         self.effect = effect
         if effect.freezes:
             for item in self._queue:
                 self._freeze(item)
 
     def put(self, piece: Piece, now_s: float) -> None:
-        """Something came."""
+        """Queue a received piece."""
         self._add(_Item(piece, None, now_s, self._draw()))
 
     def put_end(self, end: End, now_s: float) -> None:
-        """The stream ends; nothing follows."""
+        """Queue the end of the stream; nothing follows."""
         self._add(_Item(_NOTHING, end, now_s, self._draw()))
 
     def _draw(self) -> float:
@@ -115,14 +116,14 @@ class Flow:
             self._freeze(item)
 
     def discard(self) -> None:
-        """Drop what is queued: its receiver has gone."""
+        """Drop all queued data, because the receiver has gone."""
         self._queue.clear()
         self._held = 0
 
     def pump(self, now_s: float, sink: Sink) -> float | None:
-        """Let pass what may.
+        """Send on everything that may pass now.
 
-        Returns when to call it again; None: when something comes, the sink takes more or the faults are others.
+        Returns the time of the next call. None: call again when data is put, the sink takes more, or the faults change.
         """
         while self._queue and sink.is_writable and not self.effect.freezes:
             item = self._queue[0]
@@ -136,7 +137,7 @@ class Flow:
         return None
 
     def _due_s(self, item: _Item, now_s: float) -> float:
-        """When the next bytes of it may go on."""
+        """Return the time at which the next bytes of the item may pass."""
         effect = self.effect
         due_s = item.at_s + effect.delay_s + item.jitter * effect.jitter_s
         if due_s > now_s:
@@ -148,7 +149,7 @@ class Flow:
         return now_s
 
     def _portion(self, item: _Item, now_s: float) -> int:
-        """How many bytes of it may pass at once; a limited pipe is busy with them for a while."""
+        """Return how many bytes of the item may pass at once. They occupy a limited pipe for a while."""
         size = len(item.piece.data) - item.passed
         rate = self.effect.bytes_per_s
         if not rate:

@@ -1,7 +1,7 @@
-"""Frontends: where clients come in. Each frontend has a listener of its own for every server.
+"""Frontends, to which clients connect. Each frontend has a listener of its own for every server.
 
-Who comes through a frontend with a name is known by it, even where all clients share one address. Any other client uses
-the common frontend, and is known by source address or by what its frames say.
+A client that uses a named frontend is known by that name, even if all clients share one address. All other clients use
+the common frontend, and are known by their source address or by what their frames say.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from staticfire.faults.proxy.core.servers import HA_PORT_SHIFT, Server, ServerKi
 from staticfire.faults.proxy.rocketmq.addresses import Address
 
 COMMON_FRONTEND = ""
-FAST_PORT_SHIFT = -2  # where brokers answer everything but pulls; clients find it by subtraction
+FAST_PORT_SHIFT = -2  # port for all requests but pulls; clients derive it from the main port
 BROKER_SHIFTS = (0, FAST_PORT_SHIFT, HA_PORT_SHIFT)
 BROKER_PORT_DISTANCE = 1035  # 10911 - 9876
 BROKER_PORT_STEP = 10
@@ -23,7 +23,7 @@ BROKER_PORT_STEP = 10
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Listener:
-    """One listening socket: who comes in here is led to `target`."""
+    """One listening socket. It connects its clients to `target`."""
 
     frontend: Frontend
     server: Server
@@ -31,34 +31,35 @@ class Listener:
 
 
 class PortPlan:
-    """Which ports to listen on: free ones, or from `first` up in the distances that RocketMQ's defaults have."""
+    """The ports to listen on: free ones, or from `first` up with the distances of RocketMQ's default ports."""
 
     def __init__(self, first: int = 0) -> None:
-        self._first = first  # 0: free ones
+        self._first = first  # 0: free ports
         self._name_servers = 0
         self._brokers = 0
 
     def next_name_server(self) -> int:
-        """The port for one more name server; 0: any."""
+        """Return the port for one more name server; 0: any free one."""
         self._name_servers += 1
         return self._first and self._first + self._name_servers - 1
 
     def next_broker(self) -> int:
-        """The main port for one more broker; 0: any."""
+        """Return the main port for one more broker; 0: any free one."""
         self._brokers += 1
         distance = BROKER_PORT_DISTANCE + BROKER_PORT_STEP * (self._brokers - 1)
         return self._first and self._first + distance
 
 
 class Frontend:
-    """The listeners that belong together.
+    """Listeners that belong together, one for each server.
 
     Args:
-        name: of the client that uses it; COMMON_DOOR for all others.
-        host: to listen on.
-        servers: all that are known.
-        on_listen: gets each new listening socket.
-        on_event: gets sentences for people.
+        name: the name of the client that uses it; COMMON_FRONTEND for all others.
+        host: the address to listen on.
+        servers: all known servers.
+        plan: chooses the ports.
+        on_listen: takes each new listening socket.
+        on_event: takes sentences for the user.
     """
 
     def __init__(
@@ -79,11 +80,11 @@ class Frontend:
         self._ports: dict[Server, int] = {}
 
     def __iter__(self) -> Iterator[tuple[Server, int]]:
-        """Servers and the ports at which they are reached."""
+        """Iterate over the servers, each with the port at which clients reach it."""
         return iter(tuple(self._ports.items()))
 
     def port_of(self, server: Server) -> int:
-        """Where to dial for this server; the frontend listens there from now on. Raises PortError."""
+        """Return the port at which clients reach this server. Listens there first, if necessary. Raises PortError."""
         if server not in self._ports:
             if server.kind is ServerKind.NAME_SERVER:
                 self._open_name_server(server)
@@ -93,11 +94,13 @@ class Frontend:
 
     def _open_name_server(self, server: Server) -> None:
         wanted = self._plan.next_name_server()
-        [found] = listen(self._host, [wanted])  # no other port: clients know this address
+        [found] = listen(
+            self._host, [wanted]
+        )  # no other port will do: clients are configured with this address
         self._add(server, server.address, found)
 
     def _open_broker(self, server: Server) -> None:
-        """All ports of a broker at once, in the distances that it has itself."""
+        """Listen on all ports of a broker at once, at the distances of the broker's own ports."""
         host, port = server.address
         main = port - HA_PORT_SHIFT if server.kind is ServerKind.HA else port
         broker = self._servers.meet(ServerKind.BROKER, Address(host, main))

@@ -1,4 +1,4 @@
-"""The verbs: what can be done to links, and undone."""
+"""Breaks links and heals them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ from staticfire.faults.proxy.core.link_faults import (
 
 
 class LinkFaultControl(ABC):
-    """Keeps the faults that strike now, in `faults`."""
+    """Breaks links and heals them. `faults` holds the faults that are on.
+
+    `client` and `server` are patterns for the ends of links, in which `*` stands for any text; see `Proxy`. `direction`
+    is "up" (from the client to the server), "down" or "both".
+    """
 
     def __init__(self) -> None:
         self.faults: tuple[LinkFault, ...] = ()
@@ -22,7 +26,7 @@ class LinkFaultControl(ABC):
 
     @abstractmethod
     def _apply(self) -> None:
-        """The faults are others: every connection has to know."""
+        """Apply the changed `faults` to every connection."""
 
     def delay(
         self,
@@ -33,7 +37,7 @@ class LinkFaultControl(ABC):
         server: str = ANY_END,
         direction: str = "both",
     ) -> LinkFault:
-        """Everything takes `delay_ms` longer, give or take `jitter_ms`, and stays in order. Raises LinkFaultError."""
+        """Delay all data by `delay_ms`, plus or minus up to `jitter_ms`, in order. Raises LinkFaultError."""
         return self.inject(
             LinkFaultKind.DELAY,
             client=client,
@@ -51,7 +55,7 @@ class LinkFaultControl(ABC):
         server: str = ANY_END,
         direction: str = "both",
     ) -> LinkFault:
-        """So many bytes a second pass each link and direction. Raises LinkFaultError."""
+        """Let at most `bytes_per_s` pass each link in each direction. Raises LinkFaultError."""
         return self.inject(
             LinkFaultKind.LIMIT,
             client=client,
@@ -63,21 +67,22 @@ class LinkFaultControl(ABC):
     def drop(
         self, *, client: str = ANY_END, server: str = ANY_END, direction: str = "both"
     ) -> LinkFault:
-        """What is sent vanishes for good; connections stay open, new ones are accepted.
+        """Discard all data. Connections stay open, and new ones are accepted.
 
-        TCP never goes on behind bytes that it has lost, so heal() resets the connections that lost any, as a host does
-        after a long partition. Use freeze() for a short one, in which TCP repeats until everything has arrived.
+        TCP never skips lost data, so heal() resets the connections that lost any, as a host does after a long
+        partition. Use freeze() for a short partition, in which TCP retransmits until everything has arrived. Raises
+        LinkFaultError.
         """
         return self.inject(LinkFaultKind.DROP, client=client, server=server, direction=direction)
 
     def freeze(
         self, *, client: str = ANY_END, server: str = ANY_END, direction: str = "both"
     ) -> LinkFault:
-        """Connections are accepted and nothing passes; after heal() everything does, in order."""
+        """Hold all data back; connections are accepted. After heal() everything arrives. Raises LinkFaultError."""
         return self.inject(LinkFaultKind.FREEZE, client=client, server=server, direction=direction)
 
     def cut(self, *, client: str = ANY_END, server: str = ANY_END) -> LinkFault:
-        """Connections are reset, those that there are and new ones."""
+        """Reset all connections, existing and new ones. Raises LinkFaultError."""
         return self.inject(LinkFaultKind.CUT, client=client, server=server)
 
     def inject(
@@ -91,7 +96,7 @@ class LinkFaultControl(ABC):
         jitter_ms: float = 0.0,
         bytes_per_s: int = 0,
     ) -> LinkFault:
-        """Break links in the way that `kind` says, from now on. Raises LinkFaultError."""
+        """Break links from now on; `kind` is one of LinkFaultKind. Raises LinkFaultError."""
         fault = LinkFault(
             number=self._next_number,
             kind=choice(LinkFaultKind, "kind of fault", kind),
@@ -108,7 +113,7 @@ class LinkFaultControl(ABC):
         return fault
 
     def heal(self, fault: LinkFault | None = None) -> tuple[LinkFault, ...]:
-        """End one fault, or all; returns those that ended. One that has ended already is no mistake."""
+        """End one fault, or all; return those that ended. A fault that has ended already is ignored."""
         healed = tuple(one for one in self.faults if fault is None or one is fault)
         self.faults = tuple(one for one in self.faults if one not in healed)
         self._apply()

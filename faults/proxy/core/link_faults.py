@@ -1,4 +1,4 @@
-"""Faults of links: what was asked for, which connections it strikes, and what it did to them."""
+"""Faults of links: their parameters, the connections that they affect, and counters of their effects."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Choice = TypeVar("Choice", bound=StrEnum)
 
 
 class LinkFaultError(FaultError):
-    """A fault of a link that cannot be: one sentence with the value and what is allowed."""
+    """A parameter of a link fault is not valid. One sentence with the value and what is allowed."""
 
 
 def choice(kinds: type[Choice], what: str, value: str) -> Choice:
-    """The member of an enum; raises LinkFaultError for any other word."""
+    """Return the member of an enum. Raises LinkFaultError for any other word."""
     if value not in list(kinds):
         allowed = ", ".join(kind.value for kind in kinds)
         raise LinkFaultError(f"{what} is {value!r:.80}; allowed: {allowed}")
@@ -28,15 +28,15 @@ def choice(kinds: type[Choice], what: str, value: str) -> Choice:
 
 
 class LinkFaultKind(StrEnum):
-    DELAY = "delay"  # everything comes later, in order
-    LIMIT = "limit"  # so many bytes a second
-    DROP = "drop"  # what is sent vanishes; connections stay open until heal
-    FREEZE = "freeze"  # connections are accepted, nothing passes; after heal everything does
-    CUT = "cut"  # connections are reset, those that there are and new ones
+    DELAY = "delay"  # all data arrives later, in order
+    LIMIT = "limit"  # at most this many bytes a second pass
+    DROP = "drop"  # data is discarded; connections stay open until the heal
+    FREEZE = "freeze"  # connections are accepted; data is held back until the heal
+    CUT = "cut"  # existing and new connections are reset
 
 
 class Direction(StrEnum):
-    UP = "up"  # from the client, who opened the connection, to the server
+    UP = "up"  # from the client, which opens the connection, to the server
     DOWN = "down"
     BOTH = "both"
 
@@ -46,12 +46,14 @@ class Direction(StrEnum):
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class LinkFault:
-    """One fault on all links between two kinds of ends. `bytes`, `pieces` and `connections` count what it did.
+    """One fault on all links whose ends match `client` and `server`.
 
-    `bytes`: that came later because of it, or not at all; `pieces`: of how many frames, chunks or ends they were.
-    `connections`: that were cut or refused, or accepted without being served.
+    Attributes:
+        bytes: bytes that it delayed or discarded.
+        pieces: frames, chunks of other streams, and ends of streams that it delayed or discarded.
+        connections: connections that it cut, refused, or accepted without service.
 
-    Raises LinkFaultError: a value that the kind does not allow.
+    Raises LinkFaultError for a value that the kind does not allow.
     """
 
     number: int
@@ -76,16 +78,16 @@ class LinkFault:
 
     @property
     def bitten(self) -> bool:
-        """Whether it was seen to have an effect."""
+        """Whether the fault had an observed effect."""
         return self.pieces > 0 or self.connections > 0
 
     def strikes(self, clients: Sequence[str], servers: Sequence[str], kind: str) -> bool:
-        """Whether it strikes a link whose ends have these names; `kind` is that of the server, spelt out."""
+        """Whether the fault affects a link whose ends have these names; `kind` is the kind of the server."""
         is_server = self.server == kind or _matches(self.server, servers)
         return is_server and _matches(self.client, clients)
 
     def to_json(self) -> dict[str, object]:
-        """Plain data: what it is and what it did."""
+        """Return the parameters and the counters as plain data."""
         shown: dict[str, object] = {
             "fault": self.number,
             "f": self.kind.value,
@@ -101,7 +103,7 @@ class LinkFault:
         return shown | counted
 
     def count(self, size: int) -> None:
-        """It has struck a piece of this many bytes."""
+        """Count an affected piece of `size` bytes."""
         self.bytes += size
         self.pieces += 1
 
@@ -128,13 +130,13 @@ def _matches(pattern: str, names: Iterable[str]) -> bool:
 
 @cache
 def _matcher(pattern: str) -> re.Pattern[str]:
-    """A star stands for any text, everything else for itself: ids of clients may hold brackets."""
+    """Compile a pattern. `*` stands for any text, any other character for itself: client ids may hold brackets."""
     return re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What all faults together do to one direction of one connection."""
+    """The combined effect of all faults on one direction of one connection."""
 
     cuts: tuple[LinkFault, ...] = ()
     drops: tuple[LinkFault, ...] = ()
@@ -143,14 +145,14 @@ class Effect:
     limits: tuple[LinkFault, ...] = ()
     delay_s: float = 0.0
     jitter_s: float = 0.0
-    bytes_per_s: int = 0  # 0: as many as there are
+    bytes_per_s: int = 0  # 0: no limit
 
 
 NO_EFFECT = Effect()
 
 
 def effect_of(faults: Iterable[LinkFault], direction: Direction) -> Effect:
-    """Delays add up, the smallest limit counts."""
+    """Combine the faults of one direction: delays add up, and the smallest limit counts."""
     found = [fault for fault in faults if fault.direction.includes(direction)]
     if not found:
         return NO_EFFECT

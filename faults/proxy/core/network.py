@@ -1,4 +1,4 @@
-"""Partitions, delays and narrow links through a proxy, without root and on machines of other owners."""
+"""Partitions, delays and bandwidth limits through a proxy, without root, also for machines of other owners."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from staticfire.faults.proxy.core.link_fault_control import LinkFaultControl
 from staticfire.faults.proxy.core.link_faults import Direction, LinkFault, LinkFaultKind
 
 Pair = tuple[str, str]
-# What no proxy can do to packets, by need of a fault.
+# Needs of faults that no proxy can meet, with the reasons.
 PROXY_LACKS: Mapping[str, str] = {
     "network.black_hole": "a proxy accepts connections also to a host that is gone; "
     "--environment namespaces can drop packets",
@@ -20,15 +20,16 @@ PROXY_LACKS: Mapping[str, str] = {
 
 
 class ProxyNetwork:
-    """Implements faults.capabilities.NetworkControl over the links of a proxy, but for what PROXY_LACKS names.
+    """Implements `staticfire.faults.model.capabilities.NetworkControl` over a proxy, except for PROXY_LACKS.
 
-    Each node, client or broker, uses the frontend with its own name. What is sent from one node to another travels up
-    the links that the one has opened and down those that the other has. It is held back and not lost: TCP repeats it
-    after a partition. Unlike behind a firewall, new connections are accepted, and nothing passes them. A limit is one
-    of each link, not of the node.
+    Each node, client or broker, uses the frontend with its own name. Data from one node to another travels up the links
+    that the first one opened, and down those that the second one opened. A drop holds data back instead of losing it,
+    as TCP would retransmit it after the partition. Unlike a firewall, the proxy accepts new connections during a
+    partition, but nothing passes them. A limit applies to each link separately, not to the node.
 
     Args:
-        addresses: of each node that listens, all its real ones: a broker's own and that for replication.
+        proxy: breaks the links.
+        addresses: all real addresses of each node that listens: a broker's own, and the one for replication.
     """
 
     def __init__(self, proxy: LinkFaultControl, addresses: Mapping[str, Sequence[str]]) -> None:
@@ -38,10 +39,10 @@ class ProxyNetwork:
         self._before: dict[Pair, int] = {}
         self._delays: dict[str, tuple[LinkFault, ...]] = {}
         self._limits: dict[str, tuple[LinkFault, ...]] = {}
-        self._counted: Counter[tuple[str, str]] = Counter()  # by node and counter
+        self._counted: Counter[tuple[str, str]] = Counter()  # of ended faults, by node and counter
 
     async def drop(self, *, source: str, target: str) -> None:
-        """Nothing gets from the one to the other; nothing happens if that is so already."""
+        """Hold back everything from source to target; does nothing if that is so already."""
         if (source, target) not in self._now:
             ways = (
                 *((source, server, Direction.UP) for server in self._addresses.get(target, ())),
@@ -55,14 +56,14 @@ class ProxyNetwork:
             )
 
     async def restore(self, *, source: str, target: str) -> None:
-        """What was held back arrives."""
+        """End the drop: everything that was held back arrives."""
         for fault in self._now.pop((source, target), ()):
             self._proxy.heal(fault)
             held = self._before.get((source, target), 0)
             self._before[source, target] = held + fault.pieces
 
     async def heal(self) -> None:
-        """Restore every pair, end delays and limits; faults that other callers have ordered stay."""
+        """Restore every pair, and end delays and limits. Faults that other callers injected stay."""
         for source, target in tuple(self._now):
             await self.restore(source=source, target=target)
         for node in tuple(self._delays):
@@ -71,12 +72,12 @@ class ProxyNetwork:
             await self.limit(node, 0)
 
     async def dropped(self, *, source: str, target: str) -> int:
-        """Frames, or pieces of a stream without any, that could not pass so far."""
+        """Return the number of frames, or chunks of other streams, that could not pass so far."""
         now = sum(fault.pieces for fault in self._now.get((source, target), ()))
         return self._before.get((source, target), 0) + now
 
     async def delay(self, node: str, milliseconds: float) -> None:
-        """What the node sends arrives later; 0 ends it."""
+        """Delay everything that the node sends; 0 ends it."""
         self._count(node, "delayed", self._delays.pop(node, ()))
         if milliseconds:
             self._delays[node] = self._inject_sent_by(
@@ -84,7 +85,7 @@ class ProxyNetwork:
             )
 
     async def limit(self, node: str, bits_per_s: int) -> None:
-        """So much of what the node sends passes each of its links; 0 ends it."""
+        """Limit each link of the node, for data that the node sends; 0 ends it."""
         self._count(node, "limited", self._limits.pop(node, ()))
         if bits_per_s:
             self._limits[node] = self._inject_sent_by(
@@ -92,7 +93,7 @@ class ProxyNetwork:
             )
 
     def _inject_sent_by(self, node: str, kind: LinkFaultKind, **how: Any) -> tuple[LinkFault, ...]:
-        """Up the links that it has opened, and down those that others have opened to it."""
+        """Break what a node sends: up the links that it opened, and down those that others opened to it."""
         inject = self._proxy.inject
         down = Direction.DOWN
         return (
@@ -104,13 +105,13 @@ class ProxyNetwork:
         )
 
     def _count(self, node: str, counter: str, faults: Sequence[LinkFault]) -> None:
-        """These end; what they did stays known."""
+        """End these faults, and keep their counts."""
         for fault in faults:
             self._proxy.heal(fault)
             self._counted[node, counter] += fault.pieces
 
     async def traffic_counters(self, node: str) -> dict[str, int]:
-        """Frames, or pieces of a stream without any."""
+        """Return the counters in frames, or chunks of other streams."""
         now = {"delayed": self._delays.get(node, ()), "limited": self._limits.get(node, ())}
         found = {
             counter: self._counted[node, counter] + sum(fault.pieces for fault in faults)
@@ -125,7 +126,7 @@ class ProxyNetwork:
         raise NotImplementedError(f"{node}: {PROXY_LACKS['network.black_hole']}")
 
     async def end_black_hole(self, node: str) -> None:
-        """There is none."""
+        """Do nothing: a proxy makes no black holes."""
 
     async def swallowed(self, node: str) -> int:
         return 0

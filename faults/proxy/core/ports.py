@@ -1,4 +1,4 @@
-"""Listening sockets: at a given port, or at free ones in the pattern that clients expect of a broker."""
+"""Opens listening sockets at given ports, or at free ports with the distances that clients expect of a broker."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ ATTEMPTS_MAX = 50
 
 
 class PortError(FaultError):
-    """An address that cannot be listened on: one sentence."""
+    """The proxy cannot listen on an address. One sentence."""
 
 
 class NotOurAddress(PortError):
-    """No address of this machine: no port of it will do."""
+    """The address is not of this machine, so no port of it can be used."""
 
 
 def listen(host: str, ports: Sequence[int]) -> list[socket.socket]:
-    """Sockets that listen on all these ports of this machine's address.
+    """Return sockets that listen on these ports of an address of this machine; port 0 chooses a free one.
 
     Raises:
-        PortError: one of them is in use.
+        PortError: a port is in use.
         NotOurAddress: the address is not this machine's.
     """
     sockets: list[socket.socket] = []
@@ -44,10 +44,10 @@ def listen(host: str, ports: Sequence[int]) -> list[socket.socket]:
 
 
 def listen_anywhere(host: str, shifts: Sequence[int]) -> list[socket.socket]:
-    """Sockets at a free port and at these distances from it; the first distance is 0.
+    """Return sockets that listen at a free port and at the given distances from it; the first distance is 0.
 
     Raises:
-        PortError: no free ports.
+        PortError: there are no free ports.
         NotOurAddress: the address is not this machine's.
     """
     for _ in range(ATTEMPTS_MAX):

@@ -1,4 +1,4 @@
-"""One connection of a client and the connection to the server that belongs to it."""
+"""A connection of a client, and the connection to a server to which the proxy connects it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from staticfire.faults.proxy.rocketmq.translator import Translator
 
 
 class ConnectionOwner(Protocol):
-    """What a tunnel asks of the proxy."""
+    """The interface through which a proxied connection uses the proxy."""
 
     random: Random
     passes_tls: bool
@@ -40,7 +40,7 @@ class ConnectionOwner(Protocol):
 
 
 class _Way:
-    """One direction of a tunnel: source, queue, destination."""
+    """One direction of a proxied connection: source, queue, destination."""
 
     def __init__(
         self, source: SocketEnd, sink: SocketEnd, flow: Flow, splitter: FrameSplitter
@@ -53,7 +53,7 @@ class _Way:
 
 
 class ProxiedConnection:
-    """Leads one client to one server, through the faults of their link."""
+    """Connects one client to one server, under the faults of their link."""
 
     def __init__(self, listener: Listener, owner: ConnectionOwner) -> None:
         self.listener = listener
@@ -62,7 +62,7 @@ class ProxiedConnection:
         self.identity = ClientIdentity(self._client_learned)
         self.counters = {Direction.UP: FlowCounters(), Direction.DOWN: FlowCounters()}
         self.was_cut = False
-        self.was_torn = False  # reset because bytes had vanished from its middle
+        self.was_torn = False  # reset because a drop had discarded some of its data
         self._owner = owner
         self._server_end = SocketEnd(self)
         self._loop = asyncio.get_running_loop()
@@ -73,7 +73,7 @@ class ProxiedConnection:
 
     @property
     def client_names(self) -> tuple[str, ...]:
-        """What a fault may call the client."""
+        """The names by which a fault may select the client."""
         names = (
             self.listener.frontend.name,
             *self.identity.names,
@@ -89,7 +89,7 @@ class ProxiedConnection:
 
     @property
     def held_size(self) -> int:
-        """Bytes that are in here now."""
+        """The number of bytes that the connection holds now."""
         return sum(way.flow.held_size + way.splitter.held_size for way in self._ways.values())
 
     @property
@@ -114,13 +114,13 @@ class ProxiedConnection:
         self._make_rewriter()
         self._make_ways()
         self.apply(faults)
-        if self._is_stopped:  # it was cut
+        if self._is_stopped:  # a fault has cut it
             return
         _count(self._blocking(faults))
         self._connecting = self._loop.create_task(self._connect())
 
     def _blocking(self, faults: Iterable[LinkFault]) -> list[LinkFault]:
-        """The faults because of which a new connection gets no service."""
+        """Return the faults that give a new connection no service."""
         effects = [effect_of(faults, direction) for direction in self._ways]
         return list(dict.fromkeys(fault for e in effects for fault in (*e.drops, *e.freezes)))
 
@@ -149,11 +149,11 @@ class ProxiedConnection:
         target = self.listener.target
         try:
             await self._loop.create_connection(lambda: self._server_end, *target)
-        except (OSError, OverflowError, UnicodeError):  # a port or a name that cannot be dialled
+        except (OSError, OverflowError, UnicodeError):  # an invalid port or host name
             self._server_end.connection_lost(None)
 
     def stop(self) -> None:
-        """Reset both connections, whatever the faults are."""
+        """Reset both connections, regardless of faults."""
         self._is_stopped = True
         if self._connecting is not None:
             self._connecting.cancel()
@@ -166,7 +166,7 @@ class ProxiedConnection:
         self.stop()
 
     def _client_learned(self) -> None:
-        """It has another name: other faults may strike it."""
+        """Apply other faults and another pipe, since the client has a new name."""
         for direction, way in self._ways.items():
             way.flow.pipe = self._owner.pipe(self, direction)
         self.apply(self._owner.faults_for(self))
@@ -174,7 +174,7 @@ class ProxiedConnection:
     # Faults
 
     def apply(self, faults: Iterable[LinkFault]) -> None:
-        """These faults strike it from now on, and no others."""
+        """Apply exactly these faults from now on."""
         if self._is_stopped:
             return
         for direction, way in self._ways.items():
@@ -209,7 +209,10 @@ class ProxiedConnection:
         return Piece(rewrite(piece.data), is_frame=True)
 
     def _refuses_tls(self, way: _Way) -> bool:
-        """Whether it does: routes inside TLS cannot be rewritten, so this client would bypass all faults of brokers."""
+        """Refuse a client that speaks TLS to a name server; return whether it was refused.
+
+        The proxy cannot rewrite routes inside TLS, so the client would bypass all faults of brokers.
+        """
         server = self.listener.server
         if way.source is not self.client_end:
             return False
@@ -261,7 +264,7 @@ class ProxiedConnection:
         return self._ways[Direction.UP if source is self.client_end else Direction.DOWN]
 
     def pump(self) -> None:
-        """Let everything pass that may."""
+        """Send on everything that may pass now, in both directions."""
         for way in self._ways.values():
             self._pump(way)
 

@@ -26,11 +26,11 @@ LOOPBACKS = ("127.0.0.1", "::1", "localhost")
 
 
 class ProxyError(FaultError):
-    """Options that a proxy cannot be started with: one sentence."""
+    """A proxy cannot be started with these options. One sentence."""
 
 
 class Proxy(LinkFaultControl):
-    """Stands between clients and a RocketMQ; clients need only its address for the name servers.
+    """A proxy between clients and a RocketMQ. Clients need only its address in place of the name servers'.
 
         async with Proxy(["10.0.0.1:9876"]) as proxy:
             start_clients(proxy.name_server_address)
@@ -39,25 +39,24 @@ class Proxy(LinkFaultControl):
             proxy.heal(fault)
             assert fault.bitten
 
-    A link is what connections of one client with one server have in common. Ends of links are named by patterns in
-    which `*` stands for any text. A client is known by the name of its frontend (`name_servers_for`), its source host,
-    its source `host:port`, its groups, the client id of its heartbeats or, if it is a broker, as that; a server by its
-    name (`name-server-1`, `broker-a-0`, `broker-a-0/ha`), its own address, or its kind (`name-servers`, `brokers`,
-    `ha`).
+    A link consists of all connections of one client with one server. Faults name the ends of links by patterns, in
+    which `*` stands for any text. Names of a client: its frontend (`name_servers_for`), its source host, its source
+    `host:port`, its groups, the client id of its heartbeats, and for a broker its name. Names of a server: its name
+    (`name-server-1`, `broker-a-0`, `broker-a-0/ha`), its own address, and its kind (`name-servers`, `brokers`, `ha`).
 
-    Brokers that have the proxy for a name server are registered with the proxy's addresses, and slaves among them reach
-    their master through it. All methods but the first ones belong to the event loop that the proxy was started on.
+    A broker that uses the proxy as its name server is registered with the proxy's addresses, and a slave that does so
+    reaches its master through the proxy. Call all methods on the event loop on which the proxy was started.
 
     Args:
-        name_servers: the real ones, `host:port`; they need not run yet. `address_for` takes others.
+        name_servers: the real name servers, `host:port`; they need not run yet. `address_for` adds other servers.
         listen: the address of this machine to listen on; 0.0.0.0 for all.
-        port: of the first name server, brokers from 1035 above it; 0: free ports.
-        advertise: the host that clients are given; None: the one by which they reached the proxy.
-        passes_tls: let clients with TLS talk to name servers, although their routes cannot be rewritten.
-        seed: of the jitter.
-        on_event: gets sentences for people.
+        port: the port of the first name server; brokers are from 1035 above it. 0: free ports.
+        advertise: the host in the proxy's addresses; None: the host under which a client reached the proxy.
+        passes_tls: let clients speak TLS to name servers, although routes inside TLS cannot be rewritten.
+        seed: the seed of the jitter.
+        on_event: takes sentences for the user.
 
-    Raises ProxyError: an option has a value that is not allowed.
+    Raises ProxyError for an option with a value that is not allowed.
     """
 
     def __init__(
@@ -125,18 +124,24 @@ class Proxy(LinkFaultControl):
 
     @property
     def name_server_address(self) -> str:
-        """What clients are to call namesrvAddr: `host:port`, joined with `;`."""
+        """The clients' namesrvAddr: `host:port`, joined with `;`."""
         return self.name_servers_for(COMMON_FRONTEND)
 
     def name_servers_for(self, client: str) -> str:
-        """The same for one client alone, which is known by this name from then on. Raises PortError."""
+        """Return the addresses for one client alone, which faults may name from then on. Raises PortError."""
         return ";".join(self._address(client, server) for server in self._name_servers)
 
     def address_for(self, address: str, *, kind: str = "brokers", client: str = "") -> str:
-        """Where a client is to dial for a server (of kind "brokers", "ha" or "name-servers") that no route names.
+        """Return the proxy's address for a server that no route names.
+
+        Args:
+            address: the server's own address, `host:port`.
+            kind: "brokers", "ha" or "name-servers".
+            client: the name of the client that uses the address; empty: any client.
 
         Raises:
-            AddressError: that is no address.
+            AddressError: `address` is not an address.
+            LinkFaultError: the kind is unknown.
             PortError: no port is free.
         """
         server = self._addresses.server(
@@ -158,17 +163,17 @@ class Proxy(LinkFaultControl):
 
     @property
     def servers(self) -> tuple[tuple[Server, str, str], ...]:
-        """Every server that is listened for, the name of the frontend, and the address that stands for it."""
+        """Every server for which the proxy listens, with the frontend's name and the proxy's address for it."""
         return tuple(
             (server, frontend.name, str(Address(self._shown_host, port)))
             for frontend in self._addresses.frontends
             for server, port in frontend
         )
 
-    # What is to be seen
+    # Status
 
     def links(self) -> tuple[LinkStatus, ...]:
-        """Every link that there was so far, by server and client."""
+        """Return every link so far, sorted by server and client."""
         found = self._totals.with_open(self._proxied_connections)
         for proxied in self._proxied_connections:
             status = found[proxied.label, proxied.listener.server]
@@ -176,19 +181,19 @@ class Proxy(LinkFaultControl):
             status.faults = tuple(dict.fromkeys((*status.faults, *numbers)))
         return tuple(sorted(found.values(), key=lambda link: (link.server, link.client)))
 
-    # What tunnels ask
+    # For proxied connections
 
     def _apply(self) -> None:
         for proxied in tuple(self._proxied_connections):
             proxied.apply(self.faults_for(proxied))
 
     def translator(self, listener: Listener, host: str) -> Translator:
-        """The addresses for a client that reached the proxy by this host."""
+        """Return the addresses for a client that reached the proxy under this host."""
         self._addresses.add_host(host)
         return View(self._addresses, listener.frontend, self._advertise or host)
 
     def faults_for(self, proxied: ProxiedConnection) -> tuple[LinkFault, ...]:
-        """Those that strike it now."""
+        """Return the faults that affect the connection now."""
         if not self.faults:
             return ()
         clients, server = proxied.client_names, proxied.listener.server
@@ -199,7 +204,7 @@ class Proxy(LinkFaultControl):
         )
 
     def pipe(self, proxied: ProxiedConnection, direction: Direction) -> Pipe:
-        """The pipe that it shares with the other connections of its link."""
+        """Return the pipe that the connection shares with the other connections of its link."""
         key = proxied.label, proxied.listener.server, direction
         return self._pipes.setdefault(key, Pipe())
 
@@ -220,7 +225,7 @@ class Proxy(LinkFaultControl):
         )
 
     def _add_listener(self, listener: Listener, found: socket.socket) -> None:
-        """The socket listens already: who connects before the loop gets to it waits a moment."""
+        """Serve a listener. Its socket listens already: a client that connects too early waits a moment."""
         task = asyncio.get_running_loop().create_task(self._serve(listener, found))
         self._starting[task] = None
         task.add_done_callback(self._starting.pop)

@@ -1,4 +1,4 @@
-"""The servers behind the proxy, under all their names."""
+"""The servers behind the proxy, with their kinds, addresses and names."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from enum import StrEnum
 from staticfire.faults.proxy.rocketmq.addresses import Address
 
 HA_SUFFIX = "/ha"
-# RocketMQ's BrokerStartup takes the port after the main one, whatever is configured
+# RocketMQ: BrokerStartup uses the port after the main one, regardless of the configuration
 HA_PORT_SHIFT = 1
 
 
 class ServerKind(StrEnum):
     NAME_SERVER = "name-servers"
     BROKER = "brokers"
-    HA = "ha"  # where a master sends its log to slaves: no frames
+    HA = "ha"  # a master's port for replication, which does not use frames
 
 
 @dataclass(slots=True, eq=False)
@@ -25,7 +25,7 @@ class Server:
 
     kind: ServerKind
     address: Address
-    name: str  # name-server-1, broker-a-0, broker-a-0/ha; the address as long as no name is known
+    name: str  # name-server-1, broker-a-0, broker-a-0/ha; the address while the name is unknown
 
     @property
     def has_name(self) -> bool:
@@ -34,12 +34,12 @@ class Server:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What a fault may call it, besides its kind."""
+        """The names by which a fault may select the server, besides its kind."""
         return self.name, str(self.address)
 
 
 class Servers:
-    """Every server that was met so far."""
+    """All servers that the proxy has met."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[ServerKind, Address], Server] = {}
@@ -51,7 +51,7 @@ class Servers:
         return self._known.get((kind, address))
 
     def meet(self, kind: ServerKind, address: Address, name: str = "") -> Server:
-        """The server there; it is known from now on. `name`: of the node, if the caller knows it."""
+        """Return the server at the address, and remember it. `name`: of the node, if the caller knows it."""
         server = self._known.get((kind, address))
         if server is None:
             server = self._known[kind, address] = Server(kind, address, str(address))
@@ -62,14 +62,14 @@ class Servers:
         return server
 
     def replication_of(self, broker: Server) -> Server:
-        """The port beside a broker's, where its slaves come to."""
+        """Return the broker's port for replication, to which its slaves connect."""
         host, port = broker.address
         replication = self.meet(ServerKind.HA, Address(host, port + HA_PORT_SHIFT))
         self._name_replication(broker)
         return replication
 
     def _name_replication(self, broker: Server) -> None:
-        """A broker's name is that of the port beside it, too."""
+        """Name the broker's port for replication after the broker."""
         host, port = broker.address
         replication = self.find(ServerKind.HA, Address(host, port + HA_PORT_SHIFT))
         if replication is not None and broker.has_name:

@@ -1,4 +1,4 @@
-"""One of the two sockets of a tunnel."""
+"""One of the two sockets of a proxied connection."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Protocol, cast
 from staticfire.faults.proxy.core.flow import End
 from staticfire.faults.proxy.rocketmq.addresses import Address
 
-LINGER_NONE = struct.pack("ii", 1, 0)  # close() sends RST and forgets what was not delivered
+LINGER_NONE = struct.pack("ii", 1, 0)  # close() sends RST and discards undelivered data
 
 
 class EndOwner(Protocol):
-    """Receives the events of a socket."""
+    """Takes the events of a socket."""
 
     def made(self, end: SocketEnd) -> None: ...
 
@@ -29,7 +29,7 @@ class EndOwner(Protocol):
 
 
 class SocketEnd(asyncio.Protocol):
-    """A socket, as asyncio reports of it and as a flow writes to it (faults.proxy.flow.Sink)."""
+    """A socket: an asyncio protocol, and a `flow.Sink`."""
 
     def __init__(self, proxied: EndOwner) -> None:
         self._proxied = proxied
@@ -39,7 +39,7 @@ class SocketEnd(asyncio.Protocol):
 
     @property
     def was_made(self) -> bool:
-        """Whether there is or was a connection."""
+        """Whether the socket is connected or has been."""
         return self._transport is not None
 
     @property
@@ -47,7 +47,7 @@ class SocketEnd(asyncio.Protocol):
         return self._transport is not None and not self._is_paused
 
     def address(self, which: str) -> Address:
-        """Of this socket: "peername" or "sockname"."""
+        """Return the address of the peer ("peername") or of this end ("sockname")."""
         assert self._transport is not None, "asked for when there is a connection"
         return Address.of_socket(self._transport.get_extra_info(which))
 
@@ -73,7 +73,7 @@ class SocketEnd(asyncio.Protocol):
             self._transport.abort()
 
     def close(self) -> None:
-        """Close when everything is written."""
+        """Close the socket once everything is written."""
         if self._transport is not None:
             self._transport.close()
 
@@ -96,7 +96,7 @@ class SocketEnd(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         self._proxied.ended(self)
-        return True  # the other direction may go on
+        return True  # the other direction stays open
 
     def pause_writing(self) -> None:
         self._is_paused = True

@@ -1,4 +1,4 @@
-"""Shows the state of the links."""
+"""The state of the links, and totals over their connections."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from staticfire.faults.proxy.core.servers import Server
 
 @dataclass(slots=True, kw_only=True)
 class LinkStatus:
-    """All connections of one client with one server, those that are gone included."""
+    """All connections of one client with one server, including closed ones."""
 
     client: str
     server: str
@@ -21,18 +21,18 @@ class LinkStatus:
     open: int = 0  # connections
     opened: int = 0
     cut: int = 0  # reset or refused because of a cut
-    torn: int = 0  # reset after a drop, because something was missing
-    held: int = 0  # bytes that are in the proxy now
+    torn: int = 0  # reset after a drop that had discarded data
+    held: int = 0  # bytes that the proxy holds now
     up: FlowCounters = field(default_factory=FlowCounters)
     down: FlowCounters = field(default_factory=FlowCounters)
-    faults: tuple[int, ...] = ()  # numbers of those that strike it now
+    faults: tuple[int, ...] = ()  # numbers of the faults that affect it now
 
     @property
     def name(self) -> str:
         return f"{self.client}>{self.server}"
 
     def add(self, proxied: ProxiedConnection) -> None:
-        """Count one more connection."""
+        """Count one connection."""
         self.opened += 1
         self.open += not proxied.is_closed
         self.cut += proxied.was_cut
@@ -58,7 +58,7 @@ class Totals:
     def with_open(
         self, proxied_connections: Iterable[ProxiedConnection]
     ) -> dict[tuple[str, Server], LinkStatus]:
-        """Everything so far, by client and server."""
+        """Return the totals so far, by client and server."""
         found = {key: _copy(status, key[1]) for key, status in self._closed.items()}
         for proxied in proxied_connections:
             _link(found, proxied).add(proxied)

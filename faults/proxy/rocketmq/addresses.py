@@ -1,4 +1,4 @@
-"""`ip:port` as RocketMQ writes it in routes and registrations."""
+"""Addresses as RocketMQ writes them in routes and registrations: `ip:port`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PORT_MAX = 65535
 
 
 class AddressError(FaultError, ValueError):
-    """Text that is no address: one sentence that repeats it."""
+    """A text is not an address. One sentence with the text."""
 
 
 class Address(NamedTuple):
@@ -24,7 +24,7 @@ class Address(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read `host:port`; an IPv6 host stands in brackets. Raises AddressError: it is something else."""
+        """Parse `host:port`; an IPv6 host is in brackets. Raises AddressError for any other text."""
         host, colon, port = text.rpartition(":")
         host = host.removeprefix("[").removesuffix("]")
         if not colon or not host or not (port.isascii() and port.isdigit() and len(port) <= 5):
@@ -35,7 +35,7 @@ class Address(NamedTuple):
 
     @classmethod
     def try_parse(cls, text: object) -> Self | None:
-        """Read what may be an address; None for anything else."""
+        """Parse a value that may be an address; None for anything else."""
         try:
             return cls.parse(text) if isinstance(text, str) else None
         except AddressError:
@@ -43,5 +43,5 @@ class Address(NamedTuple):
 
     @classmethod
     def of_socket(cls, name: tuple[str, int]) -> Self:
-        """What the operating system calls an end of a connection; IPv4 inside IPv6 becomes IPv4."""
+        """Return the address of a socket, as the operating system reports it. IPv4 inside IPv6 becomes IPv4."""
         return cls(name[0].removeprefix("::ffff:"), name[1])

@@ -1,6 +1,7 @@
-"""Broker addresses in the JSON bodies of answers: routes (105), clusters (106), members (901), topic lists (304, 305).
+"""Rewrites broker addresses in the JSON bodies of answers: routes (105), clusters (106), members (901), topic lists
+(304, 305).
 
-They are found by the names of properties, not by the codes of requests: what a later RocketMQ adds around them stays.
+It finds them by the names of properties, not by request codes, so that fields that a later RocketMQ adds are kept.
 """
 
 from __future__ import annotations
@@ -17,14 +18,15 @@ BROKER_NAME: Final = "brokerName"
 SINGLE_ADDRESS: Final = "brokerAddr"
 FILTER_SERVERS: Final = "filterServerTable"  # broker address -> addresses of filter servers
 DIGITS_MAX: Final = 20  # a broker id is a Java long
-_MARK: Final = b'"brokerAddr'  # what the three of them have in common, but for the last
+_MARK: Final = b'"brokerAddr'  # the common beginning of ADDRESSES_BY_ID and SINGLE_ADDRESS
 _FILTER_MARK: Final = b'"filterServerTable"'
 
 
 def rewrite_body(body: bytes, translator: Translator) -> bytes | None:
-    """The body with the addresses that the client is to dial; None if nothing changes.
+    """Return the body with the addresses of the proxy; None if nothing changes.
 
-    The fastjson dialect stays the dialect, standard JSON stays standard. A body that cannot be read stays as it is.
+    A body in fastjson's dialect stays in it, and standard JSON stays standard. A body that cannot be read is not
+    changed.
     """
     if _MARK not in body and _FILTER_MARK not in body:
         return None
@@ -39,7 +41,7 @@ def rewrite_body(body: bytes, translator: Translator) -> bytes | None:
 
 
 class _Rewriting:
-    """One walk over one document."""
+    """Rewrites one document."""
 
     def __init__(self, translator: Translator) -> None:
         self._translator = translator
@@ -77,7 +79,7 @@ def _is_standard(body: bytes) -> bool:
 
 
 def _with_integer_keys(value: object) -> object:
-    """The tables of broker ids as Java has them: their keys are written without quotes."""
+    """Return the document with broker ids as integers, since Java writes these keys without quotes."""
     if isinstance(value, list):
         return [_with_integer_keys(item) for item in value]
     if not isinstance(value, dict):

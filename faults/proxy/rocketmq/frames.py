@@ -1,4 +1,4 @@
-"""A stream cut into frames, which can be rewritten; raw bytes where there are none."""
+"""Splits a stream into frames, which can be rewritten, or else into chunks of raw bytes."""
 
 from __future__ import annotations
 
@@ -7,27 +7,28 @@ from typing import NamedTuple
 
 from staticfire.system_under_test.protocol.frames import FRAME_SIZE_MAX, FRAME_SIZE_MIN, LENGTH_SIZE
 
-TLS_HANDSHAKE = 0x16  # the first byte of a TLS stream; that of a legal frame is 0 or 1
+TLS_HANDSHAKE = 0x16  # the first byte of a TLS stream; a valid frame begins with 0 or 1
 
 
 class StreamKind(StrEnum):
     UNKNOWN = "unknown"  # nothing was received yet
     FRAMES = "frames"
     TLS = "tls"
-    RAW = "raw"  # replication, or something that no peer of ours says
+    RAW = "raw"  # replication, or an unknown protocol
 
 
 class Piece(NamedTuple):
-    """Bytes that travel together."""
+    """Bytes that are delayed, discarded and counted together."""
 
     data: bytes
     is_frame: bool
 
 
 class FrameSplitter:
-    """Collects bytes of one direction and hands out whole frames, their length field included.
+    """Collects the bytes of one direction and returns whole frames, with their length fields.
 
-    What is no frame is handed out as it came, from there to the end of the stream: the server has to judge it, not we.
+    From the first bytes that are no frame on, it returns all bytes as they come, so that the receiver rejects them
+    itself.
     """
 
     def __init__(self, *, is_raw: bool = False) -> None:
@@ -36,11 +37,11 @@ class FrameSplitter:
 
     @property
     def held_size(self) -> int:
-        """Bytes of a frame that is not complete yet."""
+        """The number of bytes of an incomplete frame."""
         return len(self._buffer)
 
     def feed(self, data: bytes) -> list[Piece]:
-        """Add what was received; returns what is complete now."""
+        """Add received bytes; return the pieces that are complete now."""
         if self.kind is StreamKind.UNKNOWN and data:
             self.kind = StreamKind.TLS if data[0] == TLS_HANDSHAKE else StreamKind.FRAMES
         if self.kind is not StreamKind.FRAMES:
@@ -49,7 +50,7 @@ class FrameSplitter:
         return self._take_frames()
 
     def end(self) -> list[Piece]:
-        """What is left when the stream ends inside a frame."""
+        """Return the rest of a stream that ended inside a frame."""
         rest = bytes(self._buffer)
         self._buffer.clear()
         return [Piece(rest, is_frame=False)] if rest else []

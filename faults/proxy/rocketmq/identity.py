@@ -8,7 +8,7 @@ from staticfire.system_under_test.protocol.codes import RequestCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.json_dialect import BodyError, loads
 
-# Where requests name the group that the client speaks for. Clients send heartbeats every 30 s only, but these always.
+# Fields in which requests name the client's group. Heartbeats also name it, but clients send them only every 30 s.
 GROUP_FIELDS: dict[int, str] = {
     RequestCode.SEND_MESSAGE: "producerGroup",
     RequestCode.SEND_MESSAGE_V2: "a",
@@ -20,16 +20,16 @@ GROUP_FIELDS: dict[int, str] = {
     RequestCode.GET_CONSUMER_LIST_BY_GROUP: "consumerGroup",
     RequestCode.CONSUMER_SEND_MSG_BACK: "group",
 }
-# In the data of a heartbeat: a list of groups, and what a group's name is called.
+# Fields of a heartbeat: lists of groups, and the name of a group in them.
 GROUP_LISTS = ("producerDataSet", "consumerDataSet")
 GROUP_NAME = "groupName"
 
 
 class ClientIdentity:
-    """The names of one client. `on_change` is called whenever there is another one."""
+    """The known names of one client. Calls `on_change` when they change."""
 
     def __init__(self, on_change: Callable[[], None]) -> None:
-        self.name = ""  # its client id, or the name of the broker that it is
+        self.name = ""  # its client id, or the broker's name if it is a broker
         self.groups: dict[str, None] = {}
         self._on_change = on_change
 
@@ -41,7 +41,7 @@ class ClientIdentity:
         self._learn(name, {})
 
     def learn_from(self, request: RemotingCommand) -> None:
-        """Look at what a client asks a broker for; only the body of a heartbeat is needed."""
+        """Learn names from a request of a client to a broker. Only a heartbeat needs its body."""
         if request.code == RequestCode.HEART_BEAT:
             self._learn_heartbeat(request.body)
             return

@@ -1,6 +1,7 @@
-"""Broker addresses inside messages: the store host of a record and the offset message id.
+"""Rewrites broker addresses inside messages: the store host of a record, and the offset message id.
 
-Clients dial both: `viewMessage` the address in an id, the C++ client the store host when it sends a message back.
+Clients connect to both: `viewMessage` to the address in an id, the C++ client to the store host when it sends a message
+back.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ _SYS_FLAG_AT = 36
 _BORN_HOST_AT = 48
 _STORE_TIMESTAMP_SIZE = 8
 _HOST_SIZES = (8, 20)  # IPv4 and IPv6, each with 4 bytes of port
-_ID_SIZES = {32: 8, 56: 20}  # digits of an id: bytes of the host that it begins with
+_ID_SIZES = {32: 8, 56: 20}  # digits of an id -> bytes of the host at its beginning
 
 
 def rewrite_records(body: bytes, store_host: StoreHost) -> bytes | None:
-    """The records of a pull or a query with other store hosts; None if nothing changes.
+    """Return the records of an answer with other store hosts; None if nothing changes.
 
-    A body that is not records from its first to its last byte is left alone.
+    Only a body that consists of records from its first to its last byte is rewritten.
     """
     ranges = _store_host_places(body)
     changed: bytearray | None = None
@@ -39,7 +40,7 @@ def rewrite_records(body: bytes, store_host: StoreHost) -> bytes | None:
 
 
 def _store_host_places(body: bytes) -> list[tuple[int, int]]:
-    """Where the store hosts are; nowhere if these are no records."""
+    """Return the (begin, end) of each store host in the body; none if the body does not consist of records."""
     ranges: list[tuple[int, int]] = []
     position, end = 0, len(body)
     while position < end:
@@ -62,7 +63,7 @@ def _host_size(is_v6: int) -> int:
 
 
 def rewrite_message_ids(ids: str, store_host: StoreHost) -> str:
-    """Offset message ids, one or several with commas between; what is no such id stays."""
+    """Rewrite offset message ids, one or several separated by commas. Other texts stay unchanged."""
     return ",".join(_rewrite_id(one, store_host) for one in ids.split(","))
 
 

@@ -1,7 +1,7 @@
-"""Frames of one connection, in and out: addresses are replaced, everything else stays byte for byte.
+"""Rewrites the frames of one connection: replaces addresses, and keeps everything else byte for byte.
 
-Opaque ids, flags and bodies of messages are never touched. Requests of clients to brokers are not touched at all, so a
-signature over them still fits; brokers use nothing but the offset of the message ids that clients repeat.
+It does not change opaque ids, flags and bodies of messages. It changes no request of a client to a broker, so the
+signatures over them stay valid; of the message ids that clients send back, brokers use the offset alone.
 """
 
 from __future__ import annotations
@@ -16,22 +16,23 @@ from staticfire.system_under_test.protocol.codes import RequestCode
 from staticfire.system_under_test.protocol.command import RemotingCommand, decode_command
 from staticfire.system_under_test.protocol.frames import LENGTH_SIZE, RemoteProtocolError
 
-HEADER_AT = 2 * LENGTH_SIZE  # behind the length and the word with the header's kind and size
+HEADER_AT = 2 * LENGTH_SIZE  # after the length, and the word with the header's encoding and size
 MASTER = "0"
 # Fields of requests in which a broker names itself: 103, 104, 322, and the heartbeats of 5.x.
 BROKER_FIELD, HA_FIELD = "brokerAddr", "haServerAddr"
-# Fields in which a broker learns of others: answers to 103, and what 5.x sends (905, 906).
+# Fields in which a broker learns of others: answers to 103, and requests of 5.x (905, 906).
 REPORTED_BROKERS = ("masterAddr", "masterAddress", "minBrokerAddr", "offlineBrokerAddr")
-# Requests of brokers with a record in them; in any other the body may be anything.
+# Requests of brokers whose bodies are records. Other bodies may hold any data.
 WITH_RECORD = (RequestCode.CHECK_TRANSACTION_STATE, RequestCode.CONSUME_MESSAGE_DIRECTLY)
 REPORTED_HA = ("haServerAddr", "masterHaAddress", "haBrokerAddr")
 
 
 class Rewriter:
-    """The rules of one connection.
+    """The rules for one connection.
 
     Args:
-        client: learns what frames say about the client.
+        translator: returns the substitute for each address.
+        client: learns the names of the client from its frames.
     """
 
     def __init__(self, translator: Translator, client: ClientIdentity) -> None:
@@ -39,20 +40,20 @@ class Rewriter:
         self._client = client
 
     def up(self, frame: bytes) -> bytes:
-        """A frame of the client, length included, as the server is to get it."""
+        """Return a frame of the client, length included, as the server gets it."""
         raise NotImplementedError
 
     def down(self, frame: bytes) -> bytes:
-        """A frame of the server as the client is to get it."""
+        """Return a frame of the server, length included, as the client gets it."""
         raise NotImplementedError
 
 
 class NameServerRewriter(Rewriter):
-    """Connections to name servers: routes on their way down, registrations on their way up."""
+    """Connections to name servers: rewrites routes on their way down, registrations on their way up."""
 
     def __init__(self, translator: Translator, client: ClientIdentity) -> None:
         super().__init__(translator, client)
-        self._broker_name = ""  # of a client that is a broker
+        self._broker_name = ""  # if the client is a broker
 
     def up(self, frame: bytes) -> bytes:
         command = _decoded(frame)
@@ -72,7 +73,7 @@ class NameServerRewriter(Rewriter):
         return command.encode() if changed or body is not None else frame
 
     def _registering(self, ext: dict[str, str]) -> str:
-        """The name of the broker that registers itself; "" for any other request."""
+        """Return the name of the broker that registers itself; "" for any other request."""
         if not {BROKER_FIELD, "brokerName", "brokerId"} <= ext.keys():
             return ""
         self._broker_name = ext["brokerName"]
@@ -95,7 +96,7 @@ class NameServerRewriter(Rewriter):
 
 
 class BrokerRewriter(Rewriter):
-    """Connections to brokers: message ids and records on their way down; requests identify the client."""
+    """Connections to brokers: rewrites ids and records on their way down, learns the client's names on the way up."""
 
     def up(self, frame: bytes) -> bytes:
         command = _decoded_header(frame)
@@ -139,7 +140,7 @@ class BrokerRewriter(Rewriter):
 
 
 def _decoded(frame: bytes) -> RemotingCommand | None:
-    """The command; None for what cannot be read: the receiver has to judge it."""
+    """Decode a frame; None for one that cannot be read, which the receiver rejects itself."""
     try:
         return decode_command(frame[LENGTH_SIZE:])
     except RemoteProtocolError:
@@ -147,7 +148,7 @@ def _decoded(frame: bytes) -> RemotingCommand | None:
 
 
 def _decoded_header(frame: bytes) -> RemotingCommand | None:
-    """The command without its body, which may be large and is not needed."""
+    """Decode a frame without its body, which may be large and is not needed."""
     try:
         size = int.from_bytes(frame[LENGTH_SIZE + 1 : HEADER_AT], "big")
         return decode_command(frame[LENGTH_SIZE : HEADER_AT + size])
@@ -158,7 +159,7 @@ def _decoded_header(frame: bytes) -> RemotingCommand | None:
 def _replace(
     ext: dict[str, str], field: str, name: str, translate: Callable[[str, str], str]
 ) -> bool:
-    """Put the translated address into a field, if it is there; returns whether it is another one."""
+    """Replace the address in a field, if the frame has the field; return whether it changed."""
     address = ext.get(field)
     if not address:
         return False

@@ -6,27 +6,27 @@ from typing import Protocol
 
 
 class Translator(Protocol):
-    """The addresses that one client is to dial in place of the real ones.
+    """The addresses that one client uses in place of the real ones.
 
-    Text that is no address, and addresses that are the proxy's already, may come in and are answered sensibly.
+    Texts that are no addresses, and addresses of the proxy, are returned unchanged or as the client should use them.
     """
 
     def broker(self, address: str, name: str = "") -> str:
-        """In place of a broker's address; `name` is that of the broker, where the frame says it."""
+        """Return the substitute for a broker's address; `name` is the broker's, if the frame has it."""
         ...
 
     def ha(self, address: str, name: str = "") -> str:
-        """In place of an address for replication; `name` is that of the broker."""
+        """Return the substitute for a broker's address for replication; `name` is the broker's."""
         ...
 
     def registered_broker(self, address: str, name: str = "") -> str:
-        """What a name server is to publish in place of a broker's own address."""
+        """Return the address that a name server publishes for a broker."""
         ...
 
     def registered_ha(self, address: str, name: str = "") -> str:
-        """The same for the address for replication."""
+        """Return the address for replication that a name server publishes for a broker."""
         ...
 
     def store_host(self, host: bytes) -> bytes | None:
-        """In place of a store host (IP address and 4 bytes of port); None: leave it. The size is the same."""
+        """Return the substitute for a store host (IP address and 4 bytes of port), of the same size; None: leave it."""
         ...
