@@ -1,5 +1,6 @@
-"""Kinds of fault, the mechanics that carry them out, and planted defects.
+"""Kinds of fault, the mechanisms that inject them, and planted defects.
 
-A fault asks for capabilities (`faults/model/capabilities.py`), never for an environment. Which faults strike when is a
-plan (`faults/plans/plan.py`): data that is drawn from a seed, can be replayed and can be shrunk.
+A fault asks for capabilities (`faults/model/capabilities.py`), never for an environment. A plan
+(`faults/plans/plan.py`) says which faults strike and when. It is data: drawn from a seed, and possible to replay and to
+shrink.
 """

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 
 class FaultError(Exception):
-    """A fault could not be planned, fired or healed. The text says which and why."""
+    """A fault could not be planned, fired or healed. The text names it and the reason."""
 
 
 class CapabilityMissing(FaultError):
-    """A fault asks for a capability that this environment lacks."""
+    """This environment lacks a capability that a fault needs."""

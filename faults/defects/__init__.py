@@ -1,7 +1,7 @@
-"""Planted bugs: each a unified diff of a few lines against `system_under_test/`, with metadata beside it.
+"""Planted bugs: each is a unified diff of a few lines against `system_under_test/`, with metadata beside it.
 
-A defect looks like the upstream fix read backwards. The system's own code carries no switches: `plant` copies it,
-applies the diff, and the run imports the copy.
+A defect often is the reverse of an upstream fix. The system's code has no switches for defects: `plant` copies the
+system and applies the diff, and the run imports the copy.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ TIERS = {
 
 
 class DefectError(ValueError):
-    """An unknown defect, or one whose diff cannot be read or does not apply."""
+    """A defect is unknown, or its diff cannot be read or does not apply."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,18 +48,18 @@ class Defect:
     """A planted bug: a piece of the museum, or a diff alone, which has no recipe.
 
     Attributes:
-        name: of the piece, or the path of the diff.
+        name: name of the piece, or path of the diff.
         source: RocketMQ issue or class.
         tier: see TIERS.
-        checkers: those that can find it; the first one does whenever the run is invalid.
-        base: the named campaign of its recipe; empty: none.
-        campaign: more options of a campaign in which it shows.
-        cause: the faults that seal the failure in its recipe, in this order; "a|b": either kind; None: not known.
-        changes: of `checkers` after the first run, each with its reason.
+        checkers: checkers that can find it; the first one does whenever the run is invalid.
+        base: named campaign of its recipe; empty: none.
+        campaign: further options of a campaign that shows it.
+        cause: kinds of the faults that seal the failure in its recipe, in order; "a|b": either kind; None: not known.
+        changes: later changes of `checkers`, each with its reason.
         conform: clauses of the conformance suite that it breaks.
-        not_by_conformance: why it breaks none; empty if it breaks some.
+        not_by_conformance: why it breaks no clause; empty if it breaks some.
         not_found: why no campaign has shown it; empty if its recipe does.
-        store_crashes: cycles of `staticfire crash-store` that show it where no campaign does; 0: campaigns do.
+        store_crashes: cycles of `staticfire crash-store` that show it if no campaign does; 0: campaigns do.
     """
 
     name: str
@@ -79,7 +79,7 @@ class Defect:
 
 
 class Museum(Mapping[str, Defect]):
-    """The defects of a folder, in the order of their names. A file is read when its defect is asked for."""
+    """The defects of a folder, in the order of their names. The file of a defect is read on first access."""
 
     def __init__(self, folder: Path) -> None:
         self._paths = {path.stem: path for path in sorted(folder.glob("*.toml"))}
@@ -109,7 +109,7 @@ def _read(path: Path) -> Defect:
     diff = path.with_suffix(SUFFIX).read_bytes()
     try:
         return Defect(name=path.stem, diff=diff, **said)
-    except TypeError as error:  # a key that there is not, or one that is missing
+    except TypeError as error:  # an unknown or a missing key
         raise DefectError(f"{path.name} does not describe a defect: {error}") from error
 
 
@@ -117,9 +117,9 @@ DEFECTS = Museum(HERE)
 
 
 def defect_named(name: str) -> Defect:
-    """Return a piece of the museum, or the diff of a file, which has no recipe.
+    """Return a piece of the museum, or the defect of a diff file, which has no recipe.
 
-    Raises DefectError for an unknown name, with the names there are, and for a file that cannot be read.
+    Raises DefectError for an unknown name, with the known names, and for a file that cannot be read.
     """
     if name in DEFECTS:
         return DEFECTS[name]
@@ -135,9 +135,9 @@ def defect_named(name: str) -> Defect:
 
 
 def plant(defect: Defect, system: Path, folder: Path) -> Path:
-    """Copy the package at `system` into `folder`, apply the diff, return the copy.
+    """Copy the package at `system` into `folder`, apply the diff, and return the copy.
 
-    Raises DefectError if the diff does not apply to every file it names, with the hunk and why.
+    Raises DefectError, with the hunk and the reason, if the diff does not apply to every file that it names.
     """
     copy = copy_system(system, folder)
     try:
@@ -150,14 +150,14 @@ def plant(defect: Defect, system: Path, folder: Path) -> Path:
 
 
 def copy_system(system: Path, folder: Path) -> Path:
-    """Copy the package at `system` into `folder`, with what this interpreter has compiled; return the copy."""
+    """Copy the package at `system`, with this interpreter's byte code, into `folder`; return the copy."""
     copy = folder / SYSTEM
     shutil.copytree(system, copy, ignore=_of_other_interpreters)
     return copy
 
 
 def _of_other_interpreters(folder: str, names: list[str]) -> list[str]:
-    """Of a folder of compiled modules, those of other interpreters, and those that are still being written."""
+    """Return the files of a `__pycache__` folder to leave out: byte code of other interpreters, unfinished files."""
     if Path(folder).name != "__pycache__":
         return []
     return [name for name in names if not name.endswith(f".{sys.implementation.cache_tag}.pyc")]

@@ -11,20 +11,20 @@ from pathlib import Path
 from staticfire.faults.errors import FaultError
 
 SYSTEM = "system_under_test"
-LINE_LENGTH_MAX = 80  # of a line that a message quotes
+LINE_LENGTH_MAX = 80  # characters of a line quoted in an error message
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+\d+(?:,(\d+))? @@")
-# What git writes above the names of a file. It may be left out: these lines name blobs of one checkout.
+# Lines that git writes above the names of a file. They are optional, since they name blobs of one checkout.
 _GIT_LINES = ("diff --git ", "index ", "old mode ", "new mode ", "similarity index ")
 _NO_NEWLINE = "\\ "  # git: "\ No newline at end of file"
 
 
 class DiffError(FaultError):
-    """A diff that is none, that names other files, or that does not fit."""
+    """A text is not a diff, or the diff names other files than the system's, or does not fit."""
 
 
 @dataclass(slots=True)
 class _Hunk:
-    """One hunk: the number of its first line in the file, the lines that must be there, and those in their place."""
+    """One hunk: the number of its first line in the file, the lines to be replaced, and their replacement."""
 
     first: int
     before: list[str] = field(default_factory=list)
@@ -33,21 +33,21 @@ class _Hunk:
 
 @dataclass(slots=True)
 class _FileDiff:
-    name: str  # from the root of the repository
+    name: str  # path from the root of the repository
     hunks: list[_Hunk] = field(default_factory=list)
 
 
 def plain_diff(diff: str) -> str:
-    """The diff without the lines that git alone writes."""
+    """Return the diff without lines that only git writes."""
     lines = diff.replace("\r\n", "\n").splitlines(keepends=True)
     return "".join(line for line in lines if not line.startswith(_GIT_LINES))
 
 
 def apply_diff(diff: str, folder: Path) -> None:
-    """Apply the diff to the copy of the system in `folder`, hunks also where their lines have moved to.
+    """Apply the diff to the copy of the system in `folder`. A hunk also fits where its lines have moved.
 
-    The compiled form of a changed file is removed: the interpreter compares sizes and whole seconds only.
-    Raises DiffError; nothing has changed then.
+    Also removes the byte code of each changed file, since the interpreter compares only sizes and whole seconds. Raises
+    DiffError, before anything has changed.
     """
     files = list(_files_of(plain_diff(diff)))
     if not any(file.hunks for file in files):
@@ -59,13 +59,13 @@ def apply_diff(diff: str, folder: Path) -> None:
 
 
 def _patched(file: _FileDiff, folder: Path) -> str:
-    """The text of a file with all hunks. Raises DiffError for the first one that does not fit."""
+    """Return the text of a file with all hunks. Raises DiffError for the first hunk that does not fit."""
     path = folder / file.name
     if not path.is_file():
         raise DiffError(f"it names {file.name}, which does not exist")
     before = path.read_text(encoding="utf-8")
     lines = before.split("\n")
-    grown = 0  # by how many lines the hunks so far have lengthened the file
+    grown = 0  # lines that the hunks so far have added
     for number, hunk in enumerate(file.hunks, start=1):
         at = _place_of(hunk.before, lines, hunk.first - 1 + grown)
         if at is None:
@@ -80,9 +80,9 @@ def _patched(file: _FileDiff, folder: Path) -> str:
 
 
 def _files_of(text: str) -> Iterator[_FileDiff]:
-    """The files of a diff with their hunks. Raises DiffError."""
+    """Yield the files of a diff with their hunks. Raises DiffError."""
     current: _FileDiff | None = None
-    left = 0  # lines of the hunk that are still to come, of the file before and after the change together
+    left = 0  # remaining lines of the hunk, before and after the change added up
     old = ""
     for line in text.splitlines():
         if line.startswith(_NO_NEWLINE):
@@ -114,7 +114,7 @@ def _torn(file: _FileDiff, left: int) -> DiffError:
 
 
 def _take_line(hunk: _Hunk, line: str) -> int:
-    """Add a line to a hunk; return for how many of its lines it counts. A line that is kept counts twice."""
+    """Add a line to a hunk; return how many of the hunk's counted lines it is. An unchanged line counts twice."""
     if not line.startswith("+"):
         hunk.before.append(line[1:])
     if not line.startswith("-"):
@@ -123,7 +123,7 @@ def _take_line(hunk: _Hunk, line: str) -> int:
 
 
 def _checked_name(old: str, new: str) -> str:
-    """The name of the file, which must be one of the system. Raises DiffError."""
+    """Return the path of the file, which must be in the system. Raises DiffError."""
     for name, first in ((old, "a"), (new, "b")):
         parts = name.split("/")
         if parts[:2] != [first, SYSTEM] or ".." in parts:
@@ -134,7 +134,7 @@ def _checked_name(old: str, new: str) -> str:
 
 
 def _place_of(wanted: Sequence[str], lines: Sequence[str], guess: int) -> int | None:
-    """Where these lines begin, as near to the guess as can be; None if they are not there."""
+    """Return where these lines begin, as near to the guess as possible; None if they do not occur."""
     count = len(wanted)
     starts = (
         [at for at in range(len(lines) - count + 1) if lines[at] == wanted[0]] if wanted else []
@@ -144,7 +144,7 @@ def _place_of(wanted: Sequence[str], lines: Sequence[str], guess: int) -> int | 
 
 
 def _first_difference(hunk: _Hunk, lines: Sequence[str], grown: int) -> str:
-    """The first line of a hunk that is another one in the file, at the place that the hunk names."""
+    """Describe the first line of a hunk that differs from the file, at the position that the hunk names."""
     for offset, wanted in enumerate(hunk.before):
         at = hunk.first - 1 + offset
         found = lines[at + grown] if at + grown < len(lines) else None

@@ -1,1 +1,1 @@
-"""The kinds of fault, one file each, or a family whose members differ in a line."""
+"""The kinds of fault: one file each, or one file for kinds that differ in a few lines."""

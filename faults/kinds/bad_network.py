@@ -1,4 +1,4 @@
-"""Latency, packet loss and limited bandwidth for what a server sends."""
+"""Latency, packet loss and limited bandwidth of a server's outgoing traffic."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ MS_PER_S = 1000
 
 
 class BadNetwork(Fault):
-    """Degrades the outgoing traffic of one broker or name server. It bit if its counter moved meanwhile."""
+    """Degrades the outgoing traffic of one broker or name server. It bit if its counter increased meanwhile."""
 
     affects = ("network",)
-    counter: ClassVar[str]  # of NetworkControl.traffic_counters
+    counter: ClassVar[str]  # key in NetworkControl.traffic_counters
     param: ClassVar[str]
     duration_s = (3.0, 12.0)
 
     @abstractmethod
     def draw_param(self, random: Random) -> float:
-        """Draw the strength of the fault."""
+        """Draw the strength of the fault, in the unit of `param`."""
 
     @abstractmethod
     async def shape(self, network: NetworkControl, node: str, value: float) -> None:

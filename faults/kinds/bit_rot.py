@@ -1,4 +1,4 @@
-"""A disk that changes its contents: one bit of a message that was stored long ago."""
+"""A disk whose content decays: one bit of a message changes long after it was stored."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from staticfire.faults.model.params import Number
 
 
 class BitRot(Fault):
-    """Flips a bit in the body of one record, which has a checksum. The rest of RocketMQ's records has none.
+    """Flips a bit in the body of one record, which has a checksum. The other fields of a record in RocketMQ have none.
 
     Only masters with a slave are targets: no node may serve the damaged record, and the slave's copy repairs it.
     """

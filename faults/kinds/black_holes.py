@@ -1,4 +1,4 @@
-"""Fake death: a host that disappears without a word, while its peers keep their connections to it."""
+"""Fake death: a host disappears without RST or FIN, while its peers keep their connections to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients that crash, consume slowly or fail."""
+"""Clients that crash, leave their group, change their filter, consume slowly or fail."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class MemberLeaves(GracefulStop):
 
 
 class GroupAndBrokerCrash(Kill):
-    """A power cut of a rack with a broker and a whole group: no node remembers the group's position."""
+    """Kills a broker and all consumers at once, as a failing rack does: no process keeps the group's position."""
 
     name = "group-and-broker-crash"
     summary = "SIGKILL a broker and all consumers in one instant, and start all of them again later"
@@ -74,7 +74,7 @@ class GroupAndBrokerCrash(Kill):
 
 
 class FilterChange(Fault):
-    """A new version of an application: the members restart one after the other, with another subscription."""
+    """Restarts the members one after the other with another subscription, as the rollout of a new version does."""
 
     name = "filter-change"
     affects = ("stops",)
@@ -104,11 +104,11 @@ class FilterChange(Fault):
 
 
 class ListenerFault(Fault):
-    """A listener that misbehaves for a while. It bit if the listener counted affected batches meanwhile."""
+    """A listener misbehaves for a while. The fault bit if the listener counted affected batches meanwhile."""
 
     needs = ("client",)
-    counter: ClassVar[str]  # of ClientControl.listener_counters
-    strength: ClassVar[str]  # the parameter that says how badly; 0 is not at all
+    counter: ClassVar[str]  # key in ClientControl.listener_counters
+    strength: ClassVar[str]  # name of the parameter with the strength; 0: no effect
     simulated = "the listener waits or fails"
     proof = "number of deliveries affected"
 

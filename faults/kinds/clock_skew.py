@@ -1,4 +1,4 @@
-"""A node's wall clock that is wrong: it steps away and, when healed, steps back."""
+"""A wrong wall clock: the clock of a node steps, and steps back at the heal."""
 
 from __future__ import annotations
 

@@ -19,10 +19,10 @@ from staticfire.faults.model.fault import (
 from staticfire.faults.model.params import TIME_S_MAX, Nodes, Number, Whole
 
 _FREE = Whole("free space that is left", 0, 2**40)
-FILL_S_MAX = 2.5  # of a disk that fills up slowly
-STALLS_FROM = 340.0  # a disk that is to be slower than this stands still instead
-STALLED = 1e6  # an fsync takes longer than the fault lasts
-ALONE_S_MAX = 2.0  # how long a master whose disk is about to be lost may be cut off from its slaves
+FILL_S_MAX = 2.5  # duration of a slow fill
+STALLS_FROM = 340.0  # a drawn factor above this becomes a stall
+STALLED = 1e6  # factor with which an fsync outlasts the fault
+ALONE_S_MAX = 2.0  # time that a master is cut off from its slaves before its disk is lost
 
 
 async def counted(controls: Controls, planned: PlannedFault, counter: str) -> int:
@@ -30,9 +30,9 @@ async def counted(controls: Controls, planned: PlannedFault, counter: str) -> in
 
 
 class DiskFault(Fault):
-    """A disk that `DiskControl.heal` repairs. It bit if its counter moved meanwhile."""
+    """A fault of a disk that `DiskControl.heal` ends. It bit if its counter increased meanwhile."""
 
-    counter: ClassVar[str]  # of DiskControl.counters
+    counter: ClassVar[str]  # key in DiskControl.counters
 
     @abstractmethod
     async def damage(self, disk: DiskControl, planned: PlannedFault) -> None:
@@ -60,7 +60,7 @@ class DiskFull(DiskFault):
     duration_s = (
         8.0,
         12.0,
-    )  # offsets are written every 5 s: when it is full, something will want space
+    )  # brokers write offsets every 5 s, so each full disk meets a write
     roles = ("server",)
     params = (
         {
@@ -146,7 +146,11 @@ class SlowDisk(DiskFault):
 
 
 class DiskLost(Fault):
-    """Often the slave's link breaks first: messages that the master then acknowledges alone are lost with its disk."""
+    """Destroys a master's disk for good.
+
+    In most cases the links to the slaves break first: messages that the master then acknowledges alone are lost with
+    its disk.
+    """
 
     name = "disk-lost"
     affects = ("stops", "forgets", "empties", "writes_fail")
@@ -187,7 +191,7 @@ class DiskLost(Fault):
         return {"bitten": await counted(controls, planned, "power_cuts") > before, "for_good": True}
 
     async def _destroy_cut_off(self, controls: Controls, planned: PlannedFault) -> None:
-        """Destroy the disk after a time in which nothing that the master sends reached its slaves."""
+        """Destroy the disk after a time in which no data from the master reached its slaves."""
         pairs = [(planned.targets[0], slave) for slave in planned.params["slaves"]]
         for source, target in pairs:
             await controls.network.drop(source=source, target=target)

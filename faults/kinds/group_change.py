@@ -10,7 +10,7 @@ from staticfire.faults.model.draws import between
 from staticfire.faults.model.fault import ClusterContext, Fault, FaultParams, PlannedFault
 from staticfire.faults.model.params import Whole
 
-FORMER = 1  # what brokers give a group that they make themselves
+FORMER = 1  # default of groups that brokers create automatically
 
 
 class GroupChange(Fault):

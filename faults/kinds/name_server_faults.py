@@ -1,6 +1,4 @@
-"""Faults of name servers: one that accepts connections and never answers, one that forgets, and differing lists of
-them.
-"""
+"""Faults of name servers: a frozen one, one that loses its routes, and nodes with different lists of name servers."""
 
 from __future__ import annotations
 
@@ -104,7 +102,8 @@ async def _restart_with(
 ) -> tuple[list[dict[str, object]], bool]:
     """Restart nodes, each with name servers of its own; an empty list means all.
 
-    Return when each was down, in ns before the last one was started, and whether all had been running.
+    Return the time at which each node was down, relative to the end of the last restart, in ns, and whether all had
+    been running.
     """
     loop = asyncio.get_running_loop()
     times: list[tuple[str, float, float]] = []

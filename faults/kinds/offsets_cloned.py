@@ -1,4 +1,4 @@
-"""The offsets of a group of a side topic are cloned to another group; both groups continue."""
+"""Clones the offsets of a side topic's group to another group; both groups continue."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from staticfire.faults.model.fault import ClusterContext, Fault, FaultParams, Pl
 
 
 class OffsetsCloned(Fault):
-    """RocketMQ: cloneGroupOffset. The new group begins at the source's offsets, which stay what they are."""
+    """RocketMQ: cloneGroupOffset. The new group begins at the source's offsets, which do not change."""
 
     name = "offsets-cloned"
     affects = ("admin",)

@@ -1,4 +1,4 @@
-"""An operator sends the groups of the topic back while they consume."""
+"""An operator resets the offsets of the topic's groups while they consume."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TOPIC = LoadTopic("topic to consume again")
 
 
 class OffsetsReset(Fault):
-    """RocketMQ: resetOffsetByTime. All messages that were consumed from the new offsets on must come again."""
+    """RocketMQ: resetOffsetByTime. All consumed messages from the new offsets on must be delivered again."""
 
     name = "offsets-reset"
     affects = ("offsets",)
@@ -23,7 +23,7 @@ class OffsetsReset(Fault):
     )
     needs = ("cluster",)
     max_per_run = 2
-    in_swarms: ClassVar[bool] = False  # an operator does not reset offsets by chance
+    in_swarms: ClassVar[bool] = False  # operators do not reset offsets at random
     duration_s = (1.0, 2.0)
     roles = ()
     params = (

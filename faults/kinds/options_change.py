@@ -11,7 +11,7 @@ from staticfire.faults.model.draws import pick
 from staticfire.faults.model.fault import ClusterContext, Fault, FaultParams, PlannedFault
 from staticfire.faults.model.params import OneOf
 
-# Options that brokers take over at once, each with a value under which they keep the same promises.
+# Options that take effect at once, each with a value under which brokers keep the same promises.
 OPTIONS = (
     "longPollingEnable=false",
     "maxTransferCountOnMessageInMemory=1",

@@ -15,7 +15,7 @@ from staticfire.faults.model.params import NodePairs
 
 
 class Partition(Fault):
-    """Drops packets between pairs of nodes. The pairs are in the plan, so it can be read and shrunk."""
+    """Drops packets between pairs of nodes. The pairs are in the plan, which users can read and `shrink` can reduce."""
 
     needs: ClassVar[tuple[str, ...]] = ("network.drop",)
     affects = ("cuts",)
@@ -28,7 +28,7 @@ class Partition(Fault):
 
     @abstractmethod
     def grudge(self, nodes: Sequence[str]) -> list[grudges.Pair]:
-        """Return the pairs whose packets are dropped; the first node is the one that the partition isolates."""
+        """Return the (source, target) pairs whose packets are dropped; `nodes` begins with the broker to isolate."""
 
     def links(self, planned: PlannedFault) -> tuple[tuple[str, str], ...]:
         return tuple((source, target) for source, target in planned.params["drop"])

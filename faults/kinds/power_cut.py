@@ -16,8 +16,8 @@ from staticfire.faults.model.fault import (
 )
 from staticfire.faults.model.params import TIME_S_MAX, Number, Whole
 
-OPERATIONS_AHEAD_MAX = 200  # how far ahead a cut inside a disk operation may lie
-SYNCS_AHEAD_MAX = 60  # the same for a cut inside an fsync
+OPERATIONS_AHEAD_MAX = 200  # the furthest disk operation inside which a cut may strike
+SYNCS_AHEAD_MAX = 60  # the furthest fsync inside which a cut may strike
 
 
 async def lost_since(controls: Controls, planned: PlannedFault, before: dict[str, int]) -> Evidence:
@@ -40,7 +40,7 @@ async def counters_now(controls: Controls, planned: PlannedFault) -> dict[str, i
 
 
 def draw_stall(random: Random) -> dict[str, object]:
-    """Draw whether, and for how long, disks stall before the power goes, so that it goes in the middle of an fsync."""
+    """Draw whether the disks stall before the power cut, and for how long; the cut then falls inside an fsync."""
     factor, over_s = between(random, 50.0, 400.0), between(random, 0.1, 0.5)
     if random.random() < 0.5:
         return {}
@@ -107,7 +107,10 @@ class PowerCut(Fault):
 
 
 class PowerCutInOperation(Fault):
-    """Every second one strikes inside an fsync: fsyncs are few, and then whole records are at stake."""
+    """Cuts the power inside a disk operation; in half of the cases inside an fsync.
+
+    Fsyncs are few compared with other operations, but a cut inside one can cost whole records.
+    """
 
     name = "power-cut-in-operation"
     affects = (

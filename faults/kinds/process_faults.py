@@ -1,4 +1,4 @@
-"""A broker's process that is killed, stopped or frozen, and later runs again."""
+"""A broker's process is killed, stopped or frozen, and later runs again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from staticfire.faults.model.fault import (
 
 
 class ProcessFault(Fault):
-    """A fault that ends when its process starts again. Its target is a broker, unless a subclass draws another."""
+    """A fault that ends when its process starts again. The target is a broker, unless a subclass draws another node."""
 
     needs: ClassVar[tuple[str, ...]] = ("process.server",)
 
@@ -59,7 +59,7 @@ class GracefulStop(ProcessFault):
 
 
 class Pause(ProcessFault):
-    """Fake death of a broker: its connections stay open, it answers nothing (`black_holes.py` has the other form)."""
+    """Fake death of a broker's process: connections stay open, without answers. `black_holes.py` has that of a host."""
 
     name = "pause"
     affects = ("stalls",)

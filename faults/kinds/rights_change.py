@@ -10,7 +10,7 @@ from staticfire.faults.model.fault import ClusterContext, Fault, FaultParams, Pl
 
 
 class RightsChange(Fault):
-    """RocketMQ: updateAclConfig. Once every master has confirmed a change, it holds for each send that begins later."""
+    """RocketMQ: updateAclConfig. Once all masters have confirmed a change, it applies to all later sends."""
 
     name = "rights-change"
     affects = ("rights",)

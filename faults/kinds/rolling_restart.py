@@ -11,15 +11,17 @@ from staticfire.faults.model.capabilities import Controls, Evidence
 from staticfire.faults.model.draws import pick, shuffled
 from staticfire.faults.model.fault import ClusterContext, Fault, FaultParams, PlannedFault
 
-ANSWER_BOUND_S = 30.0  # for a broker to answer again; then it is the turn of the next in any case
+ANSWER_BOUND_S = (
+    30.0  # wait for a broker to answer again; after it the next broker restarts in any case
+)
 POLL_S = 0.2
 
 
 async def restart_each(controls: Controls, brokers: Sequence[str], within_s: float) -> Evidence:
-    """Restart nodes one by one: SIGTERM, start, wait for an answer; then the next, if the time is likely to suffice.
+    """Restart nodes one by one (SIGTERM, start, wait for an answer), as long as `within_s` is likely to suffice.
 
     Evidence: the brokers that were `restarted`, that `failed` to stop or to answer again, or that were `left_out`; and
-    for each when it was `struck`, from and to, in ns before the last one was.
+    `struck`, when each was down: begin and end relative to the end of the last restart, in ns.
     """
     loop = asyncio.get_running_loop()
     start_s = loop.time()
@@ -65,9 +67,7 @@ async def _answers_again(controls: Controls, broker: str) -> bool:
 
 
 class RollingRestart(Fault):
-    """Restarts all brokers when it is fired, as far as its time allows: no other fault may strike the brokers
-    meanwhile.
-    """
+    """Restarts all brokers, as far as the fault's duration allows. No other fault may strike the brokers meanwhile."""
 
     name = "rolling-restart"
     affects: ClassVar[tuple[str, ...]] = ("stops",)
@@ -99,7 +99,10 @@ class RollingRestart(Fault):
 
 
 class NameServerFreezeInRollingRestart(RollingRestart):
-    """The first target is the name server. Each restart waits for its answer in vain, and takes some seconds longer."""
+    """Freezes a name server, the first target, during a rolling restart.
+
+    Each broker waits for the name server's answer in vain, so its restart takes some seconds longer.
+    """
 
     name = "name-server-freeze-in-rolling-restart"
     affects = (

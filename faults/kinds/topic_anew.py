@@ -10,7 +10,7 @@ from staticfire.faults.model.fault import ClusterContext, Fault, FaultParams, Pl
 
 
 class TopicAnew(Fault):
-    """Brokers must deliver nothing of the former topic, and everything of the new one and of all others."""
+    """Brokers must deliver no message of the former topic, and every message of the new topic and of all others."""
 
     name = "topic-anew"
     affects = ("admin",)

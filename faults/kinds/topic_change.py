@@ -36,7 +36,7 @@ class TopicChange(Fault):
         return _evidence(answers.confirmed, answers.unheard)
 
     async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
-        """Ask masters that did not answer again: each may have created the queues after the request timed out."""
+        """Repeat the request to masters that did not answer: each may have created the queues after the time-out."""
         unheard = fired["masters_unheard"]
         if not unheard:
             return fired

@@ -1,4 +1,4 @@
-"""A slave whose disk is replaced by an empty one: it must catch up from nothing."""
+"""A slave's disk is replaced by an empty one, so the slave must copy everything again."""
 
 from __future__ import annotations
 

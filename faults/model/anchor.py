@@ -1,4 +1,4 @@
-"""A moment of a plan that is an event instead of a time: the answer to a send, the flush that follows it."""
+"""A moment of a plan that is an event instead of a time, such as the answer to a send or the flush that follows it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from staticfire.faults.errors import FaultError
 
 DELAY_MS_MAX = 3_600_000.0
 NUMBER_MAX = 10**9
-# By event, what it is of. Those of DISK_EVENTS are seen in the simulation alone.
+# Each event with its subject. Only the simulation can observe DISK_EVENTS.
 EVENTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "send": ("key",),  # the producer begins to send the message
-        "ack": ("key",),  # the producer has its answer
-        "delivery": ("key",),  # a listener is given the message
+        "ack": ("key",),  # the producer gets the answer
+        "delivery": ("key",),  # a listener gets the message
         "append": ("node", "key"),  # the node has written the message to its log, not yet durably
         "flush": ("node", "key"),  # the fsync of that file begins
         "sync": ("node",),  # any fsync of the node begins
@@ -37,15 +37,15 @@ _TYPES: Mapping[str, tuple[tuple[type, ...], str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anchor:
-    """An event, and how long after it.
+    """An event, and the delay after it.
 
     Attributes:
         event: one of EVENTS.
-        key: of a message.
-        node: where it happens.
+        key: key of a message.
+        node: the node at which the event happens.
         fault: id of another fault of the plan.
-        number: which of these events counts, the first is 1.
-        delay_ms: milliseconds between the event and the fault.
+        number: which occurrence of the event counts, from 1.
+        delay_ms: milliseconds from the event to the fault.
     """
 
     event: str
@@ -62,7 +62,7 @@ class Anchor:
         return f"{delay}{number} of {' on '.join(reversed(of))}"
 
     def to_data(self) -> dict[str, object]:
-        """A table for TOML and JSON, without what is at its default."""
+        """Return a table for TOML and JSON, without default values."""
         row: dict[str, Any] = {"event": self.event}
         row |= {name: getattr(self, name) for name in EVENTS[self.event]}
         if self.number != 1:
@@ -73,7 +73,7 @@ class Anchor:
 
 
 def read_anchor(row: Mapping[str, Any], entry: str) -> Anchor:
-    """From a table of a file. Raises FaultError with `entry` in the text."""
+    """Read an anchor from a table of a file. Raises FaultError; `entry` names the table in its text."""
     for name, value in row.items():
         if name not in _TYPES:
             raise FaultError(
@@ -99,9 +99,10 @@ def read_anchor(row: Mapping[str, Any], entry: str) -> Anchor:
 def check_anchor(
     anchor: Anchor, entry: str, servers: Collection[str], others: Collection[int]
 ) -> None:
-    """Raises FaultError for a node that is not there, or another fault that is not planned.
+    """Raise FaultError for an unknown node, another fault that is not in the plan, or a number out of its bounds.
 
     Args:
+        entry: the entry of the plan, for the error's text.
         servers: nodes with a disk.
         others: ids of the other faults of the plan.
     """

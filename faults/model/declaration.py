@@ -1,4 +1,4 @@
-"""The words in which a kind of fault declares itself, and the check that it did."""
+"""The words by which a kind of fault declares itself, and a check of the declaration."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from staticfire.faults.errors import FaultError
 from staticfire.faults.model.fault import Destroys, Fault, Strikes
 from staticfire.faults.model.params import ROLES, Param
 
-# What a fault may do to its targets: the effects that excuses of the checkers ask for.
+# Effects of a fault on its targets. The excuses of the checkers refer to them.
 EFFECTS: Mapping[str, str] = {
     "stops": "the process ends, cleanly or not, and starts again later",
     "forgets": "data that the process held only in memory is gone",
@@ -31,13 +31,13 @@ EFFECTS: Mapping[str, str] = {
     "rights": "an administrator changes which accounts may send",
     "admin": "an administrator acts outside the load; it excuses nothing",
 }
-CONTROLS = ("process", "network", "disk", "clock", "client", "cluster")  # of Controls
+CONTROLS = ("process", "network", "disk", "clock", "client", "cluster")  # attributes of Controls
 _NAME = re.compile(r"[a-z]+(-[a-z]+)*")
 _TEXTS = ("summary", "simulated", "on_machines", "proof")
 
 
 def check_declaration(fault: Fault) -> None:
-    """Raises FaultError, with one sentence, for the first thing that a fault declares wrongly or not at all."""
+    """Raise FaultError, one sentence, for the first part of a declaration that is wrong or missing."""
     name = getattr(fault, "name", None)
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         _wrong(type(fault).__name__, "name", name, "small letters with hyphens, such as power-cut")

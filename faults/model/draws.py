@@ -1,4 +1,4 @@
-"""Seeded choices by `Random.random()` alone: the same on every version of Python."""
+"""Seeded choices that use `Random.random()` alone, so they are the same on every version of Python."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def pick(random: Random, choices: Sequence[T]) -> T:
-    """One of the choices."""
+    """Draw one of the choices."""
     return choices[int(random.random() * len(choices))]
 
 
@@ -19,6 +19,6 @@ def between(random: Random, low: float, high: float) -> float:
 
 
 def shuffled(random: Random, items: Iterable[T]) -> list[T]:
-    """The items in a seeded order."""
+    """Return the items in a drawn order."""
     left = list(items)
     return [left.pop(int(random.random() * len(left))) for _ in range(len(left))]

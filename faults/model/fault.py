@@ -1,4 +1,4 @@
-"""The face of a fault: its name, its needs, a seeded choice of targets, fire and heal."""
+"""The interface of a fault: its declaration, the drawing of targets and parameters, fire and heal."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from staticfire.faults.model.draws import pick
 from staticfire.faults.model.params import Param
 from staticfire.faults.model.topology import Topology
 
-# Of a node: nothing; the memory of its process; the dirty pages of a failed fsync; what was not fsynced; everything;
-# single records.
+# Lost data of a node, in this order: none; the memory of its process; the dirty pages of a failed fsync; unsynced data;
+# everything; single records.
 Destroys = Literal["none", "process", "write_error", "power", "disk", "record"]
-# All targets when it is fired; some time before its heal; one target after the other, the next when the one before
-# answers; all targets when it is fired and again when it is healed.
+# When a fault strikes, in this order: all targets when it is fired; some time before its heal; one target after the
+# other, each when the previous one answers; all targets when it is fired, and again when it is healed.
 Strikes = Literal["at_once", "later", "in_turn", "again"]
 
 
@@ -26,7 +26,8 @@ Strikes = Literal["at_once", "later", "in_turn", "again"]
 class PlannedFault:
     """One entry of a plan. Times are seconds from the start of the load.
 
-    With `after` it strikes at that event, watched for from `at_s` on, and not at all if the load ends before.
+    With `after` the fault strikes at that event, which the harness watches for from `at_s` on. If the load ends before
+    the event, the fault does not strike.
     """
 
     fault_id: int
@@ -44,7 +45,7 @@ class PlannedFault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultParams:
-    """What a fault drew for one use: where, and with which parameters."""
+    """The drawn targets and parameters of one fault."""
 
     targets: tuple[str, ...]
     params: dict[str, Any] = field(default_factory=dict)
@@ -52,7 +53,7 @@ class FaultParams:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterContext:
-    """What the draw of a fault may know: the cluster, how it keeps its data, the topic under load."""
+    """The facts on which the draw of a fault may depend: the cluster, its durability, the topic under load."""
 
     topology: Topology
     topic: str
@@ -62,65 +63,65 @@ class ClusterContext:
 
 
 class Fault(ABC):
-    """One kind of fault. Instances hold no state: what fire() learnt comes back to heal()."""
+    """One kind of fault. Instances hold no state: heal() gets the evidence that fire() returned."""
 
     name: ClassVar[str]
     summary: ClassVar[str]  # one line, for `staticfire faults`
-    simulated: ClassVar[str]  # what happens in the simulation
-    on_machines: ClassVar[str] = "the same"  # how it is done on real machines
-    proof: ClassVar[str]  # what shows that it had an effect
-    needs: ClassVar[tuple[str, ...]]  # attributes of Controls
-    needs_accounts: ClassVar[bool] = False  # only clusters with access control have it
+    simulated: ClassVar[str]  # its mechanism in the simulation
+    on_machines: ClassVar[str] = "the same"  # its mechanism on real machines
+    proof: ClassVar[str]  # the observation that proves its effect
+    needs: ClassVar[tuple[str, ...]]  # for Controls.require, such as disk.fill
+    needs_accounts: ClassVar[bool] = False  # strikes only clusters with access control
     roles: ClassVar[tuple[str, ...]]  # of each target (params.ROLES); none: the whole cluster
     many: ClassVar[bool] = False  # one or more targets of the last role
     params: ClassVar[tuple[Mapping[str, Param], ...]] = ({},)  # the forms that a plan may give
-    affects: ClassVar[tuple[str, ...]]  # what it does to its targets (declaration.EFFECTS)
-    destroys: ClassVar[Destroys] = "none"  # of what its targets hold
+    affects: ClassVar[tuple[str, ...]]  # effects on its targets (declaration.EFFECTS)
+    destroys: ClassVar[Destroys] = "none"  # data of its targets that it may destroy
     strikes: ClassVar[Strikes] = "at_once"
-    permanent: ClassVar[bool] = False  # is never healed: the targets are gone for good
+    permanent: ClassVar[bool] = False  # never healed: the targets are lost for good
     strikes_all: ClassVar[bool] = False  # every replica is a target
-    in_swarms: ClassVar[bool] = True  # else drawn only where a workload or the user asks for it
-    beside_share: ClassVar[float] = 0.0  # of the seeds that have it beside their swarm
-    beside_count: ClassVar[int] = 1  # how often it then comes, at most
-    share: ClassVar[float] = 1.0  # of the runs of a workload that has it by itself
+    in_swarms: ClassVar[bool] = True  # False: drawn only if a workload or the user asks for it
+    beside_share: ClassVar[float] = 0.0  # share of the seeds that add it to their swarm
+    beside_count: ClassVar[int] = 1  # the greatest number of times that such a seed adds it
+    share: ClassVar[float] = 1.0  # share of the runs in which a workload that names it draws it
     max_per_run: ClassVar[int] = 99
     duration_s: ClassVar[tuple[float, float]] = (2.0, 8.0)  # the range that a plan draws from
 
     @property
     def destructive(self) -> bool:
-        """Whether it may lose data that was not yet durable."""
+        """Whether it may lose data that is not durable yet, or a whole disk."""
         return self.destroys in ("write_error", "power", "disk")
 
     @property
     def empties(self) -> bool:
-        """Whether it leaves its targets without any data, to be fetched again."""
+        """Whether it leaves its targets without data, which they must copy again."""
         return self.destroys == "disk" and not self.permanent
 
     @abstractmethod
     def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
-        """Choose targets and parameters; None where this cluster offers no target."""
+        """Draw targets and parameters; None if this cluster has no possible target."""
 
     def links(self, _planned: PlannedFault) -> tuple[tuple[str, str], ...]:
-        """The (from, to) pairs of nodes between which packets vanish; none where whole nodes are struck."""
+        """Return the (from, to) pairs of nodes between which it drops packets; none for a fault of whole nodes."""
         return ()
 
     def delay_s(self, _planned: PlannedFault) -> float:
-        """How much later each packet from a target arrives; 0 where it does more than that, or nothing to packets."""
+        """Return the time that it adds to each packet from a target; 0 if it does not only delay packets."""
         return 0.0
 
     @abstractmethod
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
-        """Break it. The evidence is handed to heal()."""
+        """Break the targets; return evidence, which heal() gets."""
 
     async def struck_ns(self, _controls: Controls, _planned: PlannedFault) -> int | None:
-        """When it really struck, by the clock of the run, asked once it is healed; None: when it was fired."""
+        """Return when it struck, in ns of the run's clock; None: when it was fired. Called after the heal."""
         return None
 
     @abstractmethod
     async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
-        """Put it right. The evidence must hold `bitten`: whether the fault was seen to have an effect."""
+        """Undo the effect. The returned evidence must have `bitten`: whether the fault had an observed effect."""
 
 
 def a_replica(random: Random, context: ClusterContext) -> tuple[str, ...]:
-    """Targets: one replica of the cluster, leader or follower."""
+    """Draw one replica of the cluster, leader or follower, as the only target."""
     return (pick(random, tuple(replica.node for replica in context.topology.replicas)),)

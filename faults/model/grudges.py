@@ -1,6 +1,7 @@
-"""Grudges: who must not hear whom. Pure functions from nodes to (source, target) pairs to drop.
+"""Grudges: pure functions from nodes to the (source, target) pairs whose packets a partition drops.
 
-The words are Jepsen's (jepsen.nemesis): a bridge node hears both halves, in a ring each node hears its neighbours.
+The terms are Jepsen's (jepsen.nemesis): a bridge node communicates with both halves; in a ring each node communicates
+with its two neighbours.
 """
 
 from __future__ import annotations
@@ -11,34 +12,34 @@ Pair = tuple[str, str]  # (source, target): packets from source to target are dr
 
 
 def both_ways(left: Iterable[str], right: Sequence[str]) -> list[Pair]:
-    """No node of one side hears a node of the other."""
+    """Drop everything between the two sides."""
     return [pair for a in left for b in right for pair in ((a, b), (b, a))]
 
 
 def halves(nodes: Sequence[str]) -> list[Pair]:
-    """The first half of the nodes is cut off from the rest."""
+    """Cut the first half of the nodes off from the rest."""
     middle = len(nodes) // 2
     return both_ways(nodes[:middle], nodes[middle:])
 
 
 def one(node: str, others: Iterable[str]) -> list[Pair]:
-    """One node is cut off from all others."""
+    """Cut one node off from all others."""
     return both_ways([other for other in others if other != node], [node])
 
 
 def one_way(node: str, others: Iterable[str]) -> list[Pair]:
-    """The node is heard by all others, and hears none of them."""
+    """Drop everything to the node; everything from it arrives."""
     return [(other, node) for other in others if other != node]
 
 
 def bridge(nodes: Sequence[str]) -> list[Pair]:
-    """Two halves that only the middle node can reach."""
+    """Split the nodes into two halves that only the middle node can reach."""
     middle = len(nodes) // 2
     return both_ways(nodes[:middle], nodes[middle + 1 :])
 
 
 def ring(nodes: Sequence[str]) -> list[Pair]:
-    """Each node hears only the node before and the node after it."""
+    """Let each node communicate only with the nodes before and after it."""
     count = len(nodes)
     return [
         (nodes[i], nodes[j])

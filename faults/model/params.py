@@ -1,4 +1,4 @@
-"""Parameters of faults: what each may be, in code and in words. All of them are bounded."""
+"""Parameters of faults: their allowed values, in code and in words. All of them are bounded."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from staticfire.faults.model.topology import Topology
 
-TIME_S_MAX = 86_400  # of a load, and so of whatever a fault does within it
+TIME_S_MAX = 86_400  # greatest duration of a load, which also bounds the times of its faults
 
 # The nodes that each role has in a cluster.
 ROLES: Mapping[str, Callable[[Topology], tuple[str, ...]]] = {
@@ -26,26 +26,26 @@ ROLES: Mapping[str, Callable[[Topology], tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Param(ABC):
-    """One parameter. Its first field says what it means, for docs/faults.md."""
+    """One parameter. `about` is its meaning, for docs/faults.md."""
 
     about: str
 
     @abstractmethod
     def accepts(self, value: object, topology: Topology, topic: str) -> bool:
-        """Whether a plan for this cluster may give the value."""
+        """Whether the value is allowed in a plan for this cluster."""
 
     @abstractmethod
     def allowed(self, topology: Topology, topic: str) -> str:
-        """What a plan for this cluster may give, in words."""
+        """Describe the values that are allowed in a plan for this cluster."""
 
     @property
     @abstractmethod
     def form(self) -> str:
-        """What any plan may give, in words."""
+        """The values that are allowed in any plan, in words."""
 
     @property
     def mistake(self) -> str:
-        """What is wrong with the declaration, in words; empty if nothing is."""
+        """The error in the declaration, in words; empty if there is none."""
         return ""
 
 
@@ -97,7 +97,7 @@ class _Choice(Param):
 
     @abstractmethod
     def choices(self, topology: Topology, topic: str) -> Sequence[str]:
-        """The texts."""
+        """Return the allowed texts."""
 
     def accepts(self, value: object, topology: Topology, topic: str) -> bool:
         return type(value) is str and value in self.choices(topology, topic)
@@ -108,7 +108,7 @@ class _Choice(Param):
 
 @dataclass(frozen=True, slots=True)
 class OneOf(_Choice):
-    """One of these texts."""
+    """One of a list of texts."""
 
     texts: tuple[str, ...]
 
@@ -126,7 +126,7 @@ class OneOf(_Choice):
 
 @dataclass(frozen=True, slots=True)
 class NodeOf(_Choice):
-    """A node of this role."""
+    """A node with a given role."""
 
     role: str
 

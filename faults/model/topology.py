@@ -13,7 +13,7 @@ class Replica:
 
     node: str
     replica_set: str
-    number: int  # within its set; LEADER_NUMBER leads when the cluster is made (RocketMQ: the broker id)
+    number: int  # in its set (RocketMQ: the broker id); LEADER_NUMBER leads in a new cluster
 
     @property
     def is_leader(self) -> bool:
@@ -24,7 +24,7 @@ class Replica:
 class Topology:
     """Every node that faults can strike.
 
-    `coordinators` know where everything is and store no messages (RocketMQ: name servers). A system without them has
+    `coordinators` know the routes and store no messages (RocketMQ: name servers). A system without coordinators has
     none.
     """
 
@@ -35,7 +35,7 @@ class Topology:
 
     @property
     def servers(self) -> tuple[str, ...]:
-        """Every node that is not a client."""
+        """All nodes that are not clients."""
         return self.coordinators + tuple(replica.node for replica in self.replicas)
 
     @property
@@ -55,7 +55,7 @@ class Topology:
         return tuple(replica.replica_set for replica in self.leaders)
 
     def replicas_of(self, replica_set: str) -> tuple[Replica, ...]:
-        """The leader and the followers of this replica set."""
+        """Return the leader and the followers of this replica set."""
         return tuple(replica for replica in self.replicas if replica.replica_set == replica_set)
 
     def replica(self, node: str) -> Replica:

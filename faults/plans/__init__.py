@@ -1,1 +1,1 @@
-"""All kinds by name, and seeded plans of them."""
+"""All kinds of fault by name, and seeded plans of faults."""

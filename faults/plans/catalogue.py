@@ -92,7 +92,7 @@ FAULTS: dict[str, Fault] = {}
 
 
 def register(fault: Fault) -> None:
-    """Add a kind of fault. Raises FaultError if it declares itself wrongly, or if its name is taken."""
+    """Add a kind of fault. Raises FaultError if its declaration is wrong or its name is taken."""
     check_declaration(fault)
     if fault.name in FAULTS:
         raise FaultError(f"there are two faults of the name {fault.name!r}; allowed: one of each")
@@ -100,7 +100,7 @@ def register(fault: Fault) -> None:
 
 
 def fault_named(name: str) -> Fault:
-    """Raises FaultError for an unknown name, with the names there are."""
+    """Return the kind of fault. Raises FaultError for an unknown name, with the known names."""
     if name not in FAULTS:
         raise FaultError(f"unknown fault {name!r}; there are: {', '.join(FAULTS)}")
     return FAULTS[name]

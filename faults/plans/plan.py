@@ -1,8 +1,8 @@
-"""Seeded fault plans: data that a run carries out, a person can read, and a shrinker can cut down.
+"""Draws seeded fault plans: data that a run carries out, a user can read, and `shrink` can reduce.
 
-A plan keeps within what the cluster promises to survive (TigerBeetle calls it an atlas): a disk that is lost for good
-leaves a replica that nothing else destroys, and a destructive fault never meets another one on the same node. What it
-must not do is be gentle: everything within the promise is fair.
+A plan stays within the faults that the cluster promises to survive (TigerBeetle: "fault atlas"). A disk that is lost
+for good leaves a replica that no other fault destroys, and destructive faults of one node do not overlap. Within these
+limits a plan need not be gentle.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ ATTEMPTS = 8  # draws for one slot before the slot stays empty
 def draw_plan(
     random: Random, kinds: Sequence[str], count: int, time_s: float, context: ClusterContext
 ) -> tuple[PlannedFault, ...]:
-    """Draw `count` faults of these kinds over `time_s` seconds; each kind once before any twice.
+    """Draw up to `count` faults of these kinds over `time_s` seconds; every kind comes once before any kind comes
+    twice.
 
     Raises FaultError for an unknown kind.
     """
-    # The most demanding kinds first: everything later must fit around them.
+    # The most demanding kinds first, since all later ones must fit around them.
     faults = sorted(map(fault_named, kinds), key=_modesty)
     plan: list[PlannedFault] = []
     for slot in range(count if faults else 0):
@@ -48,11 +49,12 @@ def redraw(
     time_s: float,
     context: ClusterContext,
 ) -> PlannedFault | None:
-    """Another fault of the same kind in place of a planned one, to strike after `now_s`; None if none fits.
+    """Draw another fault of the same kind, which strikes after `now_s`, in place of a planned one; None if none fits.
 
     Args:
         plan: the other faults, which it must fit.
-        time_s: when the load ends.
+        now_s: present time, in seconds from the start of the load.
+        time_s: end of the load.
     """
     fault = fault_named(planned.kind)
     left_s = max(time_s, planned.until_s) - now_s
@@ -129,7 +131,7 @@ def _fits(planned: PlannedFault, plan: Sequence[PlannedFault], context: ClusterC
 
 
 def _collide(a: PlannedFault, b: PlannedFault) -> bool:
-    """Two faults with a common target must not overlap: one's heal would end the other's effect."""
+    """Whether the faults overlap in time on a common target: one's heal would end the other's effect."""
     if b.at_s > a.until_s + SETTLE_S or a.at_s > b.until_s + SETTLE_S:
         return False
     return bool(touched(a) & touched(b))
@@ -142,9 +144,9 @@ def touched(planned: PlannedFault) -> frozenset[str]:
 def _survivable(
     planned: PlannedFault, plan: Sequence[PlannedFault], context: ClusterContext
 ) -> bool:
-    """A lost disk must leave a whole replica: around it nothing may break the others, and nothing is left to break.
+    """Whether a whole replica is left if a disk is lost or emptied.
 
-    So must an emptied one, until it has caught up.
+    Around a lost disk, and until an emptied one has caught up, nothing may break the other replicas.
     """
     if any(_meets_emptied(planned, other, context) for other in plan):
         return False
@@ -155,7 +157,7 @@ def _survivable(
 
 
 def _meets_emptied(a: PlannedFault, b: PlannedFault, context: ClusterContext) -> bool:
-    """Whether one of them empties a replica that the other might leave without a whole peer."""
+    """Whether one of the faults empties a replica while the other may leave it without a whole peer."""
     kinds = (fault_named(a.kind), fault_named(b.kind))
     if not any(kind.empties for kind in kinds) or not all(kind.destructive for kind in kinds):
         return False
@@ -178,7 +180,7 @@ def _leaves_replica(other: PlannedFault, lost: PlannedFault, context: ClusterCon
 
 
 def _shares_replica(planned: PlannedFault, lost: PlannedFault, context: ClusterContext) -> bool:
-    """Whether the one strikes a replica of what the other takes away."""
+    """Whether a fault strikes the replica set of the lost replica."""
     topology = context.topology
     name = topology.replica(lost.targets[0]).replica_set
     replicas = frozenset(replica.node for replica in topology.replicas_of(name))
@@ -186,7 +188,7 @@ def _shares_replica(planned: PlannedFault, lost: PlannedFault, context: ClusterC
 
 
 def to_data(plan: Iterable[PlannedFault]) -> list[dict[str, object]]:
-    """The plan as plain tables for TOML and JSON."""
+    """Return the plan as plain tables for TOML and JSON."""
     return [
         {
             "id": planned.fault_id,
@@ -202,7 +204,7 @@ def to_data(plan: Iterable[PlannedFault]) -> list[dict[str, object]]:
 
 
 def from_data(rows: Sequence[dict[str, object]]) -> tuple[PlannedFault, ...]:
-    """Raises FaultError, with the entry, for one that is not a planned fault."""
+    """Read a plan. Raises FaultError, which names the entry, for one that is not a planned fault."""
     return tuple(_planned_from(row, number) for number, row in enumerate(rows))
 
 
