@@ -11,9 +11,8 @@ from staticfire.faults.model.capabilities import Controls, Evidence
 from staticfire.faults.model.draws import pick, shuffled
 from staticfire.faults.model.fault import ClusterContext, Fault, FaultParams, PlannedFault
 
-ANSWER_BOUND_S = (
-    30.0  # wait for a broker to answer again; after it the next broker restarts in any case
-)
+# wait for a broker to answer again; after it the next broker restarts in any case
+ANSWER_BOUND_S = 30.0
 POLL_S = 0.2
 
 

@@ -131,9 +131,8 @@ class Inventory:
             self.path.unlink()
 
     def _write(self, line: dict[str, object]) -> None:
-        os.write(
-            self._file, json.dumps(line).encode() + b"\n"
-        )  # one write, so that no reader sees part of a line
+        # one write, so that no reader sees part of a line
+        os.write(self._file, json.dumps(line).encode() + b"\n")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

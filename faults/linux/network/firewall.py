@@ -158,9 +158,8 @@ class Firewall:
             argv = ["nft", "--json", "list", "counters", "table", *TABLE.split()]
             return counted(await self.machine.run(argv))
         except CommandFailed as error:
-            if (
-                "No such file" in error.stderr
-            ):  # another program has flushed all rules of the machine
+            # another program has flushed all rules of the machine
+            if "No such file" in error.stderr:
                 return {}
             raise
 

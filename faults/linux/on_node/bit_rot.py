@@ -97,9 +97,8 @@ def changed(folder: str, share: float) -> dict[str, object]:
         opened = os.open(path, os.O_RDWR)
         try:
             found = [record for record in records_of(opened) if record.body_start < record.body_end]
-            os.fsync(
-                opened
-            )  # the record is now on the disk, and no write-back overwrites the change
+            # the record is now on the disk, and no write-back overwrites the change
+            os.fsync(opened)
             durable += [(path, record) for record in found]
         finally:
             os.close(opened)

@@ -117,9 +117,7 @@ class View:
             return None
         try:
             translated, _ = encode_host((self._host, self._frontend.port_of(server)))
-        except (
-            ValueError
-        ):  # clients reach the proxy by a host name, which does not fit into a store host
+        except ValueError:  # clients reach the proxy by a host name, which does not fit here
             return None
         if len(translated) != len(host):
             return None

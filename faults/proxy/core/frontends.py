@@ -94,9 +94,8 @@ class Frontend:
 
     def _open_name_server(self, server: Server) -> None:
         wanted = self._plan.next_name_server()
-        [found] = listen(
-            self._host, [wanted]
-        )  # no other port will do: clients are configured with this address
+        # no other port will do: clients are configured with this address
+        [found] = listen(self._host, [wanted])
         self._add(server, server.address, found)
 
     def _open_broker(self, server: Server) -> None:
