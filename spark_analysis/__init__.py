@@ -1,1 +1,1 @@
-"""Verdicts over histories of any size: the kernels of `checkers` on Spark, and histories made to try them."""
+"""Judges histories of any size by the kernels of `checkers` on Spark, and makes synthetic histories to test that."""

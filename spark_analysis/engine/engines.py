@@ -1,7 +1,7 @@
 """Two ways to run a function over many items: a loop in this process, or a job on Spark.
 
-Functions and items are pickled; a function that raises HistoryError or OSError ends the job with that error, and
-nothing is retried, because the file will not be better. Whatever else dies with an executor, Spark does again.
+Functions and items are pickled. If a function raises HistoryError or OSError, the job ends with that error without a
+retry, because a damaged file stays damaged. Spark repeats tasks that fail for any other reason.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 R = TypeVar("R")
-Report = Callable[[str, int, int], None]  # what is being done, steps done, steps in all
+Report = Callable[[str, int, int], None]  # takes the name of the work, steps done, all steps
 TASKS_A_CORE = 2
 RESULT = pa.schema([("item", pa.int64()), ("failed", pa.bool_()), ("data", pa.binary())])
 RESULT_DDL = "item long, failed boolean, data binary"
@@ -38,19 +38,27 @@ def silent(_what: str, _done: int, _total: int) -> None:
 
 
 class Engine(Protocol):
-    """Where functions run."""
+    """Runs functions over items."""
 
-    parallel: int  # how many run at a time
+    parallel: int  # functions that run at the same time
 
     def map(
         self, what: str, function: Callable[[T], R], items: Sequence[T], weights: Sequence[int]
     ) -> list[R]:
-        """Results in the order of items. Raises HistoryError, SparkError, OSError."""
+        """Return the results in the order of the items.
+
+        Args:
+            what: the name of the work, for progress and errors.
+            function: called with each item; may raise HistoryError and OSError.
+            weights: the cost of each item, in any unit.
+
+        Raises HistoryError, SparkError, OSError.
+        """
 
 
 @dataclass(slots=True)
 class InProcess:
-    """A loop."""
+    """Runs functions in this process, one item after the other."""
 
     report: Report = silent
     parallel: int = 1
@@ -67,7 +75,7 @@ class InProcess:
 
 
 class OnSpark:
-    """A job whose tasks are Python workers that read the files themselves."""
+    """Runs functions as a Spark job. Its tasks are Python workers, which read the files themselves."""
 
     def __init__(self, spark: SparkSession, report: Report = silent) -> None:
         self._spark, self._report = spark, report
@@ -86,13 +94,13 @@ class OnSpark:
         try:
             with self._reported(what, len(tasks)):
                 table = frame.toArrow()
-        except Exception as error:  # of pyspark, of py4j, of gRPC
+        except Exception as error:  # pyspark, py4j and gRPC each raise their own
             raise SparkError(f"{what} failed on Spark: {explain(error)}") from error
         return _in_order(table, len(items), what)
 
     @contextmanager
     def _reported(self, what: str, tasks: int) -> Iterator[None]:
-        """Tell how many tasks are done, while they run. Spark Connect does not say."""
+        """Report how many tasks are done while they run; with Spark Connect only the begin and the end."""
         self._report(what, 0, tasks)
         tracker = None
         with suppress(Exception):  # Spark Connect has no context
@@ -116,7 +124,7 @@ class OnSpark:
 
 
 def _by_value(function: Callable[..., object]) -> bytes:
-    """Pickle a function with those of its checkers that no worker can import."""
+    """Pickle a function by value, including checkers that workers cannot import."""
     from pyspark import cloudpickle
 
     data: bytes = cloudpickle.dumps(function)  # type: ignore[no-untyped-call]
@@ -127,7 +135,7 @@ def _watch(
     tracker: Any, report: Callable[[int, int], None], tasks: int, ended: threading.Event
 ) -> None:
     while not ended.wait(POLL_S):
-        with suppress(Exception):  # the JVM may be going down
+        with suppress(Exception):  # the JVM may be shutting down
             stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
             report(sum(stage.numCompletedTasks for stage in stages if stage), tasks)
 
@@ -135,7 +143,7 @@ def _watch(
 def run_tasks(
     function: bytes, work: list[list[tuple[int, bytes]]], batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """In a Python worker: do the items of the tasks whose numbers come in."""
+    """Carry out tasks in a Python worker; `batches` has their numbers. Yields a row for each item."""
     run: Callable[[object], object] = pickle.loads(function)
     for batch in batches:
         for task in batch.column(0).to_pylist():
@@ -153,7 +161,8 @@ def run_tasks(
 
 def _in_order(table: pa.Table, items: int, what: str) -> list[Any]:
     numbers = table["item"].to_pylist()
-    if sorted(numbers) != list(range(items)):  # never a verdict over half of a history
+    # a missing result must not become a verdict over half of a history
+    if sorted(numbers) != list(range(items)):
         raise SparkError(f"{what}: {len(numbers)} results came for {items} work units")
     results: list[object] = [None] * items
     for number, failed, data in zip(
@@ -166,7 +175,7 @@ def _in_order(table: pa.Table, items: int, what: str) -> list[Any]:
 
 
 def packed(weights: Sequence[int], tasks: int) -> list[list[int]]:
-    """Spread items over at most `tasks` tasks, the heaviest first, each to the task that has least."""
+    """Distribute items over at most `tasks` tasks: the heaviest first, each to the task with the least weight."""
     tasks = max(1, min(tasks, len(weights)))
     chosen: list[list[int]] = [[] for _ in range(tasks)]
     loads = [0] * tasks
@@ -178,14 +187,14 @@ def packed(weights: Sequence[int], tasks: int) -> list[list[int]]:
 
 
 def parallelism(spark: SparkSession) -> int:
-    """How many tasks run at a time, as far as Spark knows."""
+    """Return how many tasks run at the same time, as far as Spark reports it; otherwise 2."""
     with suppress(Exception):  # Spark Connect has no context
         return _cores_of_cluster(spark)
     return 2
 
 
 def _cores_of_cluster(spark: SparkSession) -> int:
-    """Executors of a cluster register one after the other: wait a little for the first."""
+    """Return the number of cores. In a cluster, first wait up to 10 s for an executor to register."""
     context = spark.sparkContext
     if str(context.master).startswith("local"):
         return int(context.defaultParallelism)

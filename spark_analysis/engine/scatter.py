@@ -1,7 +1,7 @@
-"""Runs many independent calls on the executors of Spark, each a job of its own, and yields what each comes to.
+"""Runs many independent calls on the executors of Spark, each as a job of its own, and yields their results.
 
-Executors get the whole package as an archive, which comes first on their import path: they import what the driver has
-imported. Spark does a call again whose executor is lost. A call that Spark gives up hides no other.
+Executors get the whole package as an archive, which comes first on their import path, so they import the same code as
+the driver. If an executor is lost, Spark repeats its calls. A call that fails for good does not affect the others.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TREE = "staticfire-tree"  # the name of the unpacked archive on an executor
-WITHOUT_EXECUTORS_S = 120.0  # how long a cluster may have none while calls wait
+WITHOUT_EXECUTORS_S = 120.0  # after this time without executors, waiting calls fail
 CHECK_INTERVAL_S = 2.0
 THREADS_MAX = 1000
 NOT_SENT = {"__pycache__", ".mypy_cache", ".ruff_cache"}
@@ -33,11 +33,12 @@ NOT_SENT = {"__pycache__", ".mypy_cache", ".ruff_cache"}
 
 @contextmanager
 def scatter(settings: Settings, function: str, trial: bytes) -> Iterator[Scatter]:
-    """Executors that have this checkout, with the planted bug that it has.
+    """Yield executors that have this checkout with its planted bug.
 
     Args:
-        function: as of Scatter.
-        trial: a call that an executor must carry out first; otherwise each of thousands of calls would fail.
+        settings: where and how Spark runs.
+        function: see Scatter.
+        trial: a call that an executor must carry out first, so that a mistake does not fail thousands of calls.
 
     Raises SparkError.
     """
@@ -58,11 +59,11 @@ def scatter(settings: Settings, function: str, trial: bytes) -> Iterator[Scatter
 
 
 class Scatter:
-    """Calls on executors.
+    """Runs calls on executors.
 
     Args:
-        archive: a file that `package_archive` has made; it must stay there.
-        function: `module:name` of a function of the package, from bytes to bytes.
+        archive: a file made by `package_archive`, which must not be removed meanwhile.
+        function: `module:name` of a function of the package that takes and returns bytes.
     """
 
     def __init__(self, spark: SparkSession, archive: Path, function: str) -> None:
@@ -73,13 +74,13 @@ class Scatter:
 
     @property
     def width(self) -> int:
-        """How many calls are under way at a time."""
+        """The number of calls that run at the same time."""
         return TASKS_A_CORE * max(1, int(self._context.defaultParallelism))
 
     def results(self, calls: Iterable[bytes]) -> Iterator[tuple[int, bytes | SparkError]]:
-        """The number of each call and its result, as they come; the error of one that Spark gave up.
+        """Yield (number, result) of each call as it ends; the result of a call that Spark gave up is its error.
 
-        Raises SparkError when Spark has ended, or has no executors for too long.
+        Raises SparkError when Spark has ended, or has had no executors for WITHOUT_EXECUTORS_S.
         """
         left = iter(enumerate(calls))
         under_way: dict[Future[bytes], int] = {}
@@ -104,9 +105,9 @@ class Scatter:
                 )
 
     def end(self) -> None:
-        """Calls under way are given up."""
+        """Cancel all running and waiting calls."""
         self._threads.shutdown(wait=False, cancel_futures=True)
-        with suppress(Exception):  # Spark may be gone
+        with suppress(Exception):  # Spark may have ended
             self._context.cancelAllJobs()
 
     def _call(self, call: bytes) -> bytes:
@@ -115,10 +116,10 @@ class Scatter:
         return bytes(result)
 
     def _came_to(self, future: Future[bytes]) -> bytes | SparkError:
-        """Raises SparkError when Spark has ended."""
+        """Return the result of an ended call. Raises SparkError when Spark has ended."""
         try:
             return future.result()
-        except Exception as error:  # of pyspark, of py4j
+        except Exception as error:  # pyspark and py4j raise their own
             said = SparkError(explain(error))
         if self._has_ended():
             raise SparkError(f"Spark has ended: {said}") from said
@@ -127,11 +128,11 @@ class Scatter:
     def _has_ended(self) -> bool:
         try:
             return bool(self._context._jsc.sc().isStopped())
-        except Exception:  # its process is gone
+        except Exception:  # the process of Spark has ended
             return True
 
     def _executors(self) -> int:
-        """How many executors there are; the driver counts on its own machine alone."""
+        """Return the number of executors. In a cluster Spark also lists the driver, which is not counted."""
         with suppress(Exception):
             known = len(self._context._jsc.sc().statusTracker().getExecutorInfos())
             return known if str(self._context.master).startswith("local") else known - 1
@@ -139,7 +140,7 @@ class Scatter:
 
 
 def _on_executor(tree: str, function: str, call: bytes) -> Callable[[object], Iterator[bytes]]:
-    """The call as Spark pickles it: by value, since an executor finds the package only once it has the archive."""
+    """Return the call as a function that is pickled by value, since executors import the package from the archive."""
 
     def run(rows: Any) -> Iterator[bytes]:
         import importlib
@@ -147,7 +148,7 @@ def _on_executor(tree: str, function: str, call: bytes) -> Callable[[object], It
 
         from pyspark import SparkFiles
 
-        list(rows)  # Spark uses a Python worker again only if it has read its input to the end
+        list(rows)  # Spark reuses a Python worker only if it has read all of its input
         folder = SparkFiles.get(tree)
         if folder not in sys.path:
             sys.path.insert(0, folder)
@@ -158,7 +159,7 @@ def _on_executor(tree: str, function: str, call: bytes) -> Callable[[object], It
 
 
 def package_archive(folder: Path) -> Path:
-    """Zip the whole package as this process imports it, a planted bug included. Raises OSError."""
+    """Write a ZIP of the whole package as this process imports it, including a planted bug. Raises OSError."""
     archive = folder / f"{TREE}.zip"
     name = staticfire.__name__
     with ZipFile(archive, "w", ZIP_DEFLATED) as target:
@@ -172,7 +173,7 @@ def package_archive(folder: Path) -> Path:
 
 
 def _parts() -> dict[str, Path]:
-    """The folders of the package, each where it is imported from."""
+    """Return the folders of the package by name, each at the place from which it is imported."""
     parts: dict[str, Path] = {}
     for root in map(Path, staticfire.__path__):
         for folder in sorted(root.iterdir()):

@@ -1,7 +1,7 @@
-"""One Spark session with settings for a few large Python tasks, and errors that say in one sentence what lacks.
+"""Starts Spark with settings for a few large Python tasks, and explains its errors in one sentence.
 
-The work is done by NumPy in Python workers that read Parquet themselves. So the JVM needs little: a small heap, the
-quick compiler, the serial collector, no user interface.
+NumPy does the work in Python workers, which read Parquet themselves. So the JVM needs little: a small heap, the fast
+compiler, the serial collector, no user interface.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-SUBMITTED = "PYSPARK_GATEWAY_PORT"  # spark-submit says where its JVM listens
+SUBMITTED = "PYSPARK_GATEWAY_PORT"  # spark-submit sets it: the port at which its JVM listens
 PACKED_PYTHON = "./environment/bin/python"
-# Arrow's own pool gives pages back and asks for them again: a fifth more memory, and more CPU.
+# Arrow's default pool frees pages and allocates them again, which costs a fifth more memory, and CPU time.
 POOL = ("ARROW_DEFAULT_MEMORY_POOL", "system")
-REACHABLE_S = 5.0  # how long a master may take to accept a connection
+REACHABLE_S = 5.0  # for a master to accept a connection
 LOG_SETTINGS = """\
 status = error
 rootLogger.level = {level}
@@ -49,15 +49,15 @@ appender.console.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n
 class Settings:
     """Where and how Spark runs."""
 
-    # or spark://host:port, yarn, k8s://...; sc://host:port is Spark Connect
+    # Also spark://host:port, yarn, k8s://..., and sc://host:port for Spark Connect.
     master: str = "local[*]"
     driver_memory_mb: int = 1024
-    executor_memory_mb: int = 1024  # of the JVM; Python workers come on top
+    executor_memory_mb: int = 1024  # for the JVM; Python workers need more
     executor_cores: int | None = None
-    spill: Path | None = None  # where shuffles spill; None: a temporary folder
+    spill: Path | None = None  # folder for spilled data; None: a temporary one
     environment: str | None = None  # a packed Python environment for the executors (--archives)
     log_level: str = "OFF"
-    excludes: bool = False  # executors whose tasks fail, so that the others do all of them
+    excludes: bool = False  # give no more tasks to executors whose tasks fail
 
     @property
     def is_local(self) -> bool:
@@ -70,9 +70,9 @@ class Settings:
 
 @contextmanager
 def spark_session(settings: Settings) -> Iterator[SparkSession]:
-    """A session for the time of the block. Raises SparkError where there can be none.
+    """Yield a Spark session. Raises SparkError if it cannot be started.
 
-    A process has one JVM: settings of its memory hold for the first session only.
+    A process has only one JVM, so settings of its memory apply to the first session only.
     """
     _check_installed()
     scratch = Path(tempfile.mkdtemp(prefix="staticfire-spark-"))
@@ -100,7 +100,7 @@ def _start(settings: Settings, scratch: Path) -> SparkSession:
         return _submitted(settings, scratch)
     _check_reachable(settings.master)
     os.environ["JAVA_HOME"] = str(java_home(scratch))
-    # Workers run the Python of the driver (in a cluster the same path on every host), or a packed one.
+    # Workers run the driver's Python (in a cluster: the same path on every host), or a packed one.
     os.environ["PYSPARK_PYTHON"] = PACKED_PYTHON if settings.environment else sys.executable
     os.environ.setdefault(*POOL)
     if settings.is_local or "127.0.0.1" in settings.master:
@@ -112,7 +112,7 @@ def _start(settings: Settings, scratch: Path) -> SparkSession:
     try:
         with _stderr_to(said):
             spark = builder.getOrCreate()
-    except Exception as error:  # of pyspark, of py4j, of the operating system
+    except Exception as error:  # pyspark, py4j and the operating system raise their own
         last = said.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1:]
         raise SparkError(
             f"Spark does not start: {explain(error)} {''.join(last)}".rstrip()
@@ -124,7 +124,7 @@ def _start(settings: Settings, scratch: Path) -> SparkSession:
 
 
 def _submitted(settings: Settings, scratch: Path) -> SparkSession:
-    """Under spark-submit the JVM runs already, with its master and memory; our code goes to the executors."""
+    """Use the JVM of spark-submit, with its master and memory. Executors get our code."""
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName("staticfire")
@@ -137,7 +137,7 @@ def _submitted(settings: Settings, scratch: Path) -> SparkSession:
 
 
 def _connect(settings: Settings) -> SparkSession:
-    """Spark Connect: the server has the JVM, we send plans. Our code goes along as an artifact."""
+    """Connect to a Spark Connect server, which has the JVM. Our code is sent to it as an artifact."""
     _check_reachable(settings.master)
     try:
         from pyspark.sql import SparkSession
@@ -149,14 +149,14 @@ def _connect(settings: Settings) -> SparkSession:
             spark.addArtifacts(str(code_archive(Path(folder))), pyfile=True)
     except ImportError as error:
         raise SparkError(f"Spark Connect needs more packages: {explain(error)}") from error
-    except Exception as error:  # of pyspark, of gRPC
+    except Exception as error:  # pyspark and gRPC raise their own
         raise SparkError(f"{settings.master} refuses: {explain(error)}") from error
     return spark
 
 
 @contextmanager
 def _stderr_to(path: Path) -> Iterator[None]:
-    """The JVM keeps what it finds as stderr: a file, since it repeats there in a hundred lines what it answers."""
+    """Redirect stderr to a file, since the JVM writes its error there as well, in a hundred lines."""
     sys.stderr.flush()
     kept = os.dup(2)
     with path.open("wb") as file:
@@ -168,20 +168,20 @@ def _stderr_to(path: Path) -> Iterator[None]:
         os.close(kept)
 
 
-# Two executors of one host may fail a task, of the four attempts that it has.
+# A task has four attempts. Spark excludes a host only when three of its executors have failed the task.
 EXCLUDING = {
     "spark.excludeOnFailure.enabled": "true",
     "spark.excludeOnFailure.task.maxTaskAttemptsPerNode": "3",
 }
 SQL_OPTIONS = {
     "spark.sql.session.timeZone": "UTC",
-    # A batch of results is one row that may be large.
+    # A result is one row, which may be large.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
 }
 
 
 def options(settings: Settings, scratch: Path) -> dict[str, str]:
-    """What the session is started with. Files that it needs are made in `scratch`."""
+    """Return the configuration of the session. Makes the files that it names in `scratch`."""
     log = scratch / "log4j2.properties"
     log.write_text(LOG_SETTINGS.format(level=settings.log_level), encoding="utf-8")
     spill = settings.spill or scratch / "spill"
@@ -215,7 +215,7 @@ def options(settings: Settings, scratch: Path) -> dict[str, str]:
 
 
 def code_archive(folder: Path) -> Path:
-    """Zip what the executors must import: `staticfire.checkers` and `staticfire.spark_analysis`."""
+    """Write a ZIP of the packages that executors import: `staticfire.checkers` and `staticfire.spark_analysis`."""
     root = Path(staticfire.__file__).parent
     archive = folder / "staticfire-code.zip"
     with ZipFile(archive, "w") as target:
@@ -227,7 +227,7 @@ def code_archive(folder: Path) -> Path:
 
 
 def _check_reachable(master: str) -> None:
-    """Spark itself would try for a minute."""
+    """Check the master. Raises SparkError within REACHABLE_S; Spark itself would retry for a minute."""
     if not master.startswith(("spark://", "sc://")):
         return
     where = urlsplit(master)
@@ -243,12 +243,12 @@ def _check_reachable(master: str) -> None:
 
 
 def _stop(spark: SparkSession) -> None:
-    with suppress(Exception):  # the JVM or the server may be gone: that was said before
+    with suppress(Exception):  # the JVM or the server may have ended, which was reported before
         spark.stop()
 
 
 def explain(error: BaseException) -> str:
-    """The reason within the many lines of an error of Spark, as one sentence."""
+    """Extract the reason from an error of Spark, as one sentence."""
     text = str(error)
     for sign, sentence in KNOWN_ERRORS:
         if found := re.search(sign, text):
@@ -260,7 +260,7 @@ def explain(error: BaseException) -> str:
     return (causes[-1] if causes else lines[0] if lines else type(error).__name__)[:300]
 
 
-# What a Python worker raised: the line behind its traceback.
+# The error that a Python worker raised: the line after its traceback.
 RAISED = r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\S.*)"
 KNOWN_ERRORS = (
     (

@@ -1,1 +1,1 @@
-"""Results over runs: verdicts, latency, comparisons, plots, counters of a running campaign."""
+"""Results over runs: verdicts, latency, comparisons, plots, counters of a campaign in progress."""

@@ -1,4 +1,4 @@
-"""A whole analysis: layout where needed, verdicts, latency, comparison; and its files."""
+"""A whole analysis: lays runs out if necessary, judges, measures and compares them, and writes the files."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ VERSIONS_FILE = "versions.svg"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """One run and what is said of it."""
+    """One run with its verdict and its latency."""
 
     run: RunInput
     verdict: RunVerdict
@@ -47,7 +47,7 @@ class Judged:
 
     @property
     def gaps(self) -> list[tuple[int, int]]:
-        """Seconds in which no send was acknowledged."""
+        """Intervals (from, until), in seconds, without an acknowledged send."""
         return gaps_of(self.slices, self.slice_s)
 
     def to_json(self) -> dict[str, object]:
@@ -62,7 +62,7 @@ class Judged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Analysis:
-    """All runs, and what differs between them."""
+    """All judged runs, and their comparison."""
 
     judged: tuple[Judged, ...]
     comparison: Comparison
@@ -80,7 +80,7 @@ class Analysis:
 
 
 def laid_out(runs: Iterable[RunInput], engine: Engine) -> list[RunInput]:
-    """Runs per queue: what is raw is laid out beside the raw files, and stays for the next time.
+    """Return the runs with histories by queue. Lays raw histories out beside the raw files, which keeps them for later.
 
     Raises HistoryError, OSError, SparkError.
     """
@@ -96,7 +96,7 @@ def _laid_out(run: RunInput, engine: Engine) -> RunInput:
 def analyse(
     runs: Sequence[RunInput], engine: Engine, partitions: Sequence[Partition] | None = None
 ) -> Analysis:
-    """Judge and measure runs that are laid out. Raises HistoryError, OSError, SparkError."""
+    """Judge and measure runs whose histories are laid out. Raises HistoryError, OSError, SparkError."""
     verdicts = judge_runs(runs, engine, partitions=partitions)
     measured = measure(runs, engine)
     judged = tuple(
@@ -110,7 +110,7 @@ def analyse(
 
 
 def measure(runs: Sequence[RunInput], engine: Engine) -> list[Histogram]:
-    """Latency of each run, from its time-ordered ops. Raises HistoryError, OSError, SparkError."""
+    """Measure the latency of each run from its ops in the order of time. Raises HistoryError, OSError, SparkError."""
     slice_s = [slice_length_s(run) for run in runs]
     items = [
         (number, run.history, part, slice_s[number])
@@ -125,7 +125,7 @@ def measure(runs: Sequence[RunInput], engine: Engine) -> list[Histogram]:
 
 
 def slice_length_s(run: RunInput) -> int:
-    """A whole number of seconds, such that there are at most SLICES_MAX slices. Raises HistoryError, OSError."""
+    """Return whole seconds such that the run has at most SLICES_MAX slices. Raises HistoryError, OSError."""
     parts = run.manifest.op_parts
     if not parts:
         return 1
@@ -136,15 +136,15 @@ def slice_length_s(run: RunInput) -> int:
 
 
 def tally_part(item: tuple[int, Path, Part, int]) -> Histogram:
-    """Raises HistoryError, OSError."""
+    """Count one part of a history. Raises HistoryError, OSError."""
     _, history, part, slice_s = item
     return tally(ColumnarHistory(history).op_table(part, COLUMNS), slice_s)
 
 
 def write_analysis(folder: Path, analysis: Analysis) -> list[Path]:
-    """Write verdict.json, witnesses.jsonl, latency.json, a plot for each run, and one of versions if there are several.
+    """Write verdict.json, witnesses.jsonl, latency.json, a plot of each run, and of versions if there are several.
 
-    Raises OSError.
+    Returns the paths of the written files. Raises OSError.
     """
     folder.mkdir(parents=True, exist_ok=True)
     written = [folder / name for name in (VERDICT_FILE, WITNESS_FILE, LATENCY_FILE)]

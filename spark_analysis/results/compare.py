@@ -1,6 +1,6 @@
-"""Many runs side by side: which anomalies under which faults, and what a later version has that an earlier one had not.
+"""Compares runs: anomalies by fault and by version, and regressions of each version against the one before.
 
-Runs are versions by their label, such as the path that they were found below, in the order given.
+The label of a run is its version, such as the name of the path below which it was found. Versions keep the given order.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ NO_FAULT = "no fault"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """What a comparison must know of a run."""
+    """The facts of a run that a comparison needs."""
 
     label: str
     valid: Validity
-    anomalies: Sequence[str]  # of which it has violations
+    anomalies: Sequence[str]  # with violations
     faults: Sequence[str]  # kinds that bit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Regression:
-    """An anomaly in runs of a later version that no run of the version before it has."""
+    """An anomaly of a version that no run of the previous version has."""
 
     anomaly: str
     before: str
@@ -39,7 +39,7 @@ class Regression:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Counts of runs. An anomaly is there when a run has at least one violation of that name."""
+    """Counts of runs. A run counts for an anomaly if it has at least one violation of it."""
 
     runs: dict[str, int]  # by label
     invalid: dict[str, int]  # by label
@@ -70,7 +70,7 @@ def compared(label: str, verdict: RunVerdict, facts: RunFacts) -> Compared:
 
 
 def compare(runs: Sequence[Compared]) -> Comparison:
-    """Versions follow each other in the order in which their first runs come."""
+    """Compare runs. The order of versions is that of their first runs."""
     by_fault: dict[str, Counter[str]] = {}
     by_label: dict[str, Counter[str]] = {}
     for run in runs:
@@ -95,10 +95,10 @@ def compare(runs: Sequence[Compared]) -> Comparison:
 
 
 def bitten_kinds(facts: RunFacts) -> list[str]:
-    """The kinds of fault that bit, sorted."""
+    """Return the kinds of fault that bit, sorted."""
     return sorted({fault.kind for fault in facts.faults if fault.bitten_ns is not None})
 
 
 def violations(verdict: RunVerdict) -> list[str]:
-    """The anomalies of which a run has violations, sorted."""
+    """Return the anomalies with violations in a run, sorted."""
     return sorted({found.anomaly for found in verdict.findings() if found.judgement == "violation"})

@@ -1,4 +1,4 @@
-"""The rows of a hunt as Parquet: one a seed, for Spark and for whatever else reads Parquet."""
+"""The rows of a hunt as Parquet, one row per seed, for Spark and other readers."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ SCHEMA = pa.schema(
 
 
 def to_parquet(rows: Sequence[dict[str, object]]) -> bytes:
-    """`valid` is true, false or unknown, as text; `coverage` is pairs of a mark and its count."""
+    """Return the rows as Parquet. `valid` is true, false or unknown as text; `coverage`: pairs (mark, count)."""
     sink = pa.BufferOutputStream()
     pq.write_table(pa.Table.from_pylist(list(rows), SCHEMA), sink)
     return bytes(sink.getvalue())
 
 
 def from_parquet(data: bytes) -> list[dict[str, Any]]:
-    """The same rows. Raises ValueError."""
+    """Read rows. Raises ValueError for data that is not Parquet."""
     try:
         rows: list[dict[str, Any]] = pq.read_table(pa.BufferReader(data)).to_pylist()
     except (pa.ArrowException, OSError) as error:

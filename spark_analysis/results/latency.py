@@ -1,7 +1,7 @@
-"""Latency and availability over time, from the time-ordered ops: integer histograms, the same on every engine.
+"""Latency and availability over time, from ops in the order of time. Integer histograms are equal on every engine.
 
-Latencies fall into the buckets of `checkers/model/histogram.py`: a percentile is at most a sixteenth above the true
-one. A slice of time is one second, or longer where the history has very many.
+Latencies are counted in the buckets of `checkers/model/histogram.py`, so a percentile is at most a sixteenth above the
+true one. A slice is one second long, or longer in a history with very many seconds.
 """
 
 from __future__ import annotations
@@ -22,25 +22,27 @@ from staticfire.checkers.op_kinds.producer import SEND_MANY
 
 SLICES_MAX = 2000
 FUNCTIONS = ("send", "consume")
-CONDENSED = (SEND_MANY, CONSUME_MANY)  # a batch takes as long as any of its messages: one op, too
+# a batch is one op, since all of its messages take the same time
+CONDENSED = (SEND_MANY, CONSUME_MANY)
 COLUMNS = ("time_ns", "invoke_ns", "type", "f")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Histogram:
-    """How many ok ops fell into each (slice of time, function, bucket); how many did not end ok.
+    """Counts of ok ops in each (slice, function, bucket), and of other ops in each (slice, function).
 
-    `cells` and `counts` have the same shape; a cell is (slice * functions + function) * BUCKETS + bucket.
+    `cells` and `counts` have the same shape; a cell is (slice * functions + function) * BUCKETS + bucket. `failed` and
+    `failures` are the same for ops that did not end ok; such a cell is slice * functions + function.
     """
 
     slice_s: int
     cells: Ints
     counts: Ints
-    failed: Ints  # cells of (slice * functions + function), one entry each
+    failed: Ints
     failures: Ints
 
     def merge(self, other: Histogram) -> Histogram:
-        """Associative and commutative."""
+        """Return the sum of both. Merging is associative and commutative."""
         cells, counts = _added((self.cells, other.cells), (self.counts, other.counts))
         failed, failures = _added((self.failed, other.failed), (self.failures, other.failures))
         return Histogram(
@@ -50,7 +52,7 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slice:
-    """One function in one slice of time. Latencies in microseconds; None: no ok op."""
+    """One function in one slice of time. Latencies are microseconds; None: no ok op."""
 
     at_s: int
     f: str
@@ -65,7 +67,7 @@ class Slice:
 
 
 def tally(table: pa.Table, slice_s: int) -> Histogram:
-    """Count the rows of a table with COLUMNS."""
+    """Count the rows of a table with the columns COLUMNS."""
     function = np.maximum(_codes(table["f"], FUNCTIONS), _codes(table["f"], CONDENSED))
     known = function >= 0
     done_ns, invoke_ns = table["time_ns"].to_numpy(), table["invoke_ns"].to_numpy()
@@ -78,7 +80,7 @@ def tally(table: pa.Table, slice_s: int) -> Histogram:
 
 
 def merged(histograms: Iterable[Histogram], slice_s: int) -> Histogram:
-    """The sum of all; nothing at all is an empty histogram."""
+    """Return the sum of all histograms; an empty histogram for none."""
     nothing = np.zeros(0, np.int64)
     total = Histogram(
         slice_s=slice_s, cells=nothing, counts=nothing, failed=nothing, failures=nothing
@@ -89,7 +91,7 @@ def merged(histograms: Iterable[Histogram], slice_s: int) -> Histogram:
 
 
 def slices_of(histogram: Histogram) -> list[Slice]:
-    """Percentiles by nearest rank, in the order of time."""
+    """Return the slices in the order of time. Percentiles are by nearest rank."""
     ok_cells = histogram.cells // BUCKETS
     slices = []
     for cell in np.union1d(ok_cells, histogram.failed).tolist():
@@ -113,7 +115,7 @@ def slices_of(histogram: Histogram) -> list[Slice]:
 
 
 def gaps_of(slices: Sequence[Slice], slice_s: int) -> list[tuple[int, int]]:
-    """Intervals (from, until, in seconds) between the first and the last ok send in which none was ok."""
+    """Return intervals (from, until), in seconds, without ok sends between the first and the last ok send."""
     served = [at.at_s for at in slices if at.f == "send" and at.ok]
     pairs = pairwise(served)
     return [(before + slice_s, after) for before, after in pairs if after > before + slice_s]
@@ -126,7 +128,7 @@ def _percentile(buckets: Ints, counts: Ints, percent: int) -> int | None:
 
 
 def _codes(column: pa.ChunkedArray, words: Sequence[str]) -> Ints:
-    """The place of each text in `words`, -1 for any other."""
+    """Return the index of each text in `words`, -1 for other texts."""
     found = pc.index_in(column, value_set=pa.array(words, pa.string()))
     codes: Ints = pc.fill_null(found, -1).to_numpy().astype(np.int64)
     return codes

@@ -1,4 +1,4 @@
-"""Plots: the latency of a run over time with its faults as bands, and versions side by side."""
+"""Plots the latency of a run over time, with its faults as bands, and versions side by side."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ COLOURS = {"send": "tab:blue", "consume": "tab:green"}
 
 
 def can_plot() -> bool:
-    """Whether the library is there."""
+    """Whether matplotlib is installed."""
     return importlib.util.find_spec("matplotlib") is not None
 
 
 def plot_latency(path: Path, slices: Sequence[Slice], facts: RunFacts, title: str) -> None:
-    """Write an SVG or PNG, by the suffix of `path`. Raises OSError."""
-    from matplotlib.figure import Figure  # without pyplot: no state, no display
+    """Write the latency of a run as SVG or PNG, by the suffix of `path`. Raises OSError."""
+    from matplotlib.figure import Figure  # not pyplot, which has global state
 
-    figure = Figure(figsize=(12, 6))  # fixed margins: a layout engine draws everything twice
+    # fixed margins, since a layout engine would draw everything twice
+    figure = Figure(figsize=(12, 6))
     latency, failures = figure.subplots(
         2, 1, sharex=True, height_ratios=(3, 1), gridspec_kw=MARGINS
     )
@@ -53,7 +54,7 @@ def plot_latency(path: Path, slices: Sequence[Slice], facts: RunFacts, title: st
                 axes.axvspan(
                     fault.bitten_ns / NS_PER_S, end_ns / NS_PER_S, color="tab:red", alpha=0.15
                 )
-    if any(at.p99_us for at in slices):  # nothing but zeros has no logarithm
+    if any(at.p99_us for at in slices):  # a logarithmic axis needs a value above 0
         latency.set_yscale("log")
     latency.set_ylabel("latency, ms")
     latency.set_title(title)
@@ -83,10 +84,12 @@ def with_gaps(
 def plot_versions(
     path: Path, comparison: Comparison, slices: Mapping[str, Sequence[Slice]]
 ) -> None:
-    """Write versions side by side as SVG or PNG: the share of runs with each anomaly, and what sends took.
+    """Write versions side by side as SVG or PNG: the share of runs with each anomaly, and the latency of sends.
 
-    `slices`: by version, of all its runs. The bars of latency are medians over seconds, in milliseconds. Raises
-    OSError.
+    Args:
+        slices: the slices of all runs of each version. The bars are medians over the slices, in milliseconds.
+
+    Raises OSError.
     """
     from matplotlib.figure import Figure
 

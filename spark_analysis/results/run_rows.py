@@ -1,4 +1,4 @@
-"""The rows of an analysis of many runs as Parquet: one a run, for Spark and for whatever else reads Parquet."""
+"""The rows of an analysis of many runs as Parquet, one row per run, for Spark and other readers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TEXT, TEXTS = pa.string(), pa.list_(pa.string())
 SCHEMA = pa.schema(
     [
         ("run", TEXT),  # its folder
-        ("version", TEXT),  # what runs are compared by: the PATH or the commit
+        ("version", TEXT),  # the PATH or the commit, by which runs are compared
         ("made", TEXT),  # when the run was made, as yyyymmdd-hhmmss
         ("seed", pa.int64()),
         ("workload", TEXT),
@@ -37,7 +37,7 @@ SCHEMA = pa.schema(
 
 
 def to_parquet(rows: Sequence[Mapping[str, object]]) -> bytes:
-    """One row group."""
+    """Return the rows as Parquet with one row group."""
     sink = pa.BufferOutputStream()
     pq.write_table(pa.Table.from_pylist([dict(row) for row in rows], SCHEMA), sink)
     return bytes(sink.getvalue())

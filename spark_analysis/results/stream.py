@@ -1,7 +1,7 @@
-"""Counters of a running campaign: Structured Streaming over the parts that are finished, a line for each batch.
+"""Counts the ops of a campaign in progress by Structured Streaming, and prints a line for each batch.
 
-Counters only: a verdict needs the whole history. Parts are renamed into place when they are whole, and Spark passes
-over names that begin with a dot.
+It gives no verdict, since a verdict needs the whole history. It reads only finished parts: a part is renamed when it is
+complete, and Spark ignores names that begin with a dot.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def follow_runs(
     *,
     until: Callable[[], bool] = lambda: False,
 ) -> Counter[tuple[str, str]]:
-    """Count ops by f and type, and `tell` a line for each batch, until Ctrl-C, or `until` says so between two batches.
+    """Count ops by f and type, and pass `tell` a line for each batch, until Ctrl-C or until `until()` is true.
 
     Raises HistoryError for a path that does not exist, SparkError.
     """
@@ -70,7 +70,7 @@ def follow_runs(
 
 
 def _pattern(paths: list[Path]) -> str:
-    """The folder of ops of a run, of a history, or of each run in a folder. Folders may come later."""
+    """Return a pattern for folders of ops: of a run, a history, or all runs in a folder. They need not exist."""
     if len(paths) != 1:
         folders = ",".join(str(path.absolute()) for path in paths)
         return f"{{{folders}}}/{{{FOLDER}/ops,ops,*/{FOLDER}/ops}}"
@@ -78,6 +78,6 @@ def _pattern(paths: list[Path]) -> str:
 
 
 def line_of(counts: Counter[tuple[str, str]], end_ns: int) -> str:
-    """One line: how far the campaign has come, and the counters."""
+    """Return one line: the time that the campaign has reached, and the counters."""
     counts_text = ", ".join(f"{f} {kind} {count:,}" for (f, kind), count in sorted(counts.items()))
     return f"{end_ns / 1e9:10.3f} s  {counts_text}"

@@ -1,7 +1,7 @@
-"""Verdicts over runs in columns, whatever their size and wherever they are judged: the same kernels, the same merges.
+"""Judges runs in columns, of any size and on any engine, with the same kernels and the same merges.
 
-Two narrow passes over partitions of whole queues (`checkers/engine/engine.py`), of all runs together: nothing is
-shuffled, and the second reads only for the candidates of the first.
+Two passes go over the partitions of all runs, which hold whole queues (`checkers/engine/engine.py`). Nothing is
+shuffled, and the second pass reads only the rows of candidates of the first.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ from staticfire.spark_analysis.runs.observed_file import ObservedFile, observed_
 from staticfire.spark_analysis.runs.partitioning import Partition, partitioned
 
 T = TypeVar("T")
-REPLACED = "latency"  # is measured from the ops, slice by slice
+REPLACED = "latency"  # `analysis.measure` measures it from the ops instead
 CHECKERS = tuple(checker for checker in ALL_CHECKERS if checker.name != REPLACED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What workers must know of one run."""
+    """The data of one run that workers need."""
 
     history: Path
     observed: ObservedFile | None
@@ -68,10 +68,10 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """The screening pass at a partition, and the rows that checkers read which are no kernels."""
+    """The results of the first pass over a partition: its screening, and the rows for checkers that are not kernels."""
 
     first: ScreeningPass
-    own: ExactPass  # of the candidates of this partition
+    own: ExactPass  # over the candidates of this partition
     rows: Asked
 
 
@@ -81,9 +81,9 @@ def judge_runs(
     checkers: Sequence[Checker] = CHECKERS,
     partitions: Sequence[Partition] | None = None,
 ) -> list[RunVerdict]:
-    """Judge runs that are laid out per queue. Raises HistoryError, OSError, SparkError.
+    """Judge runs whose histories are laid out by queue. Raises HistoryError, OSError, SparkError.
 
-    `partitions` are those of `partitioned`, should they be known already.
+    `partitions` is the result of `partitioned`, if the caller has it already.
     """
     questions = [question_of(run, checkers) for run in runs]
     partitions = partitioned(runs, engine) if partitions is None else partitions
@@ -127,7 +127,7 @@ def judge_runs(
 
 
 def question_of(run: RunInput, checkers: Sequence[Checker]) -> Question:
-    """Raises HistoryError, OSError."""
+    """Read the data of a run that workers need. Raises HistoryError, OSError."""
     history = ColumnarHistory(run.history)
     builder = TimelineBuilder()
     for op in history.events():
@@ -145,7 +145,7 @@ def question_of(run: RunInput, checkers: Sequence[Checker]) -> Question:
 
 
 def look_at(questions: Sequence[Question], partition: Partition) -> Look:
-    """The first pass over one partition. Raises HistoryError, OSError."""
+    """Run the first pass over one partition. Raises HistoryError, OSError."""
     question = questions[partition.run]
     context, kernels, others = _asked(question)
     columns = read_unit(ColumnarHistory(question.history), partition.unit)
@@ -160,9 +160,10 @@ def look_at(questions: Sequence[Question], partition: Partition) -> Look:
 def look_again(
     questions: Sequence[Question], item: tuple[Partition, Ints, Ints]
 ) -> ExactPass | None:
-    """The second pass over a partition, given the candidates of others and its own: what is there of them all.
+    """Run the exact pass over a partition for the candidates of other partitions and for its own.
 
-    None: nothing of others. Only the column of messages is read, unless some are there. Raises HistoryError, OSError.
+    Returns None if the partition has no candidate of others; then only the column of messages was read. Raises
+    HistoryError, OSError.
     """
     partition, foreign, own = item
     question = questions[partition.run]
@@ -181,7 +182,7 @@ def _read(
     partitions: Sequence[Partition],
     passes: Sequence[Look],
 ) -> list[Read]:
-    """What checkers that are no kernels read of each run. Some ask twice."""
+    """Collect the rows of each run that checkers which are not kernels read. Some of them read twice."""
     names = [run.manifest.dictionaries.names() for run in runs]
     asked_first = [
         [screened.rows for screened in _of_run(passes, partitions, at)] for at in range(len(runs))
@@ -200,7 +201,10 @@ def _read(
 def rows_again(
     questions: Sequence[Question], asking: Sequence[Mapping[str, Columns]], partition: Partition
 ) -> Asked:
-    """What checkers read of a partition that know what they were given of all. Raises HistoryError, OSError."""
+    """Return the rows of a partition for checkers that select rows again, given their rows of all partitions.
+
+    Raises HistoryError, OSError.
+    """
     question = questions[partition.run]
     context, _, others = _asked(question)
     columns = read_unit(ColumnarHistory(question.history), partition.unit)

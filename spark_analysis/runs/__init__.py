@@ -1,1 +1,1 @@
-"""Runs to analyse: where they lie, how they are laid out, and what is judged at a time."""
+"""Runs to analyse: finding them, laying out their histories, and splitting them into work units."""

@@ -1,4 +1,4 @@
-"""Finds the runs below a path: with a history in columns, per queue or raw."""
+"""Finds the runs below a path that have a history in columns, by queue or raw."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ OBSERVATIONS_FILE = "observations.jsonl"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunInput:
-    """One run: the folder of its history, and what its campaign knew."""
+    """One run: the folder of its history, and its facts."""
 
-    label: str  # of the path that it was found below
-    path: Path  # of the run
+    label: str  # name of the path below which it was found
+    path: Path  # folder of the run
     history: Path
     raw: bool
     manifest: Manifest
@@ -38,14 +38,20 @@ class RunInput:
 
     @property
     def observations(self) -> Path:
-        """What the harness saw inside nodes; need not be there."""
+        """The file of the observations inside nodes, which may not exist."""
         return self.path.absolute() / OBSERVATIONS_FILE
 
 
 def find_runs(
     paths: Sequence[Path], facts_of: Callable[[Path], RunFacts] | None = None
 ) -> list[RunInput]:
-    """Every run at or below the paths. Raises HistoryError, OSError; a path without any run is a HistoryError."""
+    """Return every run at or below the paths, path by path.
+
+    Args:
+        facts_of: reads the facts of a run's folder; None: `read_facts`.
+
+    Raises HistoryError, also for a path without runs; OSError.
+    """
     runs: list[RunInput] = []
     for path in paths:
         if not path.exists():
@@ -60,7 +66,7 @@ def find_runs(
 
 
 def _histories(path: Path) -> Iterator[Path]:
-    """Folders with a manifest; the raw form of a run only where the other is not there."""
+    """Yield folders with a manifest; a raw history only if the run has no history by queue."""
     for manifest in sorted(path.rglob(MANIFEST)):
         folder = manifest.parent
         if (
@@ -85,7 +91,7 @@ def _read(path: Path, folder: Path, facts_of: Callable[[Path], RunFacts]) -> Run
 
 
 def read_facts(run: Path) -> RunFacts:
-    """The facts of a run: `facts.json`, or those in its `verdict.json`. Raises HistoryError, OSError."""
+    """Read the facts of a run from `facts.json`, or else from its `verdict.json`. Raises HistoryError, OSError."""
     for name in (FACTS_FILE, VERDICT_FILE):
         path = run / name
         if path.exists():

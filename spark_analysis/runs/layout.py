@@ -1,8 +1,8 @@
-"""Layout: a raw history (all queues, in the order of time) becomes one folder a queue, without a shuffle.
+"""Lays a raw history out: turns rows of all queues in the order of time into one folder per queue, without a shuffle.
 
-Each raw part is cut by queue on its own. Parts follow each other in time, so what they hold of one queue follows each
-other, too, and becomes the next parts of that queue. A queue with very many rows is split by offset range: its parts
-hold a bounded number of rows, and the manifest says which offsets.
+Each raw part is split by queue on its own. The parts are in the order of time, so the rows of a queue in them, part by
+part, become the next parts of that queue. Parts of a queue with very many rows hold a bounded number of rows each, and
+the manifest has their offset ranges.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ROWS_A_PART = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawChunk:
-    """One raw part that is to be cut."""
+    """One raw part to be split."""
 
     source: Path
     target: Path
@@ -39,9 +39,10 @@ class RawChunk:
 
 
 def lay_out(source: Path, target: Path, engine: Engine) -> Manifest:
-    """Write the raw history in `source` per queue into `target`. Raises HistoryError, SparkError, OSError.
+    """Write the raw history in `source` by queue into `target`. Raises HistoryError, SparkError, OSError.
 
-    What a layout that broke off has left in `target` is written anew; only the manifest at the end makes it a history.
+    Files that an interrupted layout left in `target` are replaced. The manifest is written last; without it `target` is
+    not a history.
     """
     if not is_raw(source):
         raise HistoryError(f"{source} holds no raw history; it needs no layout")
@@ -63,9 +64,9 @@ def lay_out(source: Path, target: Path, engine: Engine) -> Manifest:
 
 
 def cut_by_queue(chunk: RawChunk) -> list[Part]:
-    """Write what a raw part holds of each queue. Raises HistoryError, OSError.
+    """Write the rows of a raw part, by queue. Raises HistoryError, OSError.
 
-    A few rows at a time are put into the order of queues: memory that was used before is used again, and is near.
+    It sorts a few rows at a time, which reuses memory that is still in the processor's caches.
     """
     held: dict[int, list[pa.Table]] = {}
     for table in read_raw_part(chunk.source, chunk.part):
@@ -84,14 +85,14 @@ def cut_by_queue(chunk: RawChunk) -> list[Part]:
             except OSError as error:
                 error.filename = error.filename or str(
                     chunk.target / path
-                )  # a full disk names none
+                )  # an error for a full disk has no file name
                 raise
             parts.append(part)
     return parts
 
 
 def read_raw_part(folder: Path, part: Part) -> Iterator[pa.Table]:
-    """The rows of one raw part, ROW_GROUP at a time. Raises HistoryError for a missing or damaged file, OSError."""
+    """Yield the rows of one raw part, ROW_GROUP at a time. Raises HistoryError, also for a missing or damaged file."""
     path = folder / part.path
     rows = 0
     try:
@@ -114,13 +115,13 @@ def read_raw_part(folder: Path, part: Part) -> Iterator[pa.Table]:
 
 
 def _ordered(written: Sequence[Sequence[Part]]) -> list[Part]:
-    """By queue, then by time."""
+    """Return the parts by queue, then by time."""
     numbered = [part for parts in written for part in parts]
     return sorted(numbered, key=lambda part: (part.queue, part.first))
 
 
 def _share(source: Path, target: Path) -> None:
-    """Link a file, or copy it where it cannot be linked."""
+    """Hard-link a file, or copy it if it cannot be linked."""
     target.unlink(missing_ok=True)
     try:
         os.link(source, target)

@@ -1,7 +1,7 @@
-"""Reads the observations of one run from its file, in the process that judges it.
+"""Reads the observations of one run from its file, in the process that judges the run.
 
-Kept in memory for the partitions that follow. Never more than OBSERVED_BYTES_MAX of a file: beyond it, the task that
-rests on observations is unknown. Half a line at the end is left out; `analyze` says that there is one.
+They stay in memory for the next partitions. A file above OBSERVED_BYTES_MAX is not read, and checkers that need
+observations then answer "unknown". A torn last line is skipped; `analyze` reports it.
 """
 
 from __future__ import annotations
@@ -14,23 +14,26 @@ from typing import Any
 
 from staticfire.checkers.model.history import HistoryError, read_observations, unread_reason
 
-BYTES_A_BYTE = 8  # of the file, in memory
+BYTES_A_BYTE = 8  # memory for a byte of the file, in bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedFile:
-    """A file of observations as it was when the analysis began."""
+    """A file of observations, with its size when the analysis began."""
 
     path: Path
     size: int
 
     @property
     def unread(self) -> str:
-        """Why it is not read, empty when it is."""
+        """The reason that the file is not read; empty if it is."""
         return unread_reason(self.path.name, self.size)
 
     def read(self) -> Sequence[Mapping[str, Any]]:
-        """Nothing when it is too large. Raises HistoryError, also when it has changed; OSError when it is gone."""
+        """Read the observations; none if the file is too large.
+
+        Raises HistoryError, also if the file has changed; OSError if it is missing.
+        """
         now = self.path.stat()
         if now.st_size != self.size:
             raise HistoryError(
@@ -40,12 +43,12 @@ class ObservedFile:
 
 
 def observed_file(path: Path) -> ObservedFile | None:
-    """None where the run holds no observations."""
+    """Return the file; None for a run without observations."""
     return ObservedFile(path=path, size=path.stat().st_size) if path.exists() else None
 
 
 def bytes_in_memory(path: Path) -> int:
-    """How much of memory the observations in a file take, about."""
+    """Estimate the memory that the observations in a file take."""
     observed = observed_file(path)
     return 0 if observed is None or observed.unread else BYTES_A_BYTE * observed.size
 

@@ -1,6 +1,6 @@
-"""Splits runs into work units: whole queues, small ones together, and chunks of long ones.
+"""Splits runs into work units: whole queues (small ones together), and chunks of long queues.
 
-Queues with more than WHOLE_ROWS rows are profiled before, and cut by offset
+A queue with more than WHOLE_ROWS rows is profiled first, and then cut by offset
 (`checkers/formats/chunks/cut_points.py`).
 """
 
@@ -33,14 +33,14 @@ from staticfire.spark_analysis.engine.engines import Engine
 from staticfire.spark_analysis.runs.inputs import RunInput
 from staticfire.spark_analysis.runs.observed_file import bytes_in_memory
 
-BYTES_A_ROW = 420  # of a partition while it is judged, measured
-BYTES_A_ROW_READ = 310  # of a part of which a chunk needs some rows only, measured
-BASE_BYTES = 180 << 20  # of a Python process with NumPy and Arrow
+BYTES_A_ROW = 420  # memory for a row of a partition that is judged; measured
+BYTES_A_ROW_READ = 310  # memory for a row of a part that is read for a chunk; measured
+BASE_BYTES = 180 << 20  # memory of a Python process with NumPy and Arrow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partition:
-    """Some whole queues of one run, or a chunk of one."""
+    """Whole queues of one run, or a chunk of one queue. `run` is the index of the run."""
 
     run: int
     unit: WorkUnit
@@ -48,23 +48,23 @@ class Partition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileTask:
-    """A part of a queue that is too long; `at` is the number of its partition."""
+    """One part of a long queue to be profiled; `at` is the index of its partition."""
 
     at: int
     history: Path
     part: Part
     grid: Grid
-    orderly: Sequence[int]  # groups
+    orderly: Sequence[int]  # ids of orderly groups
 
 
 def partitions_of(run: RunInput, number: int) -> list[Partition]:
-    """Whole queues in order; neighbours share a partition while it is small."""
+    """Return partitions of whole queues in order. Neighbours share a partition while it is small."""
     groups = together(run.manifest, PARTITION_ROWS)
     return [Partition(run=number, unit=whole(parts)) for parts in groups or [[]]]
 
 
 def partitioned(runs: Sequence[RunInput], engine: Engine) -> list[Partition]:
-    """Whole queues, and chunks of those that are too long. Raises HistoryError, OSError, SparkError."""
+    """Return partitions of whole queues, and of chunks of long ones. Raises HistoryError, OSError, SparkError."""
     partitions = [part for number, run in enumerate(runs) for part in partitions_of(run, number)]
     items = [
         ProfileTask(
@@ -92,7 +92,7 @@ def partitioned(runs: Sequence[RunInput], engine: Engine) -> list[Partition]:
 def _grids(
     runs: Sequence[RunInput], engine: Engine, partitions: Sequence[Partition]
 ) -> dict[int, Grid]:
-    """How offsets of queues that are too long are counted, by the number of the partition."""
+    """Return, by the index of the partition, the grid in which the offsets of a long queue are counted."""
     long = {
         at: partition.unit.parts
         for at, partition in enumerate(partitions)
@@ -113,13 +113,13 @@ def _grids(
 
 
 def span_in(item: tuple[int, Path, Part]) -> tuple[int, int]:
-    """Raises HistoryError, OSError."""
+    """Return the span of offsets in a part. Raises HistoryError, OSError."""
     _, history, part = item
     return span_of(ColumnarHistory(history), part)
 
 
 def profile_of(item: ProfileTask) -> QueueProfile:
-    """Raises HistoryError, OSError."""
+    """Profile one part. Raises HistoryError, OSError."""
     return profile_part(ColumnarHistory(item.history), item.part, item.grid, item.orderly)
 
 
@@ -136,13 +136,13 @@ def _cut(
 def memory_bound_bytes(
     runs: Iterable[RunInput], partitions: Iterable[Partition], parallel: int
 ) -> int:
-    """What the workers need at most: as many of the largest partitions as run at a time, each with observations."""
+    """Return an upper bound of the workers' memory: the `parallel` largest partitions, each with observations."""
     observed = max((bytes_in_memory(run.observations) for run in runs), default=0)
     largest = sorted((_bytes_of(of.unit) for of in partitions), reverse=True)[:parallel]
     return sum(BASE_BYTES + observed + size for size in largest)
 
 
 def _bytes_of(unit: WorkUnit) -> int:
-    """What a unit needs while it is judged. Parts are read as a whole, one after the other, also for a chunk."""
+    """Return the memory for judging a unit. For a chunk, too, parts are read as a whole, one after the other."""
     read = 0 if unit.chunk is None else max((part.rows for part in unit.parts), default=0)
     return BYTES_A_ROW * unit.rows + BYTES_A_ROW_READ * read

@@ -1,6 +1,6 @@
-"""Raw histories: `raw.parquet/`, rows of all queues in the order of time, as another recorder may have written them.
+"""Raw histories: `raw.parquet/`, rows of all queues in the order of time, for recorders other than the harness's.
 
-manifest.json        as that of a history in columns, but for its format; parts of touches have queue -2
+manifest.json        as of a history in columns, except for its format; the queue of all parts is -2
 touches/part-<n>.parquet, ops/part-<n>.parquet, events.jsonl
 """
 
@@ -28,10 +28,10 @@ PART_ROWS = 1 << 21
 
 
 class RawWriter:
-    """Writes a raw history; a chunk is sorted by op, chunks come in order. Methods raise OSError."""
+    """Writes a raw history. Add chunks in order, each sorted by op. Methods raise OSError."""
 
     def __init__(self, folder: Path, run_id: str) -> None:
-        """Raises HistoryError if there is a history already."""
+        """Begin a history. Raises HistoryError if the folder already has one."""
         if (folder / MANIFEST).exists():
             raise HistoryError(f"{folder} holds a history already; choose another folder")
         (folder / "touches").mkdir(parents=True, exist_ok=True)
@@ -101,7 +101,7 @@ def is_raw(folder: Path) -> bool:
 
 
 def read_raw_manifest(folder: Path) -> Manifest:
-    """Raises HistoryError, OSError."""
+    """Read the manifest of a raw history. Raises HistoryError, OSError."""
     path = folder / MANIFEST
     try:
         document: Mapping[str, object] = orjson.loads(read_plain(path))

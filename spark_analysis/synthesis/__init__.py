@@ -1,1 +1,1 @@
-"""Makes histories of any size with injected anomalies and their truth."""
+"""Makes synthetic histories of any size with injected anomalies, and the findings to expect."""

@@ -1,4 +1,4 @@
-"""Injected faults about what messages and routes hold: contents that changed on the way, topics that cannot be read."""
+"""Scenarios about contents and routes: messages that changed on the way, topics that cannot be read."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ PROPERTIES = {"colour": "red"}
 SENT: Mapping[str, Any] = {"tag": "x", "properties": PROPERTIES}
 NS_PER_MS = 1_000_000
 HOUR_MS = 3_600_000
-RETRY_MS = 11_000  # after the send, when a retry that is given out at 12 s is stored
+RETRY_MS = 11_000  # store time of a retry that is delivered at 12 s, after the send
 
 
 def _send(scenario: Scenario, number: int = 0) -> str:
-    """Send a message with contents at 0 s; returns its key."""
+    """Send a message with contents at 0 s; return its key."""
     return scenario.send(0, process=number, id=_id(scenario, number), **SENT)
 
 
 def _id(scenario: Scenario, number: int = 0) -> int:
-    """The digest of the unique message id of the message that process `number` sends."""
+    """Return the digest of the unique message id of the message that process `number` sends."""
     return scenario.process + number
 
 
 def _given(scenario: Scenario, number: int = 0) -> list[Any]:
-    """The contents of a message that was sent at 0 s. The wall clock began with the run (`WALL_EPOCH_MS`)."""
+    """Return the contents of a message sent at 0 s. The wall clock begins with the run (`WALL_EPOCH_MS`)."""
     sent_ms = WALL_EPOCH_MS + scenario.ns(0) // NS_PER_MS
     digest = digest_of_properties(PROPERTIES)
     return [_id(scenario, number), "x", digest, sent_ms, sent_ms + 5, 100, None]
 
 
 def _changed(scenario: Scenario, name: str, value: Any, number: int = 0) -> list[Any]:
-    """The contents that were sent, but for one; of a time, `value` says by how much it is wrong."""
+    """Return the sent contents with one change; for a time, `value` is added to it."""
     contents, index = _given(scenario, number), CONTENTS.index(name)
     contents[index] = contents[index] + value if name.endswith("_ms") else value
     return contents
 
 
 def _delivered(anomaly: str, name: str, value: object) -> ScenarioInjection:
-    """The only delivery of a message does not hold what was sent."""
+    """The only delivery of a message has other contents than the send."""
 
     def inject(scenario: Scenario, _sets: int) -> None:
         key = _send(scenario)
@@ -57,7 +57,7 @@ def _delivered(anomaly: str, name: str, value: object) -> ScenarioInjection:
 
 
 def _delivered_again(anomaly: str, name: str) -> ScenarioInjection:
-    """The listener fails, and the same record comes again with another time."""
+    """The listener fails, and the same record is delivered again with another time."""
 
     def inject(scenario: Scenario, _sets: int) -> None:
         key = _send(scenario)
@@ -84,7 +84,7 @@ def _origin_changed(scenario: Scenario, _sets: int) -> None:
 
 
 def _unreadable_topic(scenario: Scenario, _sets: int) -> None:
-    """The broker refuses to give out the dead letters of a group."""
+    """The broker refuses to serve the dead-letter topic of a group."""
     key = scenario.send(0)
     scenario.consume(1, key, 0)
     scenario.drained(2)
@@ -101,7 +101,7 @@ def _unreadable_topic(scenario: Scenario, _sets: int) -> None:
 
 
 def _wrong_refusal(scenario: Scenario, _sets: int) -> None:
-    """The broker refuses properties that are too long as if it did not know the topic."""
+    """The broker refuses too long properties with the code for an unknown topic."""
     key = scenario.send(0)
     scenario.consume(1, key, 0)
     scenario.drained(2)
@@ -111,7 +111,7 @@ def _wrong_refusal(scenario: Scenario, _sets: int) -> None:
 
 
 def _needless_refusal(scenario: Scenario, _sets: int) -> None:
-    """A healthy broker refuses a legal send as if it could not store."""
+    """A healthy broker refuses a legal send with the code for an unavailable service."""
     key = scenario.send(0)
     scenario.consume(1, key, 0)
     refused = scenario.send(2, "fail", code=14, refused_by=scenario.broker)
@@ -122,7 +122,7 @@ def _needless_refusal(scenario: Scenario, _sets: int) -> None:
 
 
 def _route_mismatch(scenario: Scenario, _sets: int) -> None:
-    """A name server has missed that the topic has more queues now."""
+    """A name server does not know that the topic now has more queues."""
     scenario.observe(
         0,
         "topic_route",
@@ -136,7 +136,7 @@ def _route_mismatch(scenario: Scenario, _sets: int) -> None:
 
 
 def _stored_before_its_neighbour(scenario: Scenario, _sets: int) -> None:
-    """Two messages of a queue, and the second one was stored before the first one."""
+    """The second message of a queue has an earlier store time than the first one."""
     keys = [_send(scenario, number) for number in (0, 1)]
     contents = _given(scenario)
     earlier = _changed(scenario, "stored_ms", -3, number=1)
@@ -147,7 +147,7 @@ def _stored_before_its_neighbour(scenario: Scenario, _sets: int) -> None:
 
 
 def _shared_id(scenario: Scenario, _sets: int) -> None:
-    """Two messages, in two queues, have one unique message id."""
+    """Two messages in two queues have the same unique message id."""
     keys = [scenario.send(at, queue=at, id=_id(scenario)) for at in (0, 1)]
     for queue, key in enumerate(keys):
         scenario.consume(2 + queue, key, 0, queue=queue)

@@ -1,4 +1,4 @@
-"""A member that forwards and leaves something out, or reports too much, injected as scenarios."""
+"""Scenarios in which a forwarding member omits a copy, or reports a copy without an original."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from staticfire.spark_analysis.synthesis.scenario import Scenario, ScenarioInjec
 
 
 def _forwarded(scenario: Scenario, given: int, expected: int) -> list[str]:
-    """A forwarding member gets `given` of two messages and reports `expected` copies, which lie in queue 1."""
+    """Let a forwarding member get `given` of two messages and report `expected` copies, in queue 1; return the keys."""
     for member in (0, 1):
         scenario.opened(0, member)
     scenario.facts["forwarders"] = (f"{scenario.group}-0",)

@@ -1,7 +1,7 @@
-"""Gaps of clients, injected as scenarios: a producer, a consumer and a message that wait longer than is promised.
+"""Scenarios about gaps: a producer, a consumer or a message that waits longer than promised.
 
-Only clients that the campaign names can have gaps, and only until the last send of its producers began; so these
-scenarios come first, and nothing after them counts.
+Only clients that the campaign names can have gaps, and gaps end when the last send of the campaign's producers begins.
+So these scenarios come first, and later sends do not affect them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from staticfire.spark_analysis.synthesis.scenario import Scenario, ScenarioInjection
 
 GAP_MAX_S = 5.0
-SEND_S = 3.0  # that a client gives a send
+SEND_S = 3.0  # a client's time-out for a send
 WAITED_S = 12.0
 
 
@@ -22,7 +22,7 @@ def _producer(scenario: Scenario) -> None:
 
 
 def _send_gap(scenario: Scenario, _sets: int) -> None:
-    """The first send fails, and the next one comes late."""
+    """The first send fails, and the next one is late."""
     _producer(scenario)
     failed = scenario.send(0.1, "fail")
     key = scenario.send(WAITED_S)
@@ -32,7 +32,7 @@ def _send_gap(scenario: Scenario, _sets: int) -> None:
 
 
 def _producer_stuck(scenario: Scenario, _sets: int) -> None:
-    """Every send of a producer fails, and no fault is in its way."""
+    """Every send of a producer fails without a fault."""
     _producer(scenario)
     first, *_ = [scenario.send(number * WAITED_S, "fail") for number in range(1, 6)]
     key = scenario.send(6 * WAITED_S)
@@ -43,7 +43,7 @@ def _producer_stuck(scenario: Scenario, _sets: int) -> None:
 
 
 def _overdue_send(scenario: Scenario, _sets: int) -> None:
-    """A send fails long after its time."""
+    """A send fails long after its time-out."""
     _producer(scenario)
     failed = scenario.send(0.1, "fail", takes_s=WAITED_S)
     key = scenario.send(WAITED_S + 1)
@@ -54,20 +54,20 @@ def _overdue_send(scenario: Scenario, _sets: int) -> None:
 
 
 def _refused_at_rest(scenario: Scenario, _sets: int) -> None:
-    """Every other send of a producer is refused, second after second."""
+    """Every other send of a producer is refused, while no fault is on."""
     first = _every_other(scenario, lambda at_s: scenario.send(at_s, "fail", attempts=1))
     scenario.expect_of_run("refused_at_rest", key=first, topic=scenario.topic)
 
 
 def _weak_at_rest(scenario: Scenario, _sets: int) -> None:
-    """Every other send of a producer is answered with a weaker status, second after second."""
+    """Every other send of a producer gets a weak status, while no fault is on."""
     weak = "FLUSH_SLAVE_TIMEOUT"
     first = _every_other(scenario, lambda at_s: scenario.send(at_s, "info", status=weak))
     scenario.expect("weak_at_rest", first, 0, in_group=False)
 
 
 def _every_other(scenario: Scenario, send: Callable[[float], str]) -> str:
-    """Sends made by `send`, each followed by one that is served; returns the key of the first."""
+    """Make sends by `send` once a second, each followed by a successful one; return the key of the first."""
     _producer(scenario)
     sent = [(send(second), scenario.send(second + 0.5, queue=1)) for second in range(1, 11)]
     for index, (_, key) in enumerate(sent):
@@ -77,7 +77,7 @@ def _every_other(scenario: Scenario, send: Callable[[float], str]) -> str:
 
 
 def _lost_reply(scenario: Scenario, _sets: int) -> None:
-    """A request that a listener replies to, and that ends without an answer 5 s after it began."""
+    """A listener replies to a request, but the requester gets no answer within 5 s."""
     key = f"p{scenario.process}-0"
     value = {"topic": scenario.topic, "size": 100, "key": key}
     scenario.op(0, "invoke", "send", value)
@@ -90,7 +90,7 @@ def _lost_reply(scenario: Scenario, _sets: int) -> None:
 
 
 def _start_gap(scenario: Scenario, _sets: int) -> None:
-    """A consumer starts, and is given its queue late."""
+    """A consumer gets its queue long after its start."""
     scenario.opened(0, 0)
     scenario.facts["consumers"] = (f"{scenario.group}-0",)
     scenario.to_group(WAITED_S, "assign", "queues", [[scenario.broker, 0]])
@@ -101,7 +101,7 @@ def _start_gap(scenario: Scenario, _sets: int) -> None:
 
 
 def _delivery_gap(scenario: Scenario, _sets: int) -> None:
-    """The first of two messages is delivered late, and the producer is still at work then."""
+    """The first of two messages is delivered late, while the producer is still sending."""
     _producer(scenario)
     first = scenario.send(0.1)
     second = scenario.send(WAITED_S)

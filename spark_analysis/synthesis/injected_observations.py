@@ -1,6 +1,6 @@
-"""Anomalies that only observations of nodes show, injected as scenarios: a few ops, and what the harness saw.
+"""Scenarios of anomalies that only observations of nodes show: a few ops and observations.
 
-Each has a broker, nodes and name servers of its own, which no fault of another scenario strikes.
+Each scenario has a broker, nodes and name servers of its own, which no fault of another scenario strikes.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from staticfire.checkers.guarantees.facts import FaultFacts
 from staticfire.spark_analysis.synthesis.scenario import RECORD_BYTES, Scenario, ScenarioInjection
 
-ENTRIES = 3  # messages that a broker had when the harness looked into its files
+ENTRIES = 3  # entries in the queue files that the harness inspected
 
 
 def _own_broker(scenario: Scenario, nodes: int = 1) -> tuple[str, ...]:
-    """A broker that serves; returns its nodes, the master first."""
+    """Make a broker that serves; return its nodes, the master first."""
     scenario.broker = f"{scenario.name}-broker"
     names = tuple(f"{scenario.broker}-{number}" for number in range(nodes))
     scenario.facts["replica_sets"] = {scenario.broker: names}
@@ -25,14 +25,14 @@ def _own_broker(scenario: Scenario, nodes: int = 1) -> tuple[str, ...]:
 def _acknowledged(
     scenario: Scenario, at_s: float, key: str, *holders: str, status: str = "SEND_OK"
 ) -> None:
-    """Who held a message when its status had arrived."""
+    """Observe which nodes held a message when its status arrived."""
     seen = {"key": key, "durable_on": [], "cached_on": list(holders), "unobserved": []}
     where = {"broker_name": scenario.broker, "end_offset": 1 if holders else None}
     scenario.observe(at_s, "ack_durability", **seen, **where, status=status)
 
 
 def _acked_not_durable(scenario: Scenario, _sets: int) -> None:
-    """The first is held by its master, the second by no node."""
+    """The first message is on its master, the second on no node."""
     [node] = _own_broker(scenario)
     keys = [scenario.send(0), scenario.send(0.1)]
     _acknowledged(scenario, 0.05, keys[0], node)
@@ -44,7 +44,7 @@ def _acked_not_durable(scenario: Scenario, _sets: int) -> None:
 
 
 def _spurious_weak_status(scenario: Scenario, _sets: int) -> None:
-    """Its flush is said to be late, and all that is promised is there."""
+    """A status reports a late flush, although the message is stored as promised."""
     [node] = _own_broker(scenario)
     keys = [scenario.send(0), scenario.send(0.1, "info", status="FLUSH_DISK_TIMEOUT")]
     statuses = ("SEND_OK", "FLUSH_DISK_TIMEOUT")
@@ -59,7 +59,7 @@ _HELD = {"tasks": 7, "threads": 9, "sockets": 5, "surplus_files": 0, "memory_byt
 
 
 def _leak(anomaly: str, name: str, grown: int) -> ScenarioInjection:
-    """A broker has more of one thing after the run than before it."""
+    """A broker holds more of one resource after the run than before it."""
     return _leaked(anomaly, {name: _HELD[name] + grown})
 
 
@@ -75,7 +75,7 @@ def _leaked(anomaly: str, after: Mapping[str, object]) -> ScenarioInjection:
 
 
 def _internal_error(scenario: Scenario, _sets: int) -> None:
-    """A broker logs an error that only a wrong program can raise."""
+    """A broker logs an error that only a programming mistake can raise."""
     [node] = _own_broker(scenario)
     error = {"event": "request failed", "error": "KeyError: 'offsets'", "times": 2}
     scenario.observe(1, "internal_error", node=node, **error)
@@ -84,7 +84,7 @@ def _internal_error(scenario: Scenario, _sets: int) -> None:
 
 
 def _replica(anomaly: str, slave_end: int, first_difference: int | None) -> ScenarioInjection:
-    """After the run the logs of a master that has 8000 bytes and of its slave are compared."""
+    """A master's log of 8000 bytes and its slave's log are compared after the run."""
 
     def inject(scenario: Scenario, _sets: int) -> None:
         master, slave = _own_broker(scenario, 2)
@@ -105,7 +105,7 @@ def _replica(anomaly: str, slave_end: int, first_difference: int | None) -> Scen
 
 
 def _queue_entries(anomaly: str, field: str, count: str) -> ScenarioInjection:
-    """The harness looks into the files of a broker: one entry is not as it should be."""
+    """The inspected queue files of a broker have one wrong, missing or empty entry."""
 
     def inject(scenario: Scenario, _sets: int) -> None:
         [node] = _own_broker(scenario)
@@ -129,7 +129,7 @@ def _queue_entries(anomaly: str, field: str, count: str) -> ScenarioInjection:
 
 
 def _read_beyond_recovery(scenario: Scenario, _sets: int) -> None:
-    """The log ended after the first message when it was recovered, and the second is read all the same."""
+    """A recovery ended the log after the first message, but the second one is still delivered."""
     [node] = _own_broker(scenario)
     keys = [scenario.send(0), scenario.send(0.1)]
     scenario.consume(1, keys[0], 0)
@@ -140,7 +140,7 @@ def _read_beyond_recovery(scenario: Scenario, _sets: int) -> None:
 
 
 def _routes(scenario: Scenario, named: bool, up: bool, for_s: float, number: str = "0") -> None:
-    """What the name server of this scenario says of the broker of this scenario, for so long."""
+    """Observe, at the begin and at the end of `for_s` seconds, the name server's route to the broker."""
     [node] = _own_broker(scenario)
     for at_s in (0.0, for_s):
         scenario.observe(
@@ -153,7 +153,7 @@ def _routes(scenario: Scenario, named: bool, up: bool, for_s: float, number: str
 
 
 def _wrong_route(scenario: Scenario, _sets: int) -> None:
-    """The master is called the first slave."""
+    """The route lists the master as the first slave."""
     _routes(scenario, named=True, up=True, for_s=1, number="1")
     scenario.expect_of_run("wrong_route", broker=scenario.broker)
 
@@ -164,7 +164,7 @@ def _stale_route(scenario: Scenario, _sets: int) -> None:
 
 
 def _changes(scenario: Scenario) -> tuple[str, str]:
-    """A leader whose topic has 8 queues from 10 s on, and a name server that says so; return both nodes."""
+    """Make a leader whose topic has 8 queues from 10 s on, and a name server that knows it; return both nodes."""
     [node] = _own_broker(scenario)
     server = f"{scenario.name}-coordinator"
     for one in (server, node):
@@ -177,7 +177,7 @@ def _changes(scenario: Scenario) -> tuple[str, str]:
 
 
 def _route_drift(scenario: Scenario, _sets: int) -> None:
-    """For a second the name server says again what the topic had before."""
+    """The name server returns to the topic's former queue numbers for a second."""
     node, server = _changes(scenario)
     for at_s, queues in ((20, [4, 4, 6]), (21, [8, 8, 6])):
         table = {"broker_name": scenario.broker, "topics": {scenario.topic: queues}}
@@ -186,7 +186,7 @@ def _route_drift(scenario: Scenario, _sets: int) -> None:
 
 
 def _departed_route(scenario: Scenario, _sets: int) -> None:
-    """The leader has ended, and the name server names it for 20 s more."""
+    """The leader has ended, but the name server lists it for 20 s more."""
     node, server = _changes(scenario)
     scenario.observe(30, "server_life", node=node, life=1, ended="terminated")
     gone = {"broker_name": scenario.broker, "addresses": {}, "topics": {}}
@@ -200,7 +200,7 @@ def _missing_route(scenario: Scenario, _sets: int) -> None:
 
 
 def _slow_failover(scenario: Scenario, _sets: int) -> None:
-    """One of two name servers is broken when a consumer starts, and it has no queue for long."""
+    """One of two name servers is frozen when a consumer starts, and the consumer has no queue for long."""
     servers = [f"{scenario.name}-name-server-{number}" for number in range(2)]
     for server in servers:
         scenario.observe(0, "route", node=server, brokers={}, up=[])

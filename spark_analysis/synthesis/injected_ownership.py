@@ -1,4 +1,4 @@
-"""Messages that are given to the wrong process, or late, injected as scenarios."""
+"""Scenarios in which a message is delivered to the wrong process, or late."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from staticfire.spark_analysis.synthesis.workload_profile import BATCH_WAITS_S
 
 
 def _unowned_delivery(scenario: Scenario, _sets: int) -> None:
-    """The second message goes to a member that has another queue."""
+    """The second message is delivered to a member that owns another queue."""
     keys = [scenario.send(0.1), scenario.send(0.2)]
     for member in (0, 1):
         scenario.to_group(0, "assign", "queues", [[scenario.broker, member]], member=member)
@@ -20,7 +20,7 @@ def _unowned_delivery(scenario: Scenario, _sets: int) -> None:
 
 
 def _unowned_commit(scenario: Scenario, _sets: int) -> None:
-    """A member of another queue commits how far its owner is."""
+    """A member that owns another queue commits the offset of the queue."""
     key = scenario.send(0.1)
     for member in (0, 1):
         scenario.to_group(0, "assign", "queues", [[scenario.broker, member]], member=member)
@@ -31,7 +31,7 @@ def _unowned_commit(scenario: Scenario, _sets: int) -> None:
 
 
 def _unknown_consumer(scenario: Scenario, _sets: int) -> None:
-    """One member opens; another one, which never did, is given a message."""
+    """A member opens; a message is delivered to another one, which never opened."""
     key = scenario.send(0.1)
     scenario.opened(0, 0)
     scenario.to_group(0.1, "assign", "queues", [[scenario.broker, 0]])
@@ -41,7 +41,7 @@ def _unknown_consumer(scenario: Scenario, _sets: int) -> None:
 
 
 def _delivery_after_exit(scenario: Scenario, _sets: int) -> None:
-    """A node runs its next process, and the one before is given a message."""
+    """A node already runs its next process, but a message is delivered to the former one."""
     key = scenario.send(0.1)
     node = f"{scenario.group}-0"
     scenario.opened(0, 0)
@@ -56,7 +56,7 @@ def _delivery_after_exit(scenario: Scenario, _sets: int) -> None:
 
 
 def _slow_delivery(scenario: Scenario, _sets: int) -> None:
-    """The owner of the queue is idle, and is given the message much later."""
+    """The owner of the queue is idle, but gets the message much later."""
     scenario.to_group(0, "assign", "queues", [[scenario.broker, 0]])
     key = scenario.send(12)
     scenario.consume(BATCH_WAITS_S + 20, key, 0)

@@ -1,7 +1,7 @@
-"""Anomalies of semantics, injected as scenarios of a few ops each, with what must be found.
+"""Scenarios of semantic anomalies, each with a few ops and the expected findings.
 
-A scenario may show more than the anomaly that it is named after: what was delivered although it was rolled back is an
-aborted read, too. The truth names everything that must be found.
+A scenario may show more than the anomaly that it is named after: a rolled-back message that is delivered is also an
+aborted read. The truth lists every expected finding.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CONSUME_TIMEOUT_S = 900.0
 
 
 def _unwanted(scenario: Scenario, _sets: int) -> None:
-    """A group that asks for red gets blue."""
+    """A group that subscribes to red gets a blue message."""
     red, blue = scenario.send(0, tag="red"), scenario.send(0.1, tag="blue")
     scenario.consume(1, red, 0)
     scenario.consume(2, blue, 1)
@@ -47,7 +47,7 @@ def _delayed(at_s: float, anomaly: str) -> ScenarioInjection:
 
 
 def _delayed_out_of_order(scenario: Scenario, _sets: int) -> None:
-    """Of two messages with one delay, the one that was sent second comes first."""
+    """Of two messages with the same delay, the one that was sent second arrives first."""
     keys = [scenario.send(at, process=at, delay_level=2, delay_ms=LADDER_MS[1]) for at in (0, 1)]
     for offset, key in enumerate(reversed(keys)):
         scenario.consume(7 + offset, key, offset)
@@ -56,7 +56,7 @@ def _delayed_out_of_order(scenario: Scenario, _sets: int) -> None:
 
 
 def _reset_ignored(scenario: Scenario, _sets: int) -> None:
-    """The one owner of a queue goes on where it was."""
+    """The only owner of a queue continues at its old offset."""
     scenario.to_group(0, "assign", "queues", [[scenario.broker, 0]])
     key = scenario.send(1)
     scenario.consume(2, key, 0)
@@ -75,7 +75,7 @@ def _reset_ignored(scenario: Scenario, _sets: int) -> None:
             fired_ns=reset.asked_ns,
             bitten_ns=reset.answered_ns,
             healed_ns=reset.answered_ns,
-            affects=("admin",),  # other groups are not sent back
+            affects=("admin",),  # the offsets of other groups are not reset
             resets=(reset,),
         )
     )
@@ -84,7 +84,7 @@ def _reset_ignored(scenario: Scenario, _sets: int) -> None:
 
 
 def _retried(scenario: Scenario) -> str:
-    """A message for which a listener has failed."""
+    """Send a message whose listener fails; return its key."""
     scenario.facts["retries_max"] = {scenario.group: RETRIES_MAX}
     key = scenario.send(0)
     scenario.consume(1, key, 0, "info")
@@ -92,14 +92,14 @@ def _retried(scenario: Scenario) -> str:
 
 
 def _come_again(scenario: Scenario, key: str, *tries: tuple[int, float], end: bool = True) -> None:
-    """Retries, at these times; at the last the listener succeeds."""
+    """Deliver retries, given as (try, time in s); with `end` the last one succeeds."""
     for index, (number, at_s) in enumerate(tries):
         type_: OpType = "ok" if end and index == len(tries) - 1 else "info"
         scenario.consume(at_s, key, index, type_, topic=scenario.retry_topic, tries=number)
 
 
 def _retry_unprovoked(scenario: Scenario, _sets: int) -> None:
-    """The second retry comes, and there was no first."""
+    """The second retry arrives without the first one."""
     key = _retried(scenario)
     _come_again(scenario, key, (2, 60))
     scenario.drained(70)
@@ -181,7 +181,7 @@ def _checked(anomaly: str, *asked_s: float) -> ScenarioInjection:
 
 
 def _order_violated(scenario: Scenario, _sets: int) -> None:
-    """The listener fails for the first, and the second is not held up."""
+    """The listener fails for the first message, but the second one does not wait."""
     first, second = scenario.send(0), scenario.send(0.1)
     scenario.consume(1, first, 0, "info")
     scenario.consume(2, second, 1)
@@ -193,7 +193,7 @@ def _order_violated(scenario: Scenario, _sets: int) -> None:
 
 
 def _two_listeners(scenario: Scenario, _sets: int) -> None:
-    """A second member begins while the first one is at work; it does not finish, and does it again in its turn."""
+    """A second member begins while the first one is still working; it stops, and repeats its message in turn."""
     first, second = scenario.send(0), scenario.send(0.1)
     scenario.consume(1, first, 0, takes_s=4)
     scenario.consume(2, second, 1, "info", member=1)
@@ -205,7 +205,7 @@ def _two_listeners(scenario: Scenario, _sets: int) -> None:
 
 
 def _overlapping_owners(scenario: Scenario, _sets: int) -> None:
-    """A second member is given the next message, and the first one goes on as if nothing had been."""
+    """A second member gets the next message, while the first one continues as the owner."""
     keys = [scenario.send(index / 10) for index in range(3)]
     for member in (0, 1):
         scenario.to_group(0, "assign", "queues", [[scenario.broker, 0]], member=member)
@@ -218,7 +218,7 @@ def _overlapping_owners(scenario: Scenario, _sets: int) -> None:
 
 
 def _commit_late(scenario: Scenario, _sets: int) -> None:
-    """The one owner of a queue consumes a message, and commits nothing for half a minute."""
+    """The only owner of a queue consumes a message, and commits nothing for half a minute."""
     scenario.to_group(0, "assign", "queues", [[scenario.broker, 0]])
     value = {"group": scenario.group, "brokers": [[scenario.broker, 0, False]]}
     scenario.op(0.5, "ok", "commit_to", value, process=scenario.consumer)
@@ -241,7 +241,7 @@ def _key_moved(scenario: Scenario, _sets: int) -> None:
 
 
 def _hot_key(scenario: Scenario, sets: int) -> None:
-    """There is one in a history: more than all others together have."""
+    """One key of the history has more messages than all others together. Only the first set has this scenario."""
     if scenario.number:
         return
     keys = [scenario.send(index / 20, sharding_key=scenario.name) for index in range(4 * sets + 8)]
@@ -273,7 +273,7 @@ def _delivered_before_send(scenario: Scenario, _sets: int) -> None:
 
 
 def _inconsistent_physical_offset(scenario: Scenario, _sets: int) -> None:
-    """Acknowledged somewhere else in the log than it is delivered from."""
+    """A message is delivered from another physical offset than the acknowledged one."""
     key = scenario.send(0, physical_offset=777)
     scenario.consume(1, key, 0)
     scenario.drained(2)
@@ -287,19 +287,19 @@ def _nonmonotonic_physical_offset(scenario: Scenario, _sets: int) -> None:
 
 
 def _int_nonmonotonic_send(scenario: Scenario, _sets: int) -> None:
-    """A request that is stored the wrong way round."""
+    """The messages of one request are stored in the reverse order."""
     first, _ = _request(scenario, 1, 0)
     scenario.expect("int_nonmonotonic_send", first, 1, in_group=False, in_log=False)
 
 
 def _torn_batch(scenario: Scenario, _sets: int) -> None:
-    """A request whose messages do not lie side by side."""
+    """The messages of one request are not at consecutive offsets."""
     _, second = _request(scenario, 0, 2)
     scenario.expect("torn_batch", second, 2, in_group=False, in_log=False)
 
 
 def _request(scenario: Scenario, *offsets: int) -> list[str]:
-    """One request, whose messages are acknowledged at these offsets; returns their keys."""
+    """Send one request, whose messages are acknowledged at these offsets; return their keys."""
     keys = [f"p{scenario.process}-{number}" for number in range(len(offsets))]
     value = {"topic": scenario.topic, "size": 100}
     for key in keys:
@@ -311,7 +311,7 @@ def _request(scenario: Scenario, *offsets: int) -> list[str]:
 
 
 def _answered(scenario: Scenario, *answers: tuple[float, int, int]) -> list[str]:
-    """Two requests that are given to a listener at 0.4 s; answers are (time, request, whose answer it is)."""
+    """Deliver two requests at 0.4 s; `answers`: (time in s, request, whose reply it gets). Return the keys."""
     keys = [scenario.send(0), scenario.send(0.1)]
     for index, key in enumerate(keys):
         scenario.consume(0.4 + index / 10, key, index)
@@ -348,7 +348,7 @@ def _subscriptions_differ(scenario: Scenario, _sets: int) -> None:
 
 
 def _queue_unowned(scenario: Scenario, _sets: int) -> None:
-    """Its owner gives a queue up, and no member takes it."""
+    """The owner gives up a queue, and no other member takes it over."""
     key = scenario.send(0.1)
     scenario.to_group(0, "assign", "queues", [[scenario.broker, 0]])
     scenario.consume(1, key, 0)
@@ -368,7 +368,7 @@ def _double_ownership(scenario: Scenario, _sets: int) -> None:
 
 
 def _uneven_shares(scenario: Scenario, _sets: int) -> None:
-    """For longer than a rebalance takes one of two members has three queues, and the other one has one."""
+    """One of two members has three queues and the other one has one, for longer than a rebalance takes."""
     key = scenario.send(0.1)
     for member in (0, 1):
         scenario.opened(0, member)
@@ -388,7 +388,7 @@ def _not_serving(scenario: Scenario, _sets: int) -> None:
 
 
 def _not_drained(scenario: Scenario, _sets: int) -> None:
-    """A message is left that the group has not come to."""
+    """One message is left that the group has not read."""
     keys = [scenario.send(0), scenario.send(0.1)]
     scenario.consume(1, keys[0], 0)
     scenario.drained(60, lag=1)
@@ -410,7 +410,7 @@ def _looked_up(anomaly: str, *, by_key: bool, by_id: bool, in_queue: bool) -> Sc
         found = [key, 0, 0, by_key, by_id, in_queue]
         where = {"topic": scenario.topic, "broker": scenario.broker, "indexed": True}
         scenario.op(3, "ok", "look_up", {**where, "messages": [found]})
-        # Whether it is in its queue is asked of sends, which know their record.
+        # The finding lost_from_log comes from the send, which knows the physical offset.
         scenario.expect(anomaly, key, 0, in_group=False, in_log=not in_queue)
 
     return inject
@@ -442,7 +442,7 @@ def _refused_read(scenario: Scenario, _sets: int) -> None:
 
 
 def _wrong_time_search(scenario: Scenario, _sets: int) -> None:
-    """The message is at offset 0, and the search for its time leads behind it."""
+    """The message is at offset 0, but the search for its store time returns the offset after it."""
     key = scenario.send(0)
     scenario.consume(1, key, 0)
     scenario.drained(2)
@@ -452,7 +452,7 @@ def _wrong_time_search(scenario: Scenario, _sets: int) -> None:
 
 
 def _int_poll_skip(scenario: Scenario, _sets: int) -> None:
-    """A call of the listener is given the first and the third, and no call ever the second."""
+    """A call of the listener gets the first and the third message; no call ever gets the second one."""
     keys = [scenario.send(index / 10) for index in range(3)]
     scenario.to_group(0, "assign", "queues", [[scenario.broker, 0]])
     scenario.consume(1, keys[0], 0, also=((keys[2], 2),))
@@ -462,7 +462,7 @@ def _int_poll_skip(scenario: Scenario, _sets: int) -> None:
 
 
 def _log_hole(scenario: Scenario, _sets: int) -> None:
-    """A power cut may cost a tail; here it has cost the second of three."""
+    """After a power cut the second of three messages is missing, although only a tail of the log may be lost."""
     node = f"{scenario.name}-node"
     scenario.broker = f"{scenario.name}-broker"
     scenario.facts["replica_sets"] = {scenario.broker: (node,)}
@@ -537,5 +537,5 @@ SCENARIOS: Mapping[str, ScenarioInjection] = {
     **TXN_INJECTIONS,
     **OBSERVED_INJECTIONS,
 }
-# They break something. They come after the others, which no fault is to excuse, and one kind of fault after the other.
+# Scenarios with faults. They come last, one kind of fault after the other, so that no fault excuses another scenario.
 BREAKING: tuple[Mapping[str, ScenarioInjection], ...] = ({"log_hole": _log_hole}, SWITCH_INJECTIONS)

@@ -1,7 +1,7 @@
-"""Transactions that read what they must not, and cycles of them, injected as scenarios.
+"""Scenarios of transactions: forbidden reads, and cycles.
 
-In a line: `0 ok x+1@0 y?2@0` is a transaction of process 0 that sent 1 to x, where it got offset 0, and polled 2 at
-offset 0 of y. `begin 0` before it begins it there; otherwise it begins where it ends.
+A line such as `0 ok x+1@0 y?2@0` is a transaction of process 0 that sent 1 to x and got offset 0, and polled 2 at
+offset 0 of y. An earlier `begin 0` sets the time at which it begins; otherwise it begins at the time of its end.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from staticfire.checkers.model.history import OpType
 from staticfire.spark_analysis.synthesis.scenario import Scenario
 
 STEP_S = 0.01
-# What is to be found -> the transactions, and what else is found; cycles are reported without a key.
+# Anomaly -> its transactions. ALSO has further anomalies of a scenario.
 READS = {
     "G1a": "0 fail x+1 / 1 ok x?1@0",
     "G1b": "0 ok x+1@0 x+2@1 / 1 ok x+3@2 / 2 ok x?1@0,3@2",
@@ -25,7 +25,7 @@ READS = {
     "txn_inconsistent_offsets": "0 ok x+1@0 / 1 ok x+2 / 2 ok x?1@0 / 3 ok x?2@0",
     "txn_nonmonotonic_send": "0 ok x+1@1 x+2@0",
 }
-ALSO = {"G1b": "lost_write"}  # what a scenario shows besides
+ALSO = {"G1b": "lost_write"}  # a further anomaly of the scenario
 CYCLES = {
     "G0": "begin 0 / begin 1 / 0 ok x+1@0 y+4@1 / 1 ok x+2@1 y+3@0",
     "G0-process": "0 ok x+1@1 / 0 ok x+2@0",
@@ -40,7 +40,7 @@ CYCLES = {
     "G2-process": "9 ok x+0@0 y+0@0 / begin 1 / 0 ok x+1@1 / 0 ok y?0@0 / 1 ok y+1@1 x?0@0",
     "G2-realtime": "9 ok x+0@0 y+0@0 / begin 1 / 0 ok x+1@1 / 2 ok y?0@0 / 1 ok y+1@1 x?0@0",
 }
-VIOLATIONS = frozenset({"G1c", "G1c-process", "G1c-realtime"})  # here: no edge of them is ww
+VIOLATIONS = frozenset({"G1c", "G1c-process", "G1c-realtime"})  # their cycles here have no ww edge
 
 
 def _expect(scenario: Scenario, lines: str) -> None:
@@ -63,7 +63,7 @@ def _txn(scenario: Scenario, at_s: float, process: int, type_: OpType, mops: lis
 
 
 def _mop(name: str, word: str) -> list[object]:
-    """Keys are those of the scenario alone."""
+    """Parse one micro-op. Keys begin with the name of the scenario, so they belong to it alone."""
     key, mark, rest = word[0], word[1], word[2:]
     if mark == "+":
         value, _, offset = rest.partition("@")

@@ -1,7 +1,7 @@
-"""Anomalies injected into a synthetic history, each with its truth: what must be found, and where.
+"""Injects anomalies into a synthetic history, each with the findings to expect.
 
-An injection changes a few slots around an *injection point*: the first slot of a batch, followed by two more whole
-batches of its queue in which every send was acknowledged. No two injection points share a slot.
+An injection changes a few slots around an *injection point*: the first slot of a batch that is followed by two more
+whole batches of its queue in which every send was acknowledged. No two injection points share a slot.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from staticfire.checkers.model.columns import UNKNOWN, Ints, Outcome
 from staticfire.spark_analysis.synthesis.synthetic_slots import Redelivery, Slots
 from staticfire.spark_analysis.synthesis.workload_profile import WorkloadProfile
 
-FRESH_FROM = 1 << 32  # numbers of keys that no ordinary send has
+FRESH_FROM = 1 << 32  # from here on, numbers of keys that no ordinary send has
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Injected:
-    """One finding that must be made."""
+    """One finding to expect."""
 
     anomaly: str
-    explained: bool  # counted, and no violation
+    explained: bool  # counted, but not a violation
     message: int
     queue: int
     queue_offset: int
     physical_offset: int = UNKNOWN
-    branch: int | None = None  # of the group in the fan-out of the topic
+    branch: int | None = None  # the group's branch of the topic's fan-out
 
 
 Injection = Callable[["InjectionPoint"], Iterator[Injected]]
@@ -36,7 +36,7 @@ Injection = Callable[["InjectionPoint"], Iterator[Injected]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InjectionPoint:
-    """Where something is injected. `other` is an injection point in another queue of the same topic."""
+    """The slots where an anomaly is injected. `other` is an injection point in another queue of the topic."""
 
     slots: Slots
     profile: WorkloadProfile
@@ -58,7 +58,7 @@ class InjectionPoint:
         )
 
     def passed_over(self, at: int, *, branch: int | None = None) -> Iterator[Injected]:
-        """What the delivery after a slot that a group (every group) was not given shows."""
+        """Yield the findings of the next delivery after a slot that a group (None: every group) did not get."""
         branches = range(len(self.slots.deliveries)) if branch is None else (branch,)
         for number in branches:
             yield self.expected("poll_skip", at + 1, branch=number)
@@ -68,7 +68,7 @@ class InjectionPoint:
         return range(self.at, self.at + self.profile.batch)
 
     def forget(self, at: int) -> None:
-        """Leave a hole in the queue: no producer sent what is there, no member got it."""
+        """Leave a hole in the queue: no producer sent this message, and no member got it."""
         self.slots.sent[at] = False
         for delivered in self.slots.deliveries:
             delivered.kept[at] = False
@@ -82,7 +82,7 @@ def _lost(point: InjectionPoint) -> Iterator[Injected]:
 
 
 def _unseen(point: InjectionPoint) -> Iterator[Injected]:
-    """By one group, while another got it."""
+    """One group does not get the message, while another one does."""
     if len(point.slots.deliveries) > 1:
         point.slots.deliveries[0].kept[point.at] = False
         yield point.expected("unseen", point.at, branch=0)
@@ -109,7 +109,7 @@ def _corrupt(point: InjectionPoint) -> Iterator[Injected]:
 
 
 def _misrouted(point: InjectionPoint) -> Iterator[Injected]:
-    """Acknowledged by another queue than the one that it is read from."""
+    """The acknowledgement names another queue than the one from which the message is delivered."""
     slots, other = point.slots, point.other
     if other is None:
         return
@@ -124,7 +124,7 @@ def _misrouted(point: InjectionPoint) -> Iterator[Injected]:
 
 
 def _duplicate_explained(point: InjectionPoint) -> Iterator[Injected]:
-    """The listener failed, and the batch came again."""
+    """The listener fails, and the batch is delivered again."""
     slots, batch = point.slots, list(point.batch)
     delivered = slots.deliveries[0]
     delivered.outcome[batch] = Outcome.UNKNOWN
@@ -138,7 +138,7 @@ def _duplicate_unexplained(point: InjectionPoint) -> Iterator[Injected]:
     yield point.expected("duplicate_unexplained", point.at, branch=0)
     yield point.expected(
         "nonmonotonic_poll", point.at, explained=True, branch=0
-    )  # it was not committed
+    )  # allowed, since the offset was not committed
 
 
 def _again(slots: Slots, branch: int, which: list[int], *, tries: int) -> None:
@@ -155,7 +155,7 @@ def _again(slots: Slots, branch: int, which: list[int], *, tries: int) -> None:
 
 
 def _copy(point: InjectionPoint) -> Iterator[Injected]:
-    """One send, stored in two queues, though it was tried once."""
+    """A send with one attempt is stored in two queues."""
     slots, other = point.slots, point.other
     if other is None:
         return
@@ -177,7 +177,7 @@ def _copy_explained(point: InjectionPoint) -> Iterator[Injected]:
 
 
 def _inconsistent_offsets(point: InjectionPoint) -> Iterator[Injected]:
-    """Two sends at a time get one offset, and both messages are delivered from there."""
+    """Two concurrent sends get one offset, and both messages are delivered from it."""
     slots, at, second = point.slots, point.at, point.at + 1
     if point.profile.batch < 2:
         return
@@ -190,7 +190,7 @@ def _inconsistent_offsets(point: InjectionPoint) -> Iterator[Injected]:
     for branch in range(len(slots.deliveries)):
         expected = point.expected("int_nonmonotonic_poll", second, branch=branch)
         yield replace(expected, queue_offset=offset)
-        # The offset that the second would have had is never given out.
+        # No message is delivered from the offset that the second one should have had.
         inside = second + 1 in point.batch
         yield point.expected("int_poll_skip" if inside else "poll_skip", second + 1, branch=branch)
 
@@ -204,7 +204,7 @@ def _realtime_order(point: InjectionPoint) -> Iterator[Injected]:
 
 
 def _nonmonotonic_send(point: InjectionPoint) -> Iterator[Injected]:
-    """The same, by one process."""
+    """The same as `_realtime_order`, by one process."""
     slots, at = point.slots, point.at
     _overtake(point)
     _rename(slots, at + 1, int(slots.process[at]))
@@ -227,7 +227,7 @@ def _rename(slots: Slots, at: int, process: int) -> None:
 
 
 def _out_of_order(point: InjectionPoint) -> Iterator[Injected]:
-    """A group is given the second batch before the first."""
+    """A group gets the second batch before the first."""
     delivered, size = point.slots.deliveries[0], point.profile.batch
     first, second = list(point.batch), list(range(point.at + size, point.at + 2 * size))
     for times in (delivered.invoke_ns, delivered.done_ns):
@@ -239,7 +239,7 @@ def _out_of_order(point: InjectionPoint) -> Iterator[Injected]:
 
 
 def _skip_in_a_call(point: InjectionPoint) -> Iterator[Injected]:
-    """One group is given the first and the third message of a batch."""
+    """One group gets the first and the third message of a batch, but not the second."""
     if point.profile.batch >= 3 and len(point.slots.deliveries) > 1:
         at = point.at + 1
         point.slots.deliveries[0].kept[at] = False
@@ -248,7 +248,7 @@ def _skip_in_a_call(point: InjectionPoint) -> Iterator[Injected]:
 
 
 def _commit_ahead(point: InjectionPoint) -> Iterator[Injected]:
-    """One commit is far beyond what was read, the next one is right again; found when offsets are known."""
+    """One commit is far ahead of the reads, and the next one is right; `synthetic_rows` writes both."""
     slots = point.slots
     queue = int(slots.queue[point.at])
     if slots.begin_ns + (slots.end_ns - slots.begin_ns) // 2 >= slots.calm_from_ns:
@@ -277,7 +277,7 @@ INJECTIONS: Mapping[str, Injection] = {
 
 
 def inject(slots: Slots, profile: WorkloadProfile, kinds: list[str], number: int) -> list[Injected]:
-    """Inject `kinds`, as many as there is room for, and return what must be found."""
+    """Inject these kinds, as far as there are injection points; return the findings to expect."""
     rng = np.random.default_rng([profile.seed, number, 1])
     points = _find_points(rng, slots, profile, 4 * len(kinds))
     expected: list[Injected] = []
@@ -310,7 +310,7 @@ def _find_points(
     heads = heads[heads + span < size]
     good = (slots.queue[heads] == slots.queue[heads + span]) & _is_calm(slots, heads, span)
     heads = heads[good]
-    room = np.unique(heads // (2 * span), return_index=True)[1]  # one in every stretch of two spans
+    room = np.unique(heads // (2 * span), return_index=True)[1]  # one in every range of two spans
     apart = _apart(heads[room], span)
     chosen = rng.permutation(len(apart))[:wanted]
     return [int(at) for at in apart[np.sort(chosen)][rng.permutation(len(chosen))]]
@@ -324,7 +324,7 @@ def _is_calm(slots: Slots, heads: Ints, span: int) -> np.ndarray[tuple[int], np.
 
 
 def _apart(heads: Ints, span: int) -> Ints:
-    """Drop every injection point that reaches into the next."""
+    """Drop every injection point whose slots reach into the next one."""
     if not len(heads):
         return heads
     kept = np.concatenate((heads[:-1] + span <= heads[1:], [True]))

@@ -1,8 +1,8 @@
-"""A scenario: a few ops of clients that have topics, groups and processes of their own, and what must be found in them.
+"""A scenario: a few ops of clients with topics, groups and processes of their own, and the findings to expect.
 
-The slots of a synthetic history know sends, deliveries and commits; what is about tags, delays, retries, transactions,
-sharding keys, assignments or requests is written op by op, and put between two chunks. Times are seconds from its
-beginning.
+Slots of a synthetic history hold only sends, deliveries and commits. Ops about tags, delays, retries, transactions,
+sharding keys, assignments and requests are written one by one, between two chunks. Times are seconds from the begin of
+the scenario.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from staticfire.checkers.guarantees.facts import FaultFacts, NodeExit
 from staticfire.checkers.model.history import Op, OpType
 from staticfire.spark_analysis.synthesis.workload_profile import NS_PER_S
 
-PROCESSES = 16  # of each scenario
+PROCESSES = 16  # process numbers of each scenario
 TOOK_S = 0.01
-WALL_EPOCH_MS = 1_700_000_000_000  # what wall clocks show at time 0
+WALL_EPOCH_MS = 1_700_000_000_000  # wall-clock time at time 0 of the run
 RECORD_BYTES = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reported:
-    """One finding that must be made."""
+    """One finding to expect."""
 
     anomaly: str
     explained: bool = False  # allowed or informational
@@ -38,14 +38,14 @@ class Reported:
 
 @dataclass(slots=True)
 class Scenario:
-    """Written by an injection, under a name of its own. What it changes in the facts stands beside it."""
+    """The ops of one scenario, and its additions to the facts, faults, exits and observations of the run."""
 
     name: str
-    number: int  # of the set of scenarios that it belongs to
+    number: int  # of its set of scenarios
     process: int  # the first of its processes
     broker: str
     begin_ns: int
-    ops: list[Op] = field(default_factory=list)  # not yet in the order of time
+    ops: list[Op] = field(default_factory=list)  # in any order
     expected: list[Reported] = field(default_factory=list)
     groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
     facts: dict[str, object] = field(default_factory=dict)  # fields of RunFacts to add to
@@ -89,7 +89,7 @@ class Scenario:
         node: str | None = None,
         error: str | None = None,
     ) -> None:
-        """Any op. The index follows when all scenarios are known."""
+        """Add any op. It gets its index when all scenarios are known."""
         self.ops.append(
             Op(
                 index=0,
@@ -114,7 +114,7 @@ class Scenario:
         takes_s: float = TOOK_S,
         **more: object,
     ) -> str:
-        """A send that begins then; returns its key. What is kept back at first has no offset."""
+        """Add a send that begins at `at_s`; return its key. A message that the broker keeps back has offset -1."""
         mine = self.process + process
         key = f"p{mine}-{self._sent}"
         self._sent += 1
@@ -136,7 +136,7 @@ class Scenario:
         return key
 
     def observe(self, at_s: float, kind: str, **seen: object) -> None:
-        """The harness saw something of a node."""
+        """Add an observation of a node."""
         self.observations.append({"time_ns": self.ns(at_s), "kind": kind, **seen})
 
     def next_offset(self, topic: str, queue: int) -> int:
@@ -159,7 +159,7 @@ class Scenario:
         also: tuple[tuple[str, int], ...] = (),
         contents: list[Any] | None = None,
     ) -> None:
-        """A call of the listener: a message, and `also` further ones with their offsets; what it holds, if known."""
+        """Add a call of the listener with a message, its `contents` if known, and also further ones (key, offset)."""
         topic = topic or self.topic
         value = {
             "group": self.group,
@@ -180,12 +180,12 @@ class Scenario:
     def to_group(
         self, at_s: float, f: str, rows: str, values: list[list[Any]], *, member: int = 0
     ) -> None:
-        """An op of a member that speaks of several queues."""
+        """Add an op of a member with a value for several queues."""
         value = {"group": self.group, "topic": self.topic, rows: values}
         self.op(at_s, "ok", f, value, process=self.consumer + member)
 
     def opened(self, at_s: float, member: int, **expected: Any) -> None:
-        """A member of the group reports what it is to consume."""
+        """Add a member's report of its subscription."""
         value = {"group": self.group, "topic": self.topic, "expression": "*", **expected}
         node = f"{self.group}-{member}"
         self.op(at_s, "ok", "open", value, process=self.consumer + member, node=node)
@@ -213,7 +213,7 @@ class Scenario:
         explained: bool = False,
         in_log: bool = True,
     ) -> None:
-        """Something must be found at a position of a queue; `in_log`: and of a record that a client knows."""
+        """Expect a finding at a position of a queue; `in_log`: the finding also has the physical offset."""
         self.expected.append(
             Reported(
                 anomaly=anomaly,
@@ -231,7 +231,7 @@ class Scenario:
         )
 
     def expect_again(self, key: str) -> None:
-        """A group got it once more, for a reason."""
+        """Expect an explained duplicate: the group got the message again for a reason."""
         self.expect("duplicate", key, explained=True)
 
     def expect_of_run(
@@ -245,7 +245,7 @@ class Scenario:
         physical_offset: int | None = None,
         explained: bool = False,
     ) -> None:
-        """Something must be found that is at no position of a queue."""
+        """Expect a finding without a position in a queue."""
         self.expected.append(
             Reported(
                 anomaly=anomaly,
@@ -259,10 +259,10 @@ class Scenario:
         )
 
 
-ScenarioInjection = Callable[[Scenario, int], None]  # given how many sets of scenarios there are
+ScenarioInjection = Callable[[Scenario, int], None]  # also gets the number of sets
 
 
 def in_order(ops: list[Op], index: int) -> list[Op]:
-    """Ops by time, numbered from `index` on."""
+    """Return the ops in the order of time, numbered from `index` on."""
     ordered = sorted(ops, key=lambda op: op.time_ns)
     return [replace(op, index=index + number) for number, op in enumerate(ordered)]

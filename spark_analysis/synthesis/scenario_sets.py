@@ -1,4 +1,4 @@
-"""Sets of scenarios: each kind once, a second after the one before it, as rows; and what facts must say of them."""
+"""Sets of scenarios as rows: each kind once, begun one second apart; and the facts about them."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from staticfire.spark_analysis.synthesis.scenario import (
 )
 from staticfire.spark_analysis.synthesis.workload_profile import NS_PER_S
 
-PROCESSES_FROM = 1 << 21  # no process of a chunk is so high
-QUIET_NS = 60 * NS_PER_S  # a fault excuses what happens within half a minute
+PROCESSES_FROM = 1 << 21  # above all process numbers of chunks
+QUIET_NS = 60 * NS_PER_S  # longer than the half minute for which a fault excuses anomalies
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,14 +35,14 @@ class ScenarioSet:
     touches: pa.Table
     ops: pa.Table
     next_index: int
-    end_ns: int  # no fault of it is near any more
+    end_ns: int  # from here on, none of its faults excuses anything
 
 
 @dataclass(slots=True)
 class ScenarioSets:
-    """Tells sets one after the other. `event` gets the lines of ops that touch no message."""
+    """Writes sets one after the other. `event` takes the lines of ops without a message."""
 
-    names: Dictionaries  # of everything that is no scenario
+    names: Dictionaries  # without those of scenarios
     sets: int
     event: Callable[[bytes], None]
     expected: list[Reported] = field(default_factory=list)
@@ -58,9 +58,9 @@ class ScenarioSets:
         self._tables = OpTables(self.event)
 
     def expect(self, number: int, index: int, begin_ns: int) -> ScenarioSet:
-        """Tell set `number` from a time on; before the first one, the gaps of all sets.
+        """Write set `number` from a time on; before the first set, also the gap scenarios of all sets.
 
-        Raises OSError when an event cannot be written.
+        Raises OSError if an event cannot be written.
         """
         turns = [
             [(number, *expected) for expected in injections.items()]
@@ -111,7 +111,7 @@ class ScenarioSets:
         return scenario
 
     def _moved(self, table: pa.Table) -> pa.Table:
-        """Ids of topics, groups and queues come after those of everything else; tags and keys have no others."""
+        """Shift the ids of topics, groups and queues behind those of the rest, which has no tags and sharding keys."""
         shifts = {
             "topic": len(self.names.topics),
             "queue": len(self.names.queues),
@@ -126,7 +126,7 @@ class ScenarioSets:
         return pa.table(columns, schema=table.schema)
 
     def dictionaries(self) -> Dictionaries:
-        """Those of the whole history."""
+        """Return the dictionaries of the whole history."""
         mine, others = self._tables.builder.names(), self.names
         return replace(
             others,

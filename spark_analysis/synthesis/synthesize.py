@@ -1,11 +1,11 @@
-"""Histories of any size with injected anomalies and their truth, in bounded memory, reproducible from one seed.
+"""Writes histories of any size with injected anomalies, in bounded memory, reproducible from one seed.
 
-A folder like that of a run: `history.parquet/` (per queue), or `raw.parquet/` (the same rows in the order of time), or
-both; `facts.json`, what a campaign would know; `truth.json`, what must be found.
+The result is a folder like that of a run: `history.parquet/` (by queue), or `raw.parquet/` (the same rows in the order
+of time), or both; `facts.json`, the facts that a campaign would have; `truth.json`, the findings to expect.
 
-What is about sends, deliveries and commits is injected into chunks of any size (`injections.py`), what is about
-semantics is written as scenarios between them (`injected_scenarios.py`; `injected_gaps.py`,
-`injected_observations.py`). Each kind that a checker can find is injected as often as the shape says.
+Anomalies of sends, deliveries and commits are injected into chunks of any size (`injections.py`). Semantic anomalies
+are written as scenarios between chunks (`injected_scenarios.py`, `injected_gaps.py`, `injected_observations.py`). Each
+kind that a checker can find is injected as often as the profile says.
 """
 
 from __future__ import annotations
@@ -68,9 +68,13 @@ def synthesize(
     layout: str = "per-queue",
     report: Callable[[int], None] | None = None,
 ) -> dict[str, Any]:
-    """Write a history of this shape below `folder` and return its truth. `report` is called with the sends so far.
+    """Write a history with this profile into `folder`; return its truth.
 
-    Raises OSError, and HistoryError when there is a history already.
+    Args:
+        layout: one of MODES.
+        report: takes the number of sends so far.
+
+    Raises OSError, and HistoryError if the folder already has a history.
     """
     folder.mkdir(parents=True, exist_ok=True)
     return _Synthesis(folder, profile, layout, report).run()
@@ -137,7 +141,7 @@ class _Synthesis:
         return self._finish()
 
     def _kinds(self) -> list[str]:
-        """What to inject, spread evenly over the chunks."""
+        """Return the kinds to inject, which are spread evenly over the chunks."""
         return [kind for _ in range(self._profile.plant) for kind in INJECTIONS]
 
     def _truth(self, injected: Injected) -> dict[str, object]:
@@ -172,7 +176,7 @@ class _Synthesis:
     def _event(
         self, f: str, process: int, type_: OpType, value: dict[str, Any], node: str | None = None
     ) -> int:
-        """Write an op that touches no message, and return its index."""
+        """Write an op without a message; return its index."""
         progress = self._progress
         op = Op(
             index=progress.next_index,
@@ -188,7 +192,7 @@ class _Synthesis:
         return op.index
 
     def _begin(self) -> None:
-        """Clients open, and consumers are given their queues."""
+        """Open the clients, and assign queues to the consumers."""
         profile = self._profile
         for process in range(profile.producers):
             self._event("open", process, "ok", {}, f"producer-{process}")
@@ -202,7 +206,7 @@ class _Synthesis:
         self._progress.next_ns += NS_PER_S
 
     def _ownership(self) -> dict[tuple[str, str], dict[int, list[int]]]:
-        """(group, topic) -> process -> its queues."""
+        """Return (group, topic) -> process -> queues."""
         profile = self._profile
         queues = np.arange(profile.queues)
         owned: dict[tuple[str, str], dict[int, list[int]]] = {}
@@ -215,7 +219,7 @@ class _Synthesis:
         return owned
 
     def _expect_outage(self, slots: Slots) -> None:
-        """A broker is killed where no send is answered for a while. Its events lie before everything in the chunk."""
+        """Kill a broker during the time in which sends fail. Its ops come before all others of the chunk."""
         number = len(self._faults)
         node = f"broker-{number % self._profile.brokers}"
         self._event("start_kill", NEMESIS, "info", {"targets": [node]})
@@ -232,10 +236,10 @@ class _Synthesis:
         )
 
     def _end(self) -> None:
-        """Brokers are probed, groups are drained."""
+        """Probe the brokers and drain the groups."""
         for number in range(self._profile.brokers):
             self._event("probe", 0, "ok", {"broker": f"broker-{number}"})
-        # Of two queues the drain says what cannot be.
+        # For two queues the drain reports impossible offsets: one beyond the end, one behind.
         strange = {0: 5, 1: -1} if self._profile.plant and self._profile.queues > 1 else {}
         for (group, topic), by_owner in self._ownership().items():
             ends = []
@@ -297,7 +301,7 @@ class _Synthesis:
         }
         plain: dict[str, Any] = {"replica_sets": brokers}
         return RunFacts(
-            # Only where brokers may lose a tail can it have a hole.
+            # The scenario log_hole needs a profile under which brokers may lose a tail.
             flush="async" if scenarios.sets else "sync",
             replication="none",
             groups={**groups, **scenarios.groups},
@@ -307,7 +311,7 @@ class _Synthesis:
             reserved_s=RETENTION_S,
             timings=Timings(poll_s=BATCH_WAITS_S, send_s=SEND_S),
             floors=MinimumEvidence(),
-            # What was seen belongs to the scenarios.
+            # Only scenarios have observations.
             wall_epoch_ms=WALL_EPOCH_MS if scenarios.sets else None,
             disks_observed=bool(scenarios.sets),
             files_observed=bool(scenarios.sets),

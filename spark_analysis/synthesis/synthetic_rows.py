@@ -1,4 +1,4 @@
-"""Slots to rows: invocations and completions are numbered in the order of time; touches and ops are made of them."""
+"""Turns slots into rows: numbers invocations and completions in the order of time, and makes tables of rows and ops."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ TYPES = ("ok", "info", "fail")
 FUNCTIONS = ("send", "consume", "commit")
 TYPE_OF_OUTCOME = np.array([0, 1, 1, 2], np.int8)  # Outcome -> TYPES
 
-Rows = dict[str, NDArray[np.generic]]  # columns of touches that are not constant
+Rows = dict[str, NDArray[np.generic]]  # the columns that are not constant
 
 
 @dataclass(slots=True)
 class Calls:
-    """Ops of one sort before they are numbered, arrays of shape (ops,)."""
+    """Ops of one kind; arrays of shape (ops,). `number_calls` sets the indices."""
 
     invoke_ns: Ints
     done_ns: Ints
@@ -48,15 +48,15 @@ class Calls:
 
 @dataclass(slots=True)
 class Chunk:
-    """The rows of one stretch. `touches` is by queue, then index."""
+    """The rows of one part of the history. `touches` is sorted by queue, then index."""
 
     touches: pa.Table
     ops: pa.Table
-    expected: list[Injected]  # what is known only now
+    expected: list[Injected]  # findings that follow from the commits
 
 
 def make_chunk(profile: WorkloadProfile, slots: Slots, progress: Progress) -> Chunk:
-    """Number everything and make tables of it; `progress` moves on."""
+    """Number all ops, and make the tables; advance `progress`."""
     batches = [_batches(profile, slots, branch) for branch in range(profile.fan_out)]
     again = [_redelivery_calls(profile, slots, number) for number in range(len(slots.redeliveries))]
     sends, unstored = _send_calls(slots), _unstored_calls(profile, slots)
@@ -122,12 +122,12 @@ def _send_rows(slots: Slots, calls: Calls) -> Rows:
 
 
 def _sent_contents(rows: int) -> Rows:
-    """No properties of the user's own. What deliveries hold beside the body is not reported."""
+    """Return contents without user properties. Deliveries report no contents besides the body."""
     return {"properties": np.full(rows, NO_PROPERTIES), "size": np.full(rows, BODY_BYTES)}
 
 
 def _unstored_calls(profile: WorkloadProfile, slots: Slots) -> Calls:
-    """Sends in an outage: half of them are refused, half get no answer; a process waits for its own."""
+    """Return sends during an outage, one per process: half of them are refused, half get no answer."""
     size = len(slots.unstored_ns)
     at = np.arange(size)
     return Calls(
@@ -154,7 +154,7 @@ def _unstored_rows(calls: Calls, progress: Progress) -> Rows:
 
 
 def _batches(profile: WorkloadProfile, slots: Slots, branch: int) -> tuple[Calls, Ints, Ints]:
-    """The listener's calls of one branch of the fan-out; the slots that were given; the call of each."""
+    """Return the listener calls of one branch of the fan-out, the delivered slots, and the call of each of them."""
     delivered = slots.deliveries[branch]
     head = slots.index_in_queue % profile.batch == 0
     batch = np.cumsum(head) - 1
@@ -175,7 +175,7 @@ def _batches(profile: WorkloadProfile, slots: Slots, branch: int) -> tuple[Calls
 
 
 def consumer_of(profile: WorkloadProfile, queue: Ints, branch: int) -> Ints:
-    """The process that reads a queue for its group."""
+    """Return the process that reads a queue for its group."""
     return (
         CONSUMERS_FROM
         + group_of(profile, queue, branch) * profile.consumers
@@ -227,7 +227,7 @@ def _redelivered_rows(profile: WorkloadProfile, slots: Slots, number: int, calls
 def _commits(
     profile: WorkloadProfile, slots: Slots, progress: Progress
 ) -> tuple[list[Calls], list[tuple[Ints, Ints, Ints, Ints]], list[Injected]]:
-    """Each consumer commits a few times: ops, and for each row its op, queue, group and offset."""
+    """Let each consumer commit a few times. Return the ops, rows of (op, queue, group, offset), and findings."""
     span = slots.end_ns - slots.begin_ns
     at_ns = slots.begin_ns + span * np.arange(1, COMMITS_A_CHUNK + 1) // COMMITS_A_CHUNK
     queues = np.arange(profile.queues)
@@ -262,7 +262,7 @@ def _commits(
 
 
 def _down_to_consumed(slots: Slots, branch: int, counts: Ints) -> Ints:
-    """How many slots of each queue a commit may speak of, shape (queues, commits): the last one was consumed."""
+    """Reduce counts of slots, shape (queues, commits), until the last slot of each was consumed."""
     delivered = slots.deliveries[branch]
     consumed = delivered.kept & (delivered.offset == slots.offset)
     consumed &= delivered.outcome == Outcome.OK
@@ -273,7 +273,7 @@ def _down_to_consumed(slots: Slots, branch: int, counts: Ints) -> Ints:
 
 
 def _ahead(offsets: Ints, queues: Sequence[int]) -> Iterator[Injected]:
-    """Change the second commit of some queues, and tell it and the one after it."""
+    """Put the second commit of some queues far ahead; yield the findings of it and of the commit after it."""
     for queue in queues:
         offsets[queue, 1] += AHEAD
         for anomaly, number in (("commit_ahead", 1), ("commit_rewound", 2)):
@@ -318,7 +318,7 @@ def _times(calls: Calls) -> Rows:
 
 
 def _touches(profile: WorkloadProfile, parts: list[Rows]) -> pa.Table:
-    """One table by queue, then index, then the order within the op."""
+    """Return one table, sorted by queue, then index, then the order within the op."""
     sizes = [len(rows["kind"]) for rows in parts]
     queue = np.concatenate([rows["queue"] for rows in parts])
     index = np.concatenate([rows["op_index"] for rows in parts])
@@ -379,7 +379,7 @@ def _texts(codes: NDArray[np.int8], words: Sequence[str]) -> pa.Array:
 
 
 def truth_of(profile: WorkloadProfile, log: LogKey, injected: Injected) -> dict[str, object]:
-    """What must be found, in the words of a finding."""
+    """Return the finding to expect, with the fields of a finding."""
     queue = injected.queue
     expected: dict[str, object] = {
         "anomaly": injected.anomaly,

@@ -1,8 +1,8 @@
-"""One stretch of a synthetic history: the positions of messages in queues, who sent them, who was given them.
+"""One chunk of a synthetic history: positions of messages in queues, their sends and their deliveries.
 
-A *slot* is one position of a queue. Slots are kept by queue, then offset. Times are such that appending to a queue is
-linearizable: a send begins before its message is appended and ends afterwards. Injected anomalies change slots and
-deliveries before anything is numbered.
+A *slot* is one position of a queue. Slots are sorted by queue, then offset. Appending to a queue is linearizable: each
+send begins before its message is appended, and ends afterwards. Anomalies are injected into slots and deliveries before
+ops are numbered.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ LISTENER_NS = 700_000
 RECORD_BYTES = 300
 WEAK_SHARE, RECOVERED_SHARE = 0.001, 0.0025
 OUTAGE_NS = 5 * NS_PER_S
-AFTERMATH_NS = 40 * NS_PER_S  # a fault excuses what happens within half a minute
-UNSTORED_IN_OUTAGE = 50  # sends that no broker stored
+AFTERMATH_NS = 40 * NS_PER_S  # longer than the half minute for which a fault excuses anomalies
+UNSTORED_IN_OUTAGE = 50  # sends that no broker stores
 CONSUMERS_FROM = 1 << 20  # the first process that is a consumer
 
 
 @dataclass(slots=True)
 class Progress:
-    """Where the history stands between two chunks."""
+    """The state of the history between two chunks."""
 
     next_ns: int
     next_index: int
     next_offset: Ints  # of each queue, shape (queues,)
     sent: int  # messages so far
     physical: int
-    calm_from_ns: int  # no fault is near any more
-    # shape (branches, queues): the last commit of the group of each branch of the fan-out
+    calm_from_ns: int  # from here on, no fault excuses anything
+    # Last committed offset of the group of each branch of the fan-out; shape (branches, queues).
     committed: Ints
 
 
 @dataclass(slots=True)
 class Deliveries:
-    """What the groups of one branch of the fan-out were given: for each slot, by queue then offset."""
+    """The deliveries of one branch of the fan-out; arrays of shape (slots,)."""
 
     kept: Mask
     message: Ints
@@ -55,7 +55,7 @@ class Deliveries:
 
 @dataclass(slots=True)
 class Redelivery:
-    """A further delivery of some slots in one op."""
+    """One more delivery of some slots, as one op."""
 
     branch: int  # of the fan-out
     slots: Ints
@@ -66,7 +66,7 @@ class Redelivery:
 
 @dataclass(slots=True)
 class Slots:
-    """Arrays of shape (slots,), by queue then offset."""
+    """The slots of a chunk; arrays of shape (slots,), sorted by queue, then offset."""
 
     queue: Ints
     offset: Ints
@@ -79,8 +79,8 @@ class Slots:
     outcome: Ints
     acked_queue: Ints
     acked_offset: Ints
-    stored: Ints  # where the log holds it
-    physical: Ints  # what its sender was answered
+    stored: Ints  # physical offset in the log
+    physical: Ints  # acknowledged physical offset
     tries: Ints
     index_in_queue: Ints  # 0, 1, 2, ... in this chunk
     begin_ns: int
@@ -90,13 +90,14 @@ class Slots:
     redeliveries: list[Redelivery] = field(default_factory=list)
     unstored_ns: Ints = field(
         default_factory=lambda: np.zeros(0, np.int64)
-    )  # sends that left nothing
-    fresh: int = 0  # numbers for keys that injections have used
-    commits_ahead: list[int] = field(default_factory=list)  # queues, by the first group of each
+    )  # begin times of sends that no broker stores
+    fresh: int = 0  # number of keys that injections have made
+    # queues of which branch 0 commits too far
+    commits_ahead: list[int] = field(default_factory=list)
 
 
 def make_slots(profile: WorkloadProfile, progress: Progress, number: int, *, outage: bool) -> Slots:
-    """The slots of chunk `number`, with nothing wrong in it."""
+    """Make the slots of chunk `number`, without anomalies; advance `progress`."""
     rng = np.random.default_rng([profile.seed, number])
     size = min(profile.sends_a_chunk, profile.sends - progress.sent)
     begin_ns = progress.next_ns
@@ -149,7 +150,7 @@ def make_slots(profile: WorkloadProfile, progress: Progress, number: int, *, out
 def _draw_queues(
     rng: np.random.Generator, profile: WorkloadProfile, size: int
 ) -> NDArray[np.uint16]:
-    """Queues by their weights; drawn from a table, which is exact to 1 in 65536."""
+    """Draw queues by their weights, from a table that is exact to 1 in 65536."""
     edges = np.cumsum(profile.queue_weights()) * 65536
     table = np.minimum(np.searchsorted(edges, np.arange(65536), side="right"), profile.queues - 1)
     return table.astype(np.uint16)[rng.integers(0, 65536, size, dtype=np.uint16)]
@@ -158,7 +159,7 @@ def _draw_queues(
 def _send_times(
     rng: np.random.Generator, append_ns: Ints, producers: int, first_ns: int
 ) -> tuple[Ints, Ints]:
-    """Around the append, and never two sends of one process at a time."""
+    """Draw begin and end of sends around their appends; a process does one send at a time."""
     size = len(append_ns)
     before = rng.integers(1, SEND_LATENCY_NS, size)
     # One send in a hundred is slow.
@@ -181,7 +182,7 @@ def _outcomes(rng: np.random.Generator, size: int) -> tuple[Ints, Mask]:
 
 
 def _deliver(rng: np.random.Generator, profile: WorkloadProfile, slots: Slots) -> Deliveries:
-    """One group's deliveries, in batches, each queue in turn."""
+    """Draw the deliveries of one branch: in batches, each queue in order."""
     size = len(slots.queue)
     heads = np.flatnonzero(slots.index_in_queue % profile.batch == 0)
     lengths = np.diff(heads, append=size)
@@ -201,7 +202,7 @@ def _deliver(rng: np.random.Generator, profile: WorkloadProfile, slots: Slots) -
 
 
 def _in_turn(queue: Ints, time_ns: Ints) -> Ints:
-    """Times that do not fall within a queue; queues ascend."""
+    """Make times non-decreasing within each queue; `queue` must be ascending."""
     low = int(time_ns.min())
     lift = (int(time_ns.max()) - low + 1) * queue
     return np.maximum.accumulate(time_ns - low + lift) - lift + low

@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 from staticfire.checkers.model.columns import Ints
 
 NS_PER_S = 1_000_000_000
-BATCH_WAITS_S = 1000.0  # how long a group of a synthetic history may wait until a batch is full
+BATCH_WAITS_S = 1000.0  # time that a group may wait until a batch is full
 SENDS_PER_S = 2000
-# shorter histories are slower: a fault excuses what happens within half a minute
+# Small histories send more slowly to reach it, since a fault excuses anomalies for half a minute.
 DURATION_MIN_S = 240
 
 
 class ShapeError(ValueError):
-    """One sentence: which number is wrong, and what is allowed."""
+    """A number of a profile is not valid. One sentence with the value and what is allowed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,21 +28,21 @@ class WorkloadProfile:
     seed: int = 1
     topics: int = 4
     brokers: int = 2
-    queues: int = 48  # in all
+    queues: int = 48  # of all topics and brokers together
     skew: float = 0.8  # the queue of rank r gets 1 / r^skew of the messages
     groups: int = 2
     fan_out: int = 2  # groups that read each topic
-    batch: int = 2  # messages a listener is given at a time
+    batch: int = 2  # messages in one call of a listener
     producers: int = 64
-    consumers: int = 4  # of each group
+    consumers: int = 4  # members of each group
     first_offset: int = 0  # of every queue
-    outages: int = 1  # a broker is killed, and sends fail for a while
+    outages: int = 1  # kills of a broker, during which sends fail
     plant: int = 2  # anomalies of each kind
-    semantics: int = 1  # 1: also those that are about more than sends, deliveries and commits
+    semantics: int = 1  # 1: also semantic anomalies, as scenarios; 0: only those of chunks
     rows_a_chunk: int = 1_000_000
 
     def __post_init__(self) -> None:
-        """Raises ShapeError."""
+        """Check the numbers. Raises ShapeError."""
         for name, low, high in LIMITS:
             value = getattr(self, name)
             if not low <= value <= high:
@@ -67,11 +67,11 @@ class WorkloadProfile:
 
     @property
     def spacing_ns(self) -> int:
-        """Between two sends, on average."""
+        """The mean time between two sends, in ns."""
         return max(NS_PER_S // SENDS_PER_S, DURATION_MIN_S * NS_PER_S // self.sends)
 
     def queue_weights(self) -> NDArray[np.float64]:
-        """Share of each queue, shape (queues,). The heavy ones are spread over topics and brokers."""
+        """Return the share of each queue, shape (queues,). The heavy ones are spread over topics and brokers."""
         weights = 1.0 / np.arange(1, self.queues + 1) ** self.skew
         shares: NDArray[np.float64] = weights / weights.sum()
         return shares
@@ -83,7 +83,7 @@ class WorkloadProfile:
         return np.arange(self.queues, dtype=np.int64) // self.topics % self.brokers
 
     def number_of_queue(self) -> Ints:
-        """The number of each queue on its broker."""
+        """Return the number of each queue on its broker, shape (queues,)."""
         return np.arange(self.queues, dtype=np.int64) // (self.topics * self.brokers)
 
 
