@@ -1,1 +1,1 @@
-"""The store alone on a simulated disk, crashed thousands of times and compared with a model."""
+"""Crashes the store alone, on a simulated disk, thousands of times, and compares it with a model."""

@@ -14,12 +14,12 @@ from staticfire.system_under_test.store.index.key_search import KeyFound, KeyQue
 from staticfire.system_under_test.store.reading.reading import GetStatus
 
 END_OF_TIME_MS = (1 << 63) - 1
-LOOK_UPS = 3  # of records, after each recovery
-_BATCH = 32  # of messages of a pull
+LOOK_UPS = 3  # records looked up after each recovery
+_BATCH = 32  # messages of a pull
 
 
 class QueueFile(NamedTuple):
-    """A file of a consume queue: number of its first entry, entries, and when the file system says it was written."""
+    """A file of a consume queue: number of its first entry, number of entries, and time of its last modification."""
 
     first: int
     entries: int
@@ -27,9 +27,10 @@ class QueueFile(NamedTuple):
 
 
 class AnswerComparison:
-    """Compares answers with the model.
+    """Compares answers of the store with the model.
 
-    `rocketmq_reads`: key search and time search are those of RocketMQ. They miss messages, but which ones is defined.
+    `rocketmq_reads`: key search and time search are RocketMQ's. They do not find every message, but it is defined which
+    ones they miss.
     """
 
     def __init__(
@@ -40,7 +41,7 @@ class AnswerComparison:
         self._rocketmq_reads = rocketmq_reads
 
     def check_queue(self, queue: QueueKey, store: MessageStore) -> None:
-        """Check the bounds of a queue, and that pulls give back what was put."""
+        """Check the bounds of a queue, and that pulls return what was put."""
         expected = self._model.records(queue)
         first, end = self._model.first(queue), self._model.count(queue)
         bounds = store.queue_bounds(*queue)
@@ -59,12 +60,12 @@ class AnswerComparison:
     # --- by key ---------------------------------------------------------------------------------------------------
 
     def check_keys(self, store: MessageStore, every: int = 1) -> None:
-        """Every message is found by each of its keys, once, and nothing else is.
+        """Check that each key finds its messages, each once, and no others.
 
-        `every`: only that part of the keys is tried.
+        `every`: check only every so many keys, from a drawn one on.
         """
         by_key: dict[tuple[str, str], list[PutRecord]] = {}
-        by_hash: dict[int, list[PutRecord]] = {}  # a message may have two keys of one hash
+        by_hash: dict[int, list[PutRecord]] = {}  # a message may have two keys with the same hash
         for put in self._model.kept:
             for key in put.keys:
                 by_key.setdefault((put.queue[0], key), []).append(put)
@@ -80,7 +81,8 @@ class AnswerComparison:
             else:
                 limit = len(puts) + 1 if self._draw(2) else 1 + self._draw(len(puts))
                 expected = [put.raw for put in puts[-limit:]]
-                times_ms = [put.stored_ms for put in puts]  # the clock may have been set back
+                # not ascending if the clock was set back
+                times_ms = [put.stored_ms for put in puts]
                 query = KeyQuery(topic, key, limit, min(times_ms), max(times_ms))
             found = store.find_by_key(query)
             if found.records != expected:
@@ -90,9 +92,9 @@ class AnswerComparison:
             self._check_end_of_index(found)
 
     def _check_end_of_index(self, found: KeyFound) -> None:
-        """An answer says up to which message the index reaches, and when that was stored.
+        """Check the position and the store time of the last indexed message, which an answer contains.
 
-        The clock may have been set back since: then it says a time of an earlier message.
+        If the clock was set back, the time may be that of an earlier message.
         """
         last = next(put for put in reversed(self._model.kept) if put.keys)
         if found.last_update_offset != last.physical_offset:
@@ -109,7 +111,7 @@ class AnswerComparison:
     # --- by offset ------------------------------------------------------------------------------------------------
 
     def check_look_ups(self, store: MessageStore) -> None:
-        """A record is found by its physical offset, and an image of one in a body is not."""
+        """Check that a physical offset finds its record, and that an image of a record inside a body is not found."""
         kept = self._model.kept
         for put in [put for put in kept if put.forged_at is not None]:
             assert put.forged_at is not None
@@ -125,7 +127,7 @@ class AnswerComparison:
     def check_times(
         self, store: MessageStore, files: Callable[[QueueKey], list[QueueFile]]
     ) -> None:
-        """Search one queue by the time of a message, by those around it, and by one before and after all."""
+        """Search one queue by the time of a message, by times around it, and by times before and after all messages."""
         queue = QUEUES[self._draw(len(QUEUES))]
         times_ms = [put.stored_ms for put in self._model.kept if put.queue == queue]
         if not times_ms:
@@ -149,7 +151,7 @@ class AnswerComparison:
         time_ms: int,
         files: Callable[[QueueKey], list[QueueFile]],
     ) -> set[int]:
-        """The right answers of a search: several after the clock was set back, and of one that searches as RocketMQ."""
+        """Return the correct answers of a time search. There are several if the clock was set back."""
         first = self._model.first(queue)
         numbers = range(first, first + len(times_ms))
         if not self._rocketmq_reads:
@@ -167,9 +169,10 @@ class AnswerComparison:
 
 
 def nearest(times_ms: Sequence[int], time_ms: int) -> set[int]:
-    """The places nearest to a time, wherever the times go from earlier than it to not earlier.
+    """Return the positions nearest to a time, one for each point where earlier times are followed by later ones.
 
-    Of equal distances the earlier counts, of equal times the first; after all it is the last.
+    Of two equal distances the earlier position counts, and of equal times the first position. For a time after all
+    others it is the last position.
     """
     is_earlier = [True, *(each < time_ms for each in times_ms), False]
     found: set[int] = set()

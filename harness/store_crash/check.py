@@ -14,14 +14,12 @@ from staticfire.system_under_test.store.assembly.message_store import MessageSto
 _LOG_FOLDERS = tuple(f"{folder}/" for folder in LOG_FOLDERS)
 _QUEUE_FOLDER = f"{ROOT}/consumequeue/"
 _INDEX_FOLDER = f"{ROOT}/index/"
-ENTRY_SIZE = 20  # of a consume queue
-_FILLER = struct.pack(
-    ">qiq", 0, 0x7FFFFFFF, 0
-)  # before the first entry of a queue that begins later
+ENTRY_SIZE = 20  # bytes of an entry of a consume queue
+_FILLER = struct.pack(">qiq", 0, 0x7FFFFFFF, 0)  # fills a queue file before the queue's first entry
 
 
 class StoreComparison:
-    """Compares a store with the model. It reads the store's files, since the store's own view is no evidence."""
+    """Compares the files of a store with the model. The store's own view of them would prove nothing."""
 
     def __init__(
         self,
@@ -39,7 +37,7 @@ class StoreComparison:
         self._index_shape = index_shape
 
     def check(self, store: MessageStore) -> None:
-        """Check that the log holds what was put, and that the queues agree with it. Raises PromiseBroken."""
+        """Check that the log holds all that was put, and that the queues agree with the log. Raises PromiseBroken."""
         end = store.end_offset
         if store.flushed_offset != end:
             raise PromiseBroken(f"recovered to {end}, but flushed only {store.flushed_offset}")
@@ -50,7 +48,7 @@ class StoreComparison:
         self.check_checkpoint()
 
     def check_index_files(self) -> None:
-        """Check that the index files of a clean close are those that the log makes. Raises IndexWrong."""
+        """Check that a clean close left the index files that follow from the log. Raises IndexWrong."""
         files = sorted(self._disk.snapshot().items())
         check_index(
             [(path, content) for path, content in files if path.startswith(_INDEX_FOLDER)],
@@ -60,7 +58,7 @@ class StoreComparison:
         )
 
     def files(self) -> dict[str, bytes]:
-        """Log and queue files, without those that hold nothing: they may be made and dropped at will."""
+        """Return log and queue files by path, without empty ones, which the store may make and drop at any time."""
         return {
             path: content
             for path, content in self._disk.snapshot().items()
@@ -68,7 +66,7 @@ class StoreComparison:
         }
 
     def changed_since(self, before: dict[str, bytes]) -> list[str]:
-        """The paths of the files of `files` that differ, but those of queues with an entry that may lack its tag."""
+        """Return the paths at which `files` differs, without queues with an entry that may lack its tag."""
         now = self.files()
         tagless = {put.queue for put in self._model.puts if put.may_lack_tags}
         folders = tuple(
@@ -81,7 +79,7 @@ class StoreComparison:
         ]
 
     def read_log(self, offset: int, size: int) -> bytes:
-        """Up to `size` bytes of the commit-log file that holds `offset`; b"" if there is none."""
+        """Return up to `size` bytes of the commit-log file that holds `offset`; b"" if there is no such file."""
         base = offset - offset % self._log_file_size
         for folder in _LOG_FOLDERS:
             path = f"{folder}{base:020d}"
@@ -108,9 +106,9 @@ class StoreComparison:
             raise PromiseBroken(f"consume queue {queue} has stale entries beyond its end")
 
     def _expected_entries(self, queue: QueueKey, begin: int, content: bytes) -> bytes:
-        """The entries from byte `begin` of the queue on; those of deleted messages may be fillers in its files.
+        """Return the entries from byte `begin` of the queue on. Entries of deleted messages may be fillers.
 
-        The entry of a message that was damaged when all entries of its queue were lost may have no tag.
+        The entry of a damaged message may lack its tag if all entries of the queue were lost meanwhile.
         """
         expected = bytearray(self._model.entries(queue)[begin:])
         gone = self._model.first(queue) * ENTRY_SIZE - begin
@@ -127,9 +125,10 @@ class StoreComparison:
         return bytes(expected)
 
     def check_checkpoint(self) -> None:
-        """Check that no time of the checkpoint is later than that of the last record that must survive.
+        """Check that no time in the checkpoint is later than that of the last record that must survive.
 
-        An earlier one costs the next start some time. A later one lets it believe what is not there.
+        An earlier time only makes the next start slower. With a later time, the next start would rely on records that
+        may be missing.
         """
         times_ms = struct.unpack(">qqq", self._disk.read_cached(f"{ROOT}/checkpoint", 0, 24))
         vouched_ms = self._model.vouched_ms
@@ -139,7 +138,7 @@ class StoreComparison:
             )
 
     def queue_files(self, queue: QueueKey) -> list[QueueFile]:
-        """The files of a consume queue, with their times."""
+        """Return the files of a consume queue."""
         folder = f"{_QUEUE_FOLDER}{queue[0]}/{queue[1]}"
         names = sorted(self._disk.listdir(folder))
         size = self._queue_file_size // ENTRY_SIZE
@@ -153,7 +152,7 @@ class StoreComparison:
         return offset % self._log_file_size
 
     def log_path(self, offset: int) -> str:
-        """The file of the log that holds `offset`."""
+        """Return the path of the log file that holds `offset`."""
         base = offset - offset % self._log_file_size
         paths = [f"{folder}{base:020d}" for folder in _LOG_FOLDERS]
         return next(path for path in paths if self._disk.has(path))

@@ -1,10 +1,10 @@
 """One cycle of the storage crash test: a store on a small simulated disk lives, dies and is compared with its model.
 
-A cycle is a series of lives. A life opens the store, and puts, flushes and dispatches at seeded moments. It ends by a
-power cut inside a disk operation (also inside recovery or a clean close), by a power cut between two operations, by the
-death of the process (the page cache survives), or by a clean close. After each end the files and the answers of the
-recovered store must agree with the model, and a second recovery must change nothing. Before the second one the store
-may be closed, and files that the log can replace may be lost, or records damaged.
+A cycle is a series of lives. In a life the store is opened, and puts, flushes and dispatches at seeded moments. The
+life ends with a power cut inside a disk operation (also during recovery or a clean close), with a power cut between two
+operations, with the death of the process (the page cache survives), or with a clean close. After each end the files and
+the answers of the recovered store must agree with the model, and a second recovery must change nothing. Before the
+second recovery the cycle may close the store, remove files that the log can replace, or damage records.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ from staticfire.system_under_test.store.transient_pool import PoolConfig
 WrapStorage = Callable[[Storage], Storage]
 INCOMPLETE_QUEUES = "consume queues are incomplete, rebuilding all"
 NOT_OF_THIS_LOG = "the index does not fit the log, rebuilding it"
-STABLE_EVERY = 4  # of the keys, one is tried again after the second recovery
+STABLE_EVERY = 4  # one of so many keys is checked again after the second recovery
 
 
 class Cycle:
-    """Runs one seed. `wrap` may put a faulty layer between store and disk, to see that the test can fail."""
+    """Runs one seed. `wrap` may put a faulty layer between store and disk, to prove that the test can fail."""
 
     def __init__(
         self, seed: int, *, wrap: WrapStorage | None = None, policy: StorePolicy = HARDENED_STORE
@@ -97,7 +97,10 @@ class Cycle:
         self._store = self._new_store()
 
     def run(self) -> CycleCounts:
-        """Raises PromiseBroken, or whatever the store raises when nothing but crashes happened to it."""
+        """Run the cycle.
+
+        Raises PromiseBroken, and any error that the store raises although nothing but crashes happened.
+        """
         self._recover()
         for _ in range(self.plan.lives):
             self._live()
@@ -113,7 +116,7 @@ class Cycle:
     # --- lives and deaths -----------------------------------------------------------------------------------------
 
     def _live(self) -> None:
-        """Work, at first without a crash until there is data to lose, and then die."""
+        """Work without a crash until there is data to lose, then work until the store dies."""
         self._work_undisturbed()
         death = DEATHS[self._draw(len(DEATHS))]
         if death is Death.DISK_ERROR:
@@ -129,14 +132,14 @@ class Cycle:
         except PowerCut:
             assert death in (Death.CUT_IN_OPERATION, Death.DEATH_IN_OPERATION)
         if death in (Death.PROCESS_DEATH, Death.DEATH_IN_OPERATION):
-            self._disk.heal()  # a cut that did not strike, or a full disk
+            self._disk.heal()  # cancels a cut that has not struck, and frees a full disk
             self._disk.power_on()
             self._end_process()
         else:
             self._cut_power()
 
     def _work_until_disk_error(self) -> None:
-        """Let one write or sync fail; then, as a broker must, end the process."""
+        """Let one write or sync fail, then end the process, as a broker must."""
         if self._draw(2) == 0:
             self._disk.fail_write()
         else:
@@ -160,12 +163,12 @@ class Cycle:
         return self._disk.counters.write_errors + self._disk.counters.sync_errors
 
     def _check_store_has_stopped(self) -> None:
-        """Check that the store stays closed after a disk error: only a new start may find out what is on the disk."""
+        """Check that the store refuses puts after a disk error, since only a new start knows what is on the disk."""
         result = self._store.put(self._messages.plain())
         if result.status is PutStatus.PUT_OK:
             raise PromiseBroken("a put was accepted after a failed write or sync")
         if self._draw(2) == 0:
-            self._store.close()  # must not count as a clean exit
+            self._store.close()  # must not count as a clean close
 
     def _work_undisturbed(self) -> None:
         target = PUTS_MIN if self._messages.count == 0 else self._draw(10)
@@ -182,16 +185,18 @@ class Cycle:
 
     def _end_process(self) -> None:
         if self.plan.pool:
-            self._model.promise_cached(self._store.readable_end)  # the rest was never acknowledged
+            # later puts were never acknowledged
+            self._model.promise_cached(self._store.readable_end)
         elif not self.plan.sync_flush:
-            self._model.promise_cached(self._model.end_offset)  # where each put is when it returns
+            # a put is in the page cache when it returns
+            self._model.promise_cached(self._model.end_offset)
         self._disk.release_locks()
         self.counts.process_deaths += 1
 
     def _cut_power(self) -> None:
         self._disk.power_cut()
         self._model.lose_cache()
-        self._disk.heal()  # a cut that did not strike, or a full disk
+        self._disk.heal()  # cancels a cut that has not struck, and frees a full disk
         self._disk.power_on()
 
     def _close(self) -> None:
@@ -218,7 +223,7 @@ class Cycle:
         elif choice < 95:
             self._flush_queues()
         elif choice < 97:
-            self._clock.now_ns += 5_000_000_000  # past the checkpoint's margin of 3 s
+            self._clock.now_ns += 5_000_000_000  # longer than the checkpoint's margin of 3 s
         elif choice < 98:
             self._put_on_full_disk()
         elif choice < 99:
@@ -227,7 +232,7 @@ class Cycle:
             self._clock.wall_offset_ms -= self._draw(20_000)  # the node's clock steps back
 
     def _commit(self) -> None:
-        """Commit, as the broker's timer does."""
+        """Commit the transient store pool, as the broker's timer does."""
         self._store.commit()
         if self._store.failure is not None:
             raise OSError(str(self._store.failure))
@@ -240,7 +245,10 @@ class Cycle:
             raise PromiseBroken("put was refused, though there is space")
 
     def _try_put(self) -> bool:
-        """Put one message or a batch; False if it was refused for want of space. Raises OSError if the disk failed."""
+        """Put one message or a batch; return False if it was refused for lack of space.
+
+        Raises OSError if the disk failed.
+        """
         choice = self._draw(30)
         if choice == 0:
             self._put_too_large()
@@ -276,7 +284,7 @@ class Cycle:
             self.counts.puts += len(messages)
             return True
         if self._store.failure is not None:
-            raise OSError(results[0].reason)  # an unknown part of the record is written
+            raise OSError(results[0].reason)  # an unknown part of the record has been written
         self._model.end_put()
         self.counts.refused_puts += 1
         return False
@@ -302,7 +310,7 @@ class Cycle:
         task = self._store.begin_flush()
         if task is None:
             return
-        # The flush must not promise puts that come while it is under way.
+        # The flush must not promise puts that come while it runs.
         self._interfere()
         self._run_flush(task)
         self._interfere()
@@ -310,7 +318,10 @@ class Cycle:
         self.counts.flushes += 1
 
     def _dispatch(self) -> None:
-        """Dispatch; a consumer must not get a message, and commit past it, that a power cut may still take."""
+        """Dispatch.
+
+        No consumer may get a message, and commit an offset behind it, that a power cut may still remove.
+        """
         self._store.dispatch()
         if self._store.dispatched_offset > self._model.promised_end:
             raise PromiseBroken(
@@ -341,7 +352,8 @@ class Cycle:
         puts = self._model.kept
         if not puts:
             return
-        has_deleted = self._model.min_offset > 0  # then the first file stays, whatever is cut
+        # then the first file stays, wherever the log is cut
+        has_deleted = self._model.min_offset > 0
         number = (
             0 if self._draw(2 if has_deleted else 12) == 0 else -1 - self._draw(min(len(puts), 8))
         )
@@ -352,13 +364,13 @@ class Cycle:
         except StoreError as error:
             if self._store.failure is None:
                 raise
-            raise OSError(str(error)) from error  # the write of what was buffered failed
+            raise OSError(str(error)) from error  # the write of buffered records failed
         self._model.finish_truncate(offset)
         self._comparison.check_checkpoint()
         self.counts.truncations += 1
 
     def _delete_old(self) -> None:
-        """Let some old files go, oldest first; the process may die between any two."""
+        """Delete some old files, the oldest first. The process may die between any two."""
         self._flush_queues()
         limit = self._draw(4)
         for number, removal in enumerate(self._store.retention.clean()):
@@ -383,7 +395,7 @@ class Cycle:
     # --- recovery -------------------------------------------------------------------------------------------------
 
     def _recover(self) -> None:
-        """Open the store, in half of the cases with a power cut on the way, and compare."""
+        """Open the store, in half of the cases after a power cut inside another recovery, and compare."""
         choice = self._draw(8)
         if choice < 4:
             self._disk.cut_at(1 + self._draw(30))
@@ -399,7 +411,7 @@ class Cycle:
         self._compare()
 
     def _open(self) -> RecoveryReport:
-        """Recovery promises what it has found: not even the power cut right after it may take that."""
+        """Open the store. What recovery found must survive from then on, even a power cut right after it."""
         self._store = self._new_store()
         self._log.warnings.clear()
         report = self._store.open()
@@ -410,12 +422,15 @@ class Cycle:
         return report
 
     def _open_on_failing_disk(self) -> None:
-        """Let a write or sync of the start fail: if it fails, nothing stays open, and the next start succeeds."""
+        """Let a write or sync of a start fail.
+
+        The failed start must close all files, and the next start must succeed.
+        """
         if self._draw(2) == 0:
             self._disk.fail_write()
         else:
             self._disk.fail_fsync()
-        self._model.lose_cache()  # a failed sync may drop it
+        self._model.lose_cache()  # a failed sync may drop dirty pages
         try:
             self._open()
         except StoreError:
@@ -435,7 +450,10 @@ class Cycle:
         self._answers.check_times(self._store, self._comparison.queue_files)
 
     def _check_recovery_is_stable(self) -> None:
-        """Recover twice = recover once, whether the process has died or the store was closed, and whatever it lacks."""
+        """Check that a second recovery changes nothing.
+
+        Before it the process dies, or the store is closed and may be harmed.
+        """
         first = self._comparison.files()
         harm = Harm()
         choice = self._draw(8)
@@ -462,19 +480,19 @@ class Cycle:
         changed = self._comparison.changed_since(first)
         if changed and not harm.lost:
             raise PromiseBroken(f"a second recovery changed {changed[0]}")
-        if harm.lost:  # what was made again must be what was there
+        if harm.lost:  # the index files made again must be the right ones
             self._close()
             self._store = self._new_store()
             self._store.open()
 
     def _check_report(self, report: RecoveryReport, harm: Harm) -> None:
-        """Check that a start reports the harm that was done, and no other."""
+        """Check that a start reports the harm that was done, and nothing else."""
         if not {*report.damaged} <= harm.damaged.keys():
             raise PromiseBroken(
                 f"records at {report.damaged} count as damaged; {[*harm.damaged]} are"
             )
         warnings, self._log.warnings = self._log.warnings, []
-        if not self._model.kept:  # a log that was being cut to nothing may be missed
+        if not self._model.kept:  # a log that is cut down to nothing may count as missing
             return
         if self._model.min_offset:  # a queue whose first file was deleted may look incomplete
             warnings = [text for text in warnings if text != INCOMPLETE_QUEUES]
@@ -509,7 +527,7 @@ class Cycle:
 
 
 def _with_rocketmq_reads(policy: StorePolicy) -> StorePolicy:
-    """The policy with RocketMQ's dispatch, key search and time search: all promises hold with them as well."""
+    """Return the policy with RocketMQ's dispatch, key search and time search, under which all promises hold, too."""
     return replace(
         policy,
         dispatcher=make_rereading_dispatcher,

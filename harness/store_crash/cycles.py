@@ -36,7 +36,7 @@ class CycleFailure:
 
 @dataclass(slots=True, kw_only=True)
 class CrashSummary:
-    """The sum over cycles; `cpu_s` counts all processes."""
+    """The sum over several cycles; `cpu_s` counts all processes."""
 
     counts: CycleCounts = field(default_factory=CycleCounts)
     failures: list[CycleFailure] = field(default_factory=list)
@@ -67,9 +67,9 @@ class CrashSummary:
 
 
 def store_policy(names: Sequence[str]) -> StorePolicy:
-    """Return the policy of a hardened store, except these lines of the policy table (docs/faithful.md).
+    """Return the policy of a hardened store with these faithful lines of the policy table (docs/faithful.md).
 
-    Raises ValueError for a name that is no line of a store.
+    Raises ValueError for a name that is not a policy of the store.
     """
     hardened, faithful = BROKER_POLICIES[Mode.HARDENED], BROKER_POLICIES[Mode.FAITHFUL]
     known = [name for name in policy_names(hardened) if name.startswith("store.")]
@@ -106,7 +106,7 @@ def run_parallel(
     progress: Callable[[CrashSummary], None],
     policy: StorePolicy = HARDENED_STORE,
 ) -> CrashSummary:
-    """Like `run_cycles` in `jobs` processes; calls `progress` with the sum so far after each chunk."""
+    """Run the same cycles in `jobs` processes; call `progress` with the sum so far after each chunk."""
     chunks = [
         (seed, min(CHUNK_SIZE, seed_from + count - seed))
         for seed in range(seed_from, seed_from + count, CHUNK_SIZE)

@@ -1,4 +1,4 @@
-"""Harm to the disk of a store that was closed: files that the log can replace are lost, or records rot."""
+"""Harms the disk of a closed store: removes files that the log can replace, or damages records."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ from staticfire.system_under_test.store.assembly.message_store import MessageSto
 from staticfire.system_under_test.store.reading.reading import GetStatus
 
 DAMAGED_MAX = 3
-_PROTECTED = (*range(12), *range(28, 36))  # bytes of a record: size, magic, checksum; its offset
-_KNOWN = (*range(8), *range(28, 36))  # the same without the checksum: what the neighbours show
+# positions in a record: size, magic, checksum; physical offset
+_PROTECTED = (*range(12), *range(28, 36))
+_KNOWN = (*range(8), *range(28, 36))  # without the checksum: fields that follow from the neighbours
 _BATCH = 32
-WALKED_FILES = 3  # RocketMQ, CommitLog.recoverNormally
+WALKED_FILES = 3  # log files that a start reads (RocketMQ: CommitLog.recoverNormally)
 
 
 @dataclass(slots=True, kw_only=True)
 class Harm:
-    """Harm that was done: paths of lost files, and damaged records by physical offset."""
+    """The harm that was done: paths of lost files, and damaged records by physical offset."""
 
     lost: list[str] = field(default_factory=list)
     damaged: dict[int, PutRecord] = field(default_factory=dict)
 
 
 class StoreHarm:
-    """Harms the disk of one cycle while no store is open, and checks what the next one makes of it."""
+    """Harms the disk of one cycle while no store is open, and checks how the next store deals with it."""
 
     def __init__(
         self,
@@ -45,7 +46,7 @@ class StoreHarm:
         self._draw = draw
 
     def lose_files(self) -> Harm:
-        """Remove some of what a start must be able to make again: queues, index files, the checkpoint."""
+        """Remove some files that a start must be able to make again: queues, index files, the checkpoint."""
         harm = Harm()
         walked = self._walked_queues()
         for queue in QUEUES:
@@ -60,9 +61,9 @@ class StoreHarm:
         return harm
 
     def _walked_queues(self) -> set[QueueKey]:
-        """The queues with a message in the files that a start reads after a clean close.
+        """Return the queues with a message in the files that a start reads after a clean close.
 
-        Of another one a start without its files cannot know that there was any message.
+        If the files of another queue are missing, a start cannot know that the queue had any message.
         """
         kept = self._model.kept
         bases = sorted({put.physical_offset // self._log_file_size for put in kept})
@@ -72,7 +73,7 @@ class StoreHarm:
         }
 
     def _lose(self, folder: str, *, share: int) -> list[str]:
-        """Remove one of `share` files of the folder."""
+        """Remove each file of the folder with a probability of 1 / `share`; return their paths."""
         paths = [f"{folder}/{name}" for name in sorted(self._disk.listdir(folder))]
         lost = [path for path in paths if self._draw(share) == 0]
         for path in lost:
@@ -81,7 +82,7 @@ class StoreHarm:
         return lost
 
     def damage_records(self) -> Harm:
-        """Flip a bit in some records: in what their checksum, their place or their entry shows."""
+        """Flip a bit in some records, in fields or a body that their checksum, their position or their entry covers."""
         harm = Harm()
         candidates = [put for put in self._model.kept if put.forged_at is None]
         for _ in range(1 + self._draw(DAMAGED_MAX) if candidates else 0):
@@ -94,10 +95,10 @@ class StoreHarm:
         return harm
 
     def damage_without_entry(self) -> Harm:
-        """Damage one record and lose the queue that led to it.
+        """Damage one record, and remove the queue whose entry pointed to it.
 
-        Its neighbours, or the next message of its queue, still show where it belongs, and later entries of another
-        queue that it was durable.
+        Its neighbours in the log, or the next message of its queue, still show where it belongs. Later entries of
+        another queue show that it was durable.
         """
         harm = Harm()
         walked = self._walked_queues()
@@ -117,12 +118,12 @@ class StoreHarm:
         return harm
 
     def _leaves_key(self, harm: Harm, put: PutRecord) -> bool:
-        """Whether another sound record has a key: by that a start knows that the index is of this log."""
+        """Whether another sound record has a key, by which a start recognises the index as that of this log."""
         others = (other for other in self._model.kept if other is not put and other.keys)
         return any(other.physical_offset not in harm.damaged for other in others)
 
     def _placeable(self) -> Iterator[PutRecord]:
-        """Yield the records between two of their queue and before one of another, with a neighbour in their file."""
+        """Yield records between two of their queue, before one of another, and followed by one in their file."""
         kept = self._model.kept
         seen: set[QueueKey] = set()
         for number, put in enumerate(kept):
@@ -143,12 +144,12 @@ class StoreHarm:
         put.was_damaged = True
         assert self._disk.flip_bit(path, within=(at, at + 1)) == at
 
-    # --- the store that was opened since ----------------------------------------------------------------------------
+    # --- the store after its next start -----------------------------------------------------------------------------
 
     def mend(self, store: MessageStore, harm: Harm) -> None:
-        """Pull all queues, and mend what turns out to be damaged. Nothing else may be missing, nothing damaged given.
+        """Pull all queues, and mend each record that turns out to be damaged.
 
-        Raises PromiseBroken.
+        Raises PromiseBroken if anything else is missing, or if the store returns a damaged record.
         """
         met: set[int] = set()
         for queue in QUEUES:
@@ -164,7 +165,8 @@ class StoreHarm:
                     done += len(answer.records)
                 elif (
                     answer.status is GetStatus.RECORD_DAMAGED
-                    and put.physical_offset in harm.damaged.keys() - met  # mended once it is sound
+                    # a mended record must be sound
+                    and put.physical_offset in harm.damaged.keys() - met
                 ):
                     met.add(put.physical_offset)
                     self._mend(store, put, first + done)
@@ -176,7 +178,10 @@ class StoreHarm:
             )
 
     def _mend(self, store: MessageStore, put: PutRecord, queue_offset: int) -> None:
-        """Give the store a sound copy; perhaps no replica had one at first, and consumers passed the record over."""
+        """Give the store a sound copy.
+
+        In half of the cases the store has given the record up before, so that pulls pass it.
+        """
         if self._draw(2):
             store.give_up(put.physical_offset)
             answer = store.get(*put.queue, queue_offset, _BATCH)

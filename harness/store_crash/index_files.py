@@ -1,4 +1,4 @@
-"""The index files that a store must have for the keys of its log, byte by byte (RocketMQ, IndexFile)."""
+"""Checks the index files that follow from the keys of a log, byte by byte (RocketMQ: IndexFile)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _SECONDS_MAX = (1 << 31) - 1
 
 
 class IndexWrong(Exception):
-    """An index file does not hold what the log says; the text names file and place."""
+    """An index file differs from the one that follows from the log; the text names the file and the position."""
 
 
 class IndexShape(NamedTuple):
-    """The size of all index files: how many slots, and one more than entries."""
+    """The size of all index files: number of slots, and number of entries plus one."""
 
     slots: int
     numbers: int
@@ -27,10 +27,11 @@ class IndexShape(NamedTuple):
 def check_index(
     files: Sequence[tuple[str, bytes]], keys: Sequence[IndexKey], kept_from: int, shape: IndexShape
 ) -> None:
-    """Check the files of a store that was closed properly, in the order of their names.
+    """Check the index files of a cleanly closed store, in the order of their names.
 
-    `keys` are all that the log has had. Together the files must hold those of messages at `kept_from` or beyond, behind
-    some of deleted messages: a file goes when the last message in it is deleted. Raises IndexWrong.
+    `keys` are all keys that the log ever had. The files must end with the keys of messages at or behind `kept_from`;
+    before them they may hold keys of deleted messages, since a file is deleted with its last message. Raises
+    IndexWrong.
     """
     used = [(path, content) for path, content in files if _next_number(content) > 1]
     known = {key[:2]: key for key in keys}
@@ -55,7 +56,7 @@ def check_index(
 def _keys_in(
     path: str, content: bytes, known: Mapping[tuple[int, int], IndexKey], shape: IndexShape
 ) -> list[IndexKey]:
-    """Return the keys of the entries of one file."""
+    """Return the keys of the entries of one file. Raises IndexWrong."""
     entries_at, count = _HEADER.size + 4 * shape.slots, _next_number(content)
     found = []
     for number in range(1, count):
@@ -74,15 +75,15 @@ def _next_number(content: bytes) -> int:
 def _check_file(
     path: str, content: bytes, keys: Sequence[IndexKey], kept_from: int, shape: IndexShape
 ) -> None:
-    """Compare one file with the one that these keys make."""
+    """Compare one file with the file that follows from these keys. Raises IndexWrong."""
     begin_ms, last_ms = keys[0].stored_ms, keys[-1].stored_ms
     found_begin_ms, found_end_ms = _HEADER.unpack_from(content)[:2]
     ends_ms = {
         last_ms,
         max(begin_ms, last_ms),
-    }  # a clock that was set back: the later is right, too
+    }  # if the clock was set back, the later time is right, too
     if keys[-1].physical_offset < kept_from:
-        ends_ms.add(begin_ms)  # of deleted messages only the order of the times matters
+        ends_ms.add(begin_ms)  # the messages are deleted, so only the order of the times matters
     if found_begin_ms != begin_ms or found_end_ms not in ends_ms:
         raise IndexWrong(
             f"{path} is of {found_begin_ms} to {found_end_ms};"

@@ -1,4 +1,4 @@
-"""Messages of a storage crash cycle, drawn from its seed."""
+"""Draws the messages of a storage crash cycle."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from staticfire.harness.store_crash.plan import (
 )
 from staticfire.system_under_test.protocol.message import Message, encode_record
 
-BLANK_SIZE = 8  # behind every record a file has room for the header of a blank
+BLANK_SIZE = 8  # header of a blank, for which a file has room after every record
 BATCH_MAX = 4
-FRONT_SIZE = 88  # of a record before its body, with IPv4 hosts
-_WORDS = ("word0", "word1", "wordAa", "wordBB")  # Java's hash of the last two is the same
+FRONT_SIZE = 88  # bytes of a record before its body, with IPv4 hosts
+_WORDS = ("word0", "word1", "wordAa", "wordBB")  # Java's hashes of the last two are equal
 _HOSTS = (("10.0.0.9", 40_000), ("10.0.0.1", 10_911))
 _HOSTS_V6 = (("fd00::9", 40_000), ("fd00::1", 10_911))
 
 
 class MessageDraw:
-    """Draws messages; `draw(bound)` gives a number below the bound."""
+    """Draws messages; `draw(bound)` returns a number below the bound."""
 
     def __init__(self, plan: CyclePlan, clock: CycleClock, draw: Callable[[int], int]) -> None:
         self._plan = plan
@@ -31,13 +31,13 @@ class MessageDraw:
         self.count = 0
 
     def plain(self) -> Message:
-        """A message of the plan's size."""
+        """Draw a message with the plan's body size."""
         size = self._plan.body_size or self._draw(BODY_SIZE_MAX)
         body = bytes(size) if self._draw(20) == 0 else self._filling(size)
         return self._message(body, self._next_queue())
 
     def batch(self) -> list[Message]:
-        """Small messages of one queue; together they fit into every file."""
+        """Draw small messages of one queue, which together fit into any file."""
         queue = self._next_queue()
         return [
             self._message(self._filling(20), queue)
@@ -45,7 +45,7 @@ class MessageDraw:
         ]
 
     def filling_file(self, end_offset: int) -> Message:
-        """A message that leaves just the blank in the file in which a log that ends at `end_offset` goes on."""
+        """Draw a message that leaves room for only a blank's header in its file; the log ends at `end_offset`."""
         room = self._plan.log_file_size - end_offset % self._plan.log_file_size
         message = self._message(b"", self._next_queue())
         size = room - BLANK_SIZE - len(encode_record(message))
@@ -55,13 +55,15 @@ class MessageDraw:
         return message
 
     def too_large(self) -> Message:
-        """A message that fits into no file, by a few bytes."""
+        """Draw a message that is too large for any file by a few bytes."""
         message = self._message(b"", self._next_queue())
         message.body = self._filling(self._largest(message) + 1 + self._draw(2 * BLANK_SIZE))
         return message
 
     def forged(self, end_offset: int) -> tuple[Message, int]:
-        """A message with the image of a record in its body, and where that lies if the log goes on at `end_offset`.
+        """Draw a message with the image of a record in its body; return it and the image's position in the log.
+
+        The position holds if the log goes on at `end_offset`.
 
         A client that knows the end of the log can send such a message.
         """
@@ -83,7 +85,7 @@ class MessageDraw:
         return self._plan.log_file_size < 1024
 
     def _largest(self, message: Message) -> int:
-        """The size of the largest body with which this message without a body fits into a file."""
+        """Return the size of the largest body with which this message, which has none, fits into a file."""
         return self._plan.log_file_size - BLANK_SIZE - len(encode_record(message))
 
     def _filling(self, size: int) -> bytes:
@@ -115,7 +117,7 @@ class MessageDraw:
         )
 
     def _properties(self, number: int) -> dict[str, str]:
-        """Most messages have both kinds of keys, some words come again, and one in ten has none."""
+        """Return properties: most messages have both kinds of keys, some words repeat, one in ten has no key."""
         properties = {"TAGS": "even" if number % 2 == 0 else "uneven"}
         if self._draw(10):
             properties["UNIQ_KEY"] = f"C0A80001{number:08X}"

@@ -1,7 +1,7 @@
-"""The model of a log in a crash test: the messages that were put, in order, and the promised ones among them.
+"""The model of a log in a crash test: all messages that were put, in order, and how far they must survive.
 
-The model never reads the store. It compares files and answers with what the puts returned, so that a store which
-recovers to a wrong state is caught even where its own view is consistent.
+The model never reads the store. It compares files and answers with the results of puts, so it also detects a store that
+recovers to a wrong but consistent state.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _BLANK_HEADER = struct.Struct(">Ii")
 
 
 class PromiseBroken(Exception):
-    """The store did not keep a promise; the text says which message or offset, and what was found."""
+    """The store broke a promise; the text names the message or offset, and what was found."""
 
 
 class PutRecord:
-    """One accepted put, and the exact position and bytes of its record."""
+    """One accepted put, with the exact position and bytes of its record."""
 
     __slots__ = (
         "_message",
@@ -66,13 +66,13 @@ class PutRecord:
         self.end_offset = physical_offset + size
         self.queue_offset = queue_offset
         self.stored_ms = stored_ms
-        self.forged_at: int | None = None  # where its body holds the image of a record
-        self.was_damaged = False  # then a start may not know when it was stored
-        self.may_lack_tags = False  # it was damaged, and no entry of its queue was left
+        self.forged_at: int | None = None  # physical offset of a record's image in its body
+        self.was_damaged = False  # then a start may not know its store time
+        self.may_lack_tags = False  # it was damaged when all entries of its queue were lost
 
     @property
     def raw(self) -> bytes:
-        """The record as it must be in the log; encoded once, since most records outlive several crashes."""
+        """The record's bytes in the log; encoded once, since most records outlive several crashes."""
         if not self._raw:
             record = encode_record(self._message)
             patch_record(
@@ -86,20 +86,20 @@ class PutRecord:
 
     @property
     def keys(self) -> list[str]:
-        """The keys under which a query must find it."""
+        """The keys by which a query must find it."""
         properties = self._message.properties
         return [key for name in ("UNIQ_KEY", "KEYS") for key in properties.get(name, "").split()]
 
     @property
     def parsed(self) -> RawRecord:
-        """Return the fields of its bytes."""
+        """The fields of its bytes."""
         if self._parsed is None:
             self._parsed = parse_record(self.raw, self.physical_offset)
         return self._parsed
 
 
 class LogModel:
-    """The accepted puts, the end that a finished flush promised, and the put that a power cut interrupted."""
+    """The accepted puts, the end up to which they must survive, and a put that a power cut interrupted."""
 
     def __init__(self, file_size: int) -> None:
         self._file_size = file_size
@@ -107,10 +107,10 @@ class LogModel:
         self._counts: dict[QueueKey, int] = {}
         self.puts: list[PutRecord] = []
         self.promised_end = 0
-        self.min_offset = 0  # what lies before it has been deleted on purpose
-        self._deleted_end = 0  # up to where deletion is durable
+        self.min_offset = 0  # earlier records were deleted on purpose
+        self._deleted_end = 0  # end of the durable deletion
         self._cached_end = 0
-        self._cut_from: int | None = None  # where a truncation begins that is under way
+        self._cut_from: int | None = None  # offset of a truncation that is under way
 
     @property
     def end_offset(self) -> int:
@@ -118,11 +118,11 @@ class LogModel:
 
     @property
     def kept(self) -> list[PutRecord]:
-        """Return the puts that must be there: those not deleted."""
+        """The puts that were not deleted."""
         return [put for put in self.puts if put.physical_offset >= self.min_offset]
 
     def begin_delete(self, min_offset: int) -> None:
-        """The log may begin at `min_offset` from now on: what lies before it is old."""
+        """Note that the log may begin at `min_offset` from now on."""
         self.min_offset = max(self.min_offset, min_offset)
 
     def finish_delete(self) -> None:
@@ -130,15 +130,18 @@ class LogModel:
         self._deleted_end = self.min_offset
 
     def begin_put(self, messages: Sequence[Message]) -> None:
-        """A message, or those of a batch, are about to be put."""
+        """Note that a message, or those of a batch, are about to be put."""
         self._interrupted = messages
 
     def end_put(self) -> None:
-        """Note that it was accepted or refused as a whole."""
+        """Note that the store accepted or refused the put as a whole."""
         self._interrupted = ()
 
     def accept_put(self, message: Message, result: PutResult) -> PutRecord:
-        """Raises PromiseBroken when the offsets of the answer do not follow those before."""
+        """Add an accepted message.
+
+        Raises PromiseBroken if an offset or the store time does not follow the previous put.
+        """
         put = PutRecord(
             message,
             physical_offset=result.physical_offset,
@@ -167,19 +170,19 @@ class LogModel:
         self.promised_end = max(self.promised_end, end_offset)
 
     def promise_cached(self, end_offset: int) -> None:
-        """Everything before `end_offset` is in the page cache: it must survive until the power fails."""
+        """Note that everything before `end_offset` is in the page cache, and must survive until the power fails."""
         self._cached_end = end_offset if self._cut_from is None else min(end_offset, self._cut_from)
 
     def lose_cache(self) -> None:
         self._cached_end = 0
 
     def begin_truncate(self, offset: int) -> None:
-        """Note that records beyond `offset` may go or stay while the truncation is under way."""
+        """Note that a truncation has begun: until it ends, records beyond `offset` may stay or go."""
         self.promised_end = min(self.promised_end, offset)
         self._cut_from = offset
 
     def finish_truncate(self, offset: int) -> None:
-        """Note that records beyond `offset` must never come back, and that those before are durable."""
+        """Note that records beyond `offset` must never come back, and that earlier ones are durable."""
         self._cut_from = None
         self._drop_beyond(offset)
         self.promise(offset)
@@ -188,11 +191,11 @@ class LogModel:
         return self._counts.get(queue, 0)
 
     def first(self, queue: QueueKey) -> int:
-        """The queue offset of the first message that was not deleted."""
+        """Return the queue offset of the first message that was not deleted."""
         return self.count(queue) - sum(put.queue == queue for put in self.kept)
 
     def entries(self, queue: QueueKey) -> bytes:
-        """The consume queue as it must be once everything is dispatched, had none of its files been deleted."""
+        """Return the whole content of the consume queue after a dispatch, with entries of deleted messages."""
         return b"".join(put.parsed.queue_entry for put in self.puts if put.queue == queue)
 
     @property
@@ -210,7 +213,7 @@ class LogModel:
         return [put.raw for put in self.kept if put.queue == queue]
 
     def settle(self, min_offset: int, recovered_end: int, read: ReadLog) -> int:
-        """Accept the bounds that recovery found; return how many puts it cost. Raises PromiseBroken."""
+        """Accept the bounds that recovery found; return the number of puts that it dropped. Raises PromiseBroken."""
         if not self._deleted_end <= min_offset <= self.min_offset:
             raise PromiseBroken(
                 f"the log begins at {min_offset}, not between {self._deleted_end} and {self.min_offset}"
@@ -230,11 +233,14 @@ class LogModel:
         self._interrupted = ()
         self._cut_from = None
         self.promised_end = recovered_end
-        self._cached_end = 0  # recovery has made durable what it found
+        self._cached_end = 0  # recovery has made everything durable
         return before - len(self.puts)
 
     def check_log(self, recovered_end: int, read: ReadLog) -> None:
-        """Every byte of the log is a record that was put, or a blank at the end of a file."""
+        """Check that every byte of the log is part of a put record, or of a blank at the end of a file.
+
+        Raises PromiseBroken.
+        """
         position = self.min_offset
         for put in self.kept:
             position = self._skip_blank(position, put.physical_offset, read)
@@ -253,7 +259,7 @@ class LogModel:
         return next_position
 
     def _settle_beyond(self, recovered_end: int, read: ReadLog) -> None:
-        """More came back than was acknowledged: at most a blank, and messages of the put that was under way."""
+        """Accept what recovery found beyond the acknowledged end: a blank, and messages of the interrupted put."""
         for message in self._interrupted:
             end = self.end_offset
             starts = (end, self._next_file(end))

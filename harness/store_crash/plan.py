@@ -1,4 +1,4 @@
-"""Draws one cycle of the storage crash test from its seed, with its counters and its small world."""
+"""The drawn parameters of one cycle of the storage crash test, its counters, clock and log."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ FILLING = bytes(Random("bodies").randrange(256) for _ in range(2 * BODY_SIZE_MAX
 
 
 class Death(Enum):
-    """The kinds of end of a life."""
+    """The ways in which a life ends."""
 
     CUT_IN_OPERATION = auto()
     POWER_CUT = auto()  # between two operations
     PROCESS_DEATH = auto()  # the page cache survives
-    DEATH_IN_OPERATION = auto()  # the same, inside a disk operation
-    CLEAN_CLOSE = auto()  # and then a power cut
+    DEATH_IN_OPERATION = auto()  # process death inside a disk operation
+    CLEAN_CLOSE = auto()  # followed by a power cut
     DISK_ERROR = auto()  # a write or sync fails, so the process ends itself
 
 
-# A cut inside an operation finds most, so half of the deaths are of that kind.
+# A cut inside an operation finds most bugs, so 6 of 11 deaths are of that kind.
 DEATHS = (*[Death.CUT_IN_OPERATION] * 5, *Death)
 
 
 @dataclass(slots=True, kw_only=True)
 class CycleCounts:
-    """Counters of one or many cycles. A test in which nothing was ever lost proves nothing."""
+    """Counters of one or more cycles. A test in which no data was ever lost proves nothing."""
 
     cycles: int = 0
     puts: int = 0
     flushes: int = 0
-    commits: int = 0  # of a transient store pool
+    commits: int = 0  # of the transient store pool
     truncations: int = 0
-    deletions: int = 0  # of files that had become old
+    deletions: int = 0  # of old files
     power_cuts: int = 0
     cuts_in_recovery: int = 0
     process_deaths: int = 0
@@ -47,11 +47,11 @@ class CycleCounts:
     disk_errors: int = 0
     refused_puts: int = 0
     too_large_puts: int = 0
-    failed_starts: int = 0  # a write or sync of the recovery failed
-    files_lost: int = 0  # of queues, index and checkpoint, while the store was closed
+    failed_starts: int = 0  # starts with a failed write or sync
+    files_lost: int = 0  # files of queues, index and checkpoint, removed while the store was closed
     records_damaged: int = 0  # while the store was closed
     recoveries: int = 0
-    puts_lost: int = 0  # never promised
+    puts_lost: int = 0  # dropped by a recovery, and never promised
     bytes_lost: int = 0
     sectors_torn: int = 0
     entries_lost: int = 0
@@ -71,14 +71,12 @@ class CyclePlan:
     index_slots: int
     index_numbers: int
     failed_sync_keeps_cache: bool
-    deletes: bool  # files get old at once
-    body_size: int | None  # None: varied. Equal sizes put new records exactly over stale ones.
+    deletes: bool  # files count as old at once
+    body_size: int | None  # None: drawn. Equal sizes put new records exactly over stale ones
     lives: int
-    pool: bool  # puts stay in the memory of the process until a commit
-    log_folders: int  # among which the files of the log are spread
-    rocketmq_reads: (
-        bool  # dispatch, key search and time search of RocketMQ, which have defined answers, too
-    )
+    pool: bool  # puts stay in the process's memory until a commit
+    log_folders: int  # number of folders with files of the log
+    rocketmq_reads: bool  # use the dispatch, key search and time search of RocketMQ
     is_slave: bool
 
     @staticmethod

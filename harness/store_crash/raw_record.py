@@ -1,6 +1,6 @@
-"""The queue entry and the index keys that follow from the bytes of a record.
+"""Derives the queue entry and the index keys from the bytes of a record.
 
-It uses the layout of RocketMQ's files alone and no code of the system, so it shares no mistake with it.
+It uses the layout of RocketMQ's files and no code of the system, so it cannot share the system's mistakes.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from functools import lru_cache
 from typing import NamedTuple
 
 _MAGIC = 0xDAA320A7
-_HEAD = struct.Struct(">IIIiiqqiq")  # up to the time of birth
+_HEAD = struct.Struct(">IIIiiqqiq")  # up to the born time
 _BORN_V6, _STORE_V6 = 0x10, 0x20
 _TRANSACTION, _PREPARED, _ROLLED_BACK = 0x0C, 0x04, 0x0C
 _QUEUE_ENTRY = struct.Struct(">qiq")
 
 
 class RecordWrong(Exception):
-    """Bytes are not the record of their place."""
+    """The bytes are not a record at this position."""
 
 
 class IndexKey(NamedTuple):
-    """A key of a message: its hash, the place of the message, and the time at which it was stored."""
+    """A key of a message: its hash, the message's physical offset and store time."""
 
     key_hash: int
     physical_offset: int
@@ -29,7 +29,7 @@ class IndexKey(NamedTuple):
 
 
 class RawRecord(NamedTuple):
-    """The fields of a record that decide where it is found."""
+    """The fields of a record that decide how it is found."""
 
     physical_offset: int
     size: int
@@ -51,7 +51,7 @@ class RawRecord(NamedTuple):
 
     @property
     def index_keys(self) -> list[IndexKey]:
-        """Its keys in the order of the index: the unique key, then the words."""
+        """The record's keys in the order of the index: the unique key, then the words."""
         if self.sys_flag & _TRANSACTION == _ROLLED_BACK:
             return []
         words = [self.properties.get("UNIQ_KEY", ""), *self.properties.get("KEYS", "").split(" ")]
@@ -84,7 +84,7 @@ def parse_record(raw: bytes, position: int) -> RawRecord:
 
 @lru_cache(maxsize=1 << 14)
 def key_hash(topic: str, key: str) -> int:
-    """The hash under which the index has a key: Java's absolute value, which has none for the smallest number."""
+    """Return the hash of a key in the index: Java's absolute value, with 0 for the smallest number, which has none."""
     value = _java_hash(f"{topic}#{key}")
     return 0 if value == -(1 << 31) else abs(value)
 
