@@ -14,7 +14,7 @@ from staticfire.harness.html_report.history_rows import QueueEvents, Rows
 NS_PER_S = 1_000_000_000
 NEVER_NS = 1 << 62
 SLICES_MAX = 600
-GROUPS_MAX = 6  # with a line of their own
+GROUPS_MAX = 6  # groups with a line of their own
 OUTCOMES = {
     Outcome.OK: "acknowledged",
     Outcome.WEAK: "weak status",
@@ -25,13 +25,13 @@ OUTCOMES = {
 
 @dataclass(frozen=True, slots=True)
 class Slices:
-    """Time cut into equal parts: `count` of `length_s` whole seconds."""
+    """The run's time in equal slices: `count` slices of `length_s` whole seconds."""
 
     count: int
     length_s: int
 
     def of(self, time_ns: Ints) -> Ints:
-        """Return the slice of each time; times behind the end belong to the last one."""
+        """Return the slice of each time. Times behind the end belong to the last slice."""
         return np.clip(time_ns // (self.length_s * NS_PER_S), 0, self.count - 1)
 
     def counts(self, time_ns: Ints) -> Ints:
@@ -47,27 +47,27 @@ def slices_until(end_s: float) -> Slices:
 
 @dataclass(slots=True)
 class Unseen:
-    """Acknowledged messages of one group's topics, by times of the acknowledgement and of the first delivery to it."""
+    """Acknowledged messages of one group's topics, by slice of acknowledgement and of first delivery to the group."""
 
-    acked: Ints  # by slice
+    acked: Ints  # acknowledged messages by slice
     given: Ints
-    left: dict[int, int] = field(default_factory=dict)  # queue -> messages that it was never given
+    left: dict[int, int] = field(default_factory=dict)  # queue -> messages that the group never got
 
     def over_time(self) -> list[int]:
-        """Return the number acknowledged and not yet delivered, at the end of each slice."""
+        """Return the number of acknowledged messages without a delivery, at the end of each slice."""
         found: list[int] = np.cumsum(self.acked - self.given).tolist()
         return found
 
 
 class Activity:
-    """Counts of a run, from one queue after the other."""
+    """The counts of a run, added up queue by queue."""
 
     def __init__(self, names: Names, facts: RunFacts, slices: Slices) -> None:
         self.names, self.slices = names, slices
         self.sends: dict[str, Ints] = {
             name: np.zeros(slices.count, np.int64) for name in OUTCOMES.values()
         }
-        self.deliveries: dict[str, Ints] = {}  # group -> calls of its listeners
+        self.deliveries: dict[str, Ints] = {}  # group -> calls of its listeners by slice
         self.unseen: dict[str, Unseen] = {}
         self.slowest: tuple[int, int, int] = (-1, UNKNOWN, UNKNOWN)  # lag in ns, message, queue
         self._topics = {
@@ -117,7 +117,7 @@ class Activity:
         self.slowest = max(self.slowest, found)
 
     def main_groups(self) -> list[str]:
-        """Return the groups with the most delivered and undelivered messages; at most GROUPS_MAX."""
+        """Return at most GROUPS_MAX groups: those with the most delivered and undelivered messages."""
         sizes = {group: int(unseen.acked.sum()) for group, unseen in self.unseen.items()}
         for group, counts in self.deliveries.items():
             sizes[group] = max(sizes.get(group, 0), int(counts.sum()))
@@ -125,7 +125,7 @@ class Activity:
 
 
 def first_given_ns(sends: Rows, deliveries: Rows) -> Ints:
-    """Return when each sent message was first delivered; NEVER_NS if never; shape (sends,)."""
+    """Return the time of each sent message's first delivery, NEVER_NS if there is none; shape (sends,)."""
     messages, where = np.unique(deliveries["message"], return_inverse=True)
     first = np.full(len(messages) + 1, NEVER_NS, np.int64)
     np.minimum.at(first, where, deliveries["invoke_ns"])

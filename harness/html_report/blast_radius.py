@@ -1,4 +1,4 @@
-"""The reach of a failure: which recoveries cut acknowledged messages away, and which queues lack messages."""
+"""The blast radius of a failure: recoveries that cut acknowledged messages off, and queues that lack messages."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ CUTS_MAX = 40
 
 @dataclass(slots=True, kw_only=True)
 class Cut:
-    """A recovery after an unclean end: where the log of the node ended then."""
+    """A recovery after an unclean end, which may have cut the end of the node's log off."""
 
     node: str
     broker: str
     time_ns: int
     end_offset: int
     cut_bytes: int
-    since_ns: int  # when the node recovered before
-    messages: int = 0  # acknowledged since then, at or behind the end
+    since_ns: int  # the node's previous recovery
+    messages: int = 0  # acknowledged since then, at or behind the recovered end
     queues: dict[int, int] = field(default_factory=dict)  # messages by queue
 
 
 def cuts_of(
     observations: Sequence[Mapping[str, object]], brokers: Mapping[str, Sequence[str]]
 ) -> list[Cut]:
-    """The recoveries that cut something off, or ended after an unclean stop; at most CUTS_MAX, the first ones."""
+    """Return the recoveries after an unclean end, at most the first CUTS_MAX."""
     broker_of = {node: broker for broker, nodes in brokers.items() for node in nodes}
     since: dict[str, int] = {}
     cuts = []
@@ -55,7 +55,7 @@ def cuts_of(
 
 
 def count_cut_messages(cuts: Sequence[Cut], names: Names, events: QueueEvents) -> None:
-    """Add the messages of one queue to the cuts that took them."""
+    """Add the messages of one queue to the cuts that removed them."""
     if events.queue == UNKNOWN or not cuts:
         return
     broker = names.logs[events.queue].stream

@@ -1,4 +1,4 @@
-"""Draws what happened over time: rates as bars, durations as lines with gaps, unseen messages as steps."""
+"""Draws charts over time: rates as bars, durations as lines with gaps, undelivered messages as steps."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BOTTOM = TOP + PLOT
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Values by slice; `style` is 0, 1, 2, ...: a class that has a colour, a pattern and a dash of its own."""
+    """Values by slice. `style` is 0, 1, 2, ...: a class with a colour, a pattern and a dash of its own."""
 
     name: str
     style: int
@@ -43,7 +43,7 @@ class Series:
 def rate_chart(
     label: str, series: Sequence[Series], slices: Slices, scale: TimeScale, bands: Sequence[Band]
 ) -> str:
-    """Stacked bars, in events a second. A slice in which nothing happened has no bar."""
+    """Draw stacked bars, in events a second. A slice without events has no bar."""
     totals = [
         sum(values) / slices.length_s
         for values in zip(*(one.values for one in series), strict=True)
@@ -73,7 +73,7 @@ def rate_chart(
 def duration_chart(
     label: str, series: Sequence[Series], slices: Slices, scale: TimeScale, bands: Sequence[Band]
 ) -> str:
-    """Lines over a logarithmic axis, values in microseconds. A slice with -1 has no data: the line ends there."""
+    """Draw lines over a logarithmic axis; values are microseconds. A value of -1 interrupts the line."""
     known = [value for one in series for value in one.values if value >= 0]
     low = floor(log10(max(min(known, default=1), 100)))
     high = max(ceil(log10(max(max(known, default=1), 1000))), low + 1)
@@ -101,7 +101,7 @@ def duration_chart(
 def count_chart(
     label: str, series: Sequence[Series], slices: Slices, scale: TimeScale, bands: Sequence[Band]
 ) -> str:
-    """Numbers that hold until the next slice, as steps."""
+    """Draw numbers as steps; each holds until the next slice."""
     ticks = nice_ticks(max((max(one.values) for one in series), default=0), 4)
     top = max([max(one.values, default=0) for one in series] + [ticks[-1], 1])
     parts = [*bands_behind(bands, scale, TOP, BOTTOM), *time_axis(scale, TOP, BOTTOM)]
@@ -116,7 +116,7 @@ def count_chart(
 
 
 def copies_chart(copies: Copies) -> str:
-    """Copies in memory and on disk, each moment as far from the next as its text needs: times lie far apart."""
+    """Draw the copies in memory and on disk. The x axis is not to scale: each moment gets room for its text."""
     steps = copies.steps
     most = max(step.memory + step.disk for step in steps) or 1
     top, plot, gap = 24, 70, 150.0
@@ -194,7 +194,7 @@ def _level(y: float, words: str) -> str:
 
 
 def _runs(values: Sequence[int]) -> list[list[int]]:
-    """Neighbouring slices that have data."""
+    """Yield the ranges of neighbouring slices that have data."""
     runs: list[list[int]] = []
     for at, value in enumerate(values):
         if value < 0:

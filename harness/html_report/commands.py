@@ -1,4 +1,4 @@
-"""The commands that go on from a recorded run."""
+"""The commands for next steps with a recorded run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from staticfire.harness.run_folder.shrunk import SHRUNK_CAMPAIGN, SHRUNK_FOLDER
 
 
 def commands_of(run: Path, campaign: Campaign | None, valid: Validity) -> list[tuple[str, str]]:
-    """(what it is for, the command), the most useful one first."""
+    """Return (purpose, command) pairs, the most useful one first."""
     return list(_commands(run, campaign, valid))
 
 

@@ -1,8 +1,8 @@
-"""Counts the copies of one message over time: in memory, on disk, and when it was acknowledged.
+"""Counts the copies of one message over time, in memory and on disk, and marks its acknowledgement.
 
-Two kinds of moments are known: the acknowledgement, at which the harness reads the nodes, and a recovery, which reports
-the end of a node's log. A power cut between them loses the copies in memory alone; a copy counts again if the recovery
-finds it.
+The data cover two kinds of moments: the acknowledgement, at which the harness reads the nodes, and a recovery, which
+reports the end of a node's log. A power cut in between loses the copies that are only in memory. A copy counts again if
+the recovery finds it.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ POWER = ("power-cut", "power-cut-in-operation", "cluster-power-cut")
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The numbers of copies from a time on."""
+    """The numbers of copies from a given time on."""
 
     time_ns: int
-    memory: int  # nodes that have it in memory alone
+    memory: int  # nodes that have it only in memory
     disk: int
     text: str
 
@@ -55,7 +55,8 @@ def copies_of(
         return None
     disk, memory = set(ack["durable_on"]), set(ack["cached_on"]) - set(ack["durable_on"])
     steps = [Step(ack["time_ns"], len(memory), len(disk), "acknowledged")]
-    without: set[str] = set()  # nodes that have lost it: a later record there is not the message
+    # nodes that lost it; a later record at its position is another message
+    without: set[str] = set()
     for time_ns, node, seen in _moments(observations, faults, nodes):
         if time_ns <= ack["time_ns"]:
             continue
@@ -78,7 +79,7 @@ def _moments(
     faults: Sequence[Mapping[str, Any]],
     nodes: Collection[str],
 ) -> list[tuple[int, str, Mapping[str, Any] | None]]:
-    """Return when each node lost its memory (None), or recovered after an unclean end (the observation)."""
+    """Return the times at which a node lost its memory (None) or recovered after an unclean end (the observation)."""
     cuts: list[tuple[int, str, Mapping[str, Any] | None]] = [
         (fault["struck_ns"], node, None)
         for fault in faults

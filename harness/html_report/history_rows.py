@@ -31,7 +31,7 @@ COLUMNS = (
     "physical_offset",
 )
 FIELDS = {file: field for field, file in FILE_NAMES.items()}  # of MessageEvents
-EVENTS_MAX = 200_000  # ops without a message; of more, none is read
+EVENTS_MAX = 200_000  # ops without a message; if there are more, none is read
 TYPES: Mapping[int, OpType] = {
     Outcome.OK: "ok",
     Outcome.WEAK: "info",
@@ -77,7 +77,7 @@ class HistoryRows(Protocol):
 
     @property
     def nodes(self) -> Mapping[int, str]:
-        """Node by process."""
+        """Return the node of each process."""
         ...
 
     def end_ns(self) -> int:
@@ -91,7 +91,7 @@ class HistoryRows(Protocol):
         ...
 
     def ops(self, rows: Collection[tuple[int, Rows, bool]]) -> list[Op]:
-        """Return the ops behind some rows, by index; a row is (queue, rows, whether they are sends)."""
+        """Return the ops of some rows by index; `rows` holds (queue, rows, whether they are sends)."""
         ...
 
 
@@ -165,7 +165,7 @@ class FileRows:
         return found
 
     def _made_up(self, rows: Collection[tuple[int, Rows, bool]]) -> Iterator[Op]:
-        """Return ops made from columns, for a run whose lines were not kept."""
+        """Return ops rebuilt from columns, for a run whose lines were not kept."""
         seen: set[tuple[int, int]] = set()
         for queue, of, is_send in rows:
             for number in range(len(of)):
@@ -204,7 +204,7 @@ class FileRows:
 
 
 class MemoryRows:
-    """A history whose ops are in memory: one that has no columns."""
+    """A history without columns, whose ops are in memory."""
 
     def __init__(self, ops: Sequence[Op], *, is_torn: bool) -> None:
         self._ops, self._is_torn = ops, is_torn

@@ -1,4 +1,4 @@
-"""The text of an issue about a run, in the sections of Apache RocketMQ's form for bug reports."""
+"""Writes an issue about a run, with the sections of Apache RocketMQ's form for bug reports."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CAMPAIGN_CHARACTERS_MAX = 12_000
 
 
 def issue_text(run: RecordedRun, events: Sequence[Event], commands: Sequence[str]) -> str:
-    """Markdown. `events` are the life of the first witness."""
+    """Return the issue as Markdown. `events` are the life of the first witness."""
     causes = causes_of(run.verdict)
     lines = [
         "### Runtime platform environment",

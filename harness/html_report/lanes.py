@@ -1,4 +1,4 @@
-"""The life of a message as rows and lanes: an event a row, a node a lane."""
+"""Arranges the life of a message in rows and lanes: one row per event, one lane per node."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from staticfire.harness.explain.event import Event
 from staticfire.harness.html_report.svg import at_s
 
 LANES_MAX = 10
-ROWS_MAX = 60  # the first and the last half of more
-CLUSTER = "cluster"  # the lane of events of no single node
+ROWS_MAX = 60  # of more rows, the first and the last half
+CLUSTER = "cluster"  # the lane of events without a single node
 
-# What an event is, by words in its text; the first that fits counts.
+# The kind of an event by words in its text; the first match counts.
 KINDS = (
     ("the message is gone", "gone"),
     (" strikes", "fault"),
@@ -41,10 +41,10 @@ MARKS = {
 
 @dataclass(frozen=True, slots=True)
 class LaneRow:
-    """One event. `lanes` are numbers of lanes; a row without a time stands for events that are left out."""
+    """One event. `lanes` are numbers of lanes. A row without a time stands for omitted events."""
 
     time: str
-    after: str  # since the row before
+    after: str  # time since the previous row
     text: str
     lanes: Collection[int]
     kind: str
@@ -61,7 +61,7 @@ class Lanes:
 
 
 def lanes_of(events: Sequence[Event], roles: Mapping[str, int]) -> Lanes:
-    """Lanes in the order of a message's way: producers, servers, consumers, others (`roles`: node to rank)."""
+    """Return lanes in the order of a message's path: producers, servers, consumers, others (`roles`: node to rank)."""
     shown, left_out = _bounded(events)
     nodes = {node for event in shown for node in _nodes(event)}
     names = sorted(nodes, key=lambda node: (roles.get(node, len(roles)), node))

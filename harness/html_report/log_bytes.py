@@ -1,6 +1,6 @@
-"""The neighbourhood of a message in its log: acknowledged messages, and the records of each node at the end.
+"""The neighbourhood of a message in its log: acknowledged messages, and the records on each node at the end.
 
-The former come from the history, the latter from the files that an invalid run keeps of its brokers.
+The acknowledged messages come from the history. The records come from the files of brokers, which an invalid run keeps.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ STORE = "store"
 
 @dataclass(slots=True, kw_only=True)
 class Acknowledged:
-    """The acknowledged messages nearest to a position in the log of a broker."""
+    """The acknowledged messages nearest to a position in a broker's log."""
 
     broker: str
     position: int  # physical offset
@@ -53,7 +53,7 @@ class Acknowledged:
         self.found = self._nearest()
 
     def _nearest(self) -> list[tuple[int, int, int]]:
-        """Return NEIGHBOURS offsets before the position, and as many from it on, with their acknowledged messages."""
+        """Return the messages at the NEIGHBOURS offsets before the position, and at as many from it on."""
         offsets = sorted({offset for offset, _, _ in self.found})
         before = [offset for offset in offsets if offset < self.position][-NEIGHBOURS:]
         behind = [offset for offset in offsets if offset >= self.position][: NEIGHBOURS + 1]
@@ -63,18 +63,18 @@ class Acknowledged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogRow:
-    """A position in the log, or (with `event`) an event of the log there."""
+    """A position in the log, or, with `event`, an event of the log there."""
 
     offset: int
     event: str = ""
     acknowledged: str = ""
-    held: Sequence[tuple[str, str]] = ()  # of each node: a word for its colour, and a text
+    held: Sequence[tuple[str, str]] = ()  # for each node: a word for its colour, and a text
     is_place: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogBytes:
-    """The table, and the bytes of each node around the position as lines of a hex dump."""
+    """The table of the neighbourhood, and the bytes of each node around the position as lines of a hex dump."""
 
     position: int
     nodes: Sequence[str]
@@ -164,7 +164,7 @@ def _row(
 
 
 def _held(record: StoredRecord | None, keys: Sequence[str | None]) -> tuple[str, str]:
-    """Describe a record; `keys` were acknowledged there, the first one first."""
+    """Describe a record. `keys` were acknowledged at its position, the first one first."""
     if record is None:
         return "", "no record begins here"
     if not record.size:
@@ -182,7 +182,7 @@ def _events(
     faults: Sequence[Mapping[str, Any]],
     logs: StoredLogs | None,
 ) -> Iterator[tuple[int, str]]:
-    """(offset, words): where recoveries ended the log, and where a power cut began to take bytes."""
+    """Yield (offset, text): where recoveries ended the log, and where a power cut began to remove bytes."""
     for seen in observations:
         at, cut = seen.get("end_offset"), seen.get("cut_bytes")
         if (
@@ -210,7 +210,7 @@ def _events(
 
 
 def _dump(log_range: LogRange, position: int) -> Iterator[str]:
-    """Return lines of 16 bytes; the line that begins at the position is marked."""
+    """Return lines of 16 bytes. The line that begins at the position is marked."""
     before = HEX_LINES // 2 * HEX_WIDTH
     for at in range(position - before, position + before + 1, HEX_WIDTH):
         data = log_range.slice(at, at + HEX_WIDTH) if at >= log_range.begin else b""

@@ -76,7 +76,7 @@ class _Across:
 
 
 class _Down:
-    """Maps times to y. Idle times are shortened."""
+    """Maps times to y, and shortens idle times."""
 
     def __init__(self, times: Ints) -> None:
         self.moments = np.unique(times)
@@ -91,7 +91,7 @@ class _Down:
 
 
 def _behind(down: _Down, across: _Across, bands: Sequence[Band]) -> list[str]:
-    """Axes, faults, and a line where time is shortened."""
+    """Draw axes, faults, and a line at each shortened time."""
     first, last = int(down.moments[0]), int(down.moments[-1])
     parts = []
     for band in bands:

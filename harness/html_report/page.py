@@ -1,4 +1,7 @@
-"""Renders the panels of a run as one HTML page that needs no network, and holds no text that a browser would obey."""
+"""Renders the panels of a run as one HTML page that needs no network.
+
+No text of the run can act as markup or script.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +29,8 @@ SIGNS = {True: "✔", False: "✖", "unknown": "?"}
 CAMPAIGN_CHARACTERS_MAX = 60_000
 EXTRA_CHARACTERS_MAX = 20_000
 SHOWN_OTHERWISE = frozenset({"witness", "events", "commands", "consequences", "others"})
-CAUSES_MAX = 8  # on top of the page, in full
-TEXT_MAX = 4000  # of one value out of a file
+CAUSES_MAX = 8  # causes shown in full at the top of the page
+TEXT_MAX = 4000  # characters of one value from a file
 SECTIONS = (
     ("ledger", "Promises"),
     ("timeline", "Timeline"),
@@ -42,7 +45,7 @@ SECTIONS = (
 
 
 def render(panels: Panels) -> str:
-    """The page."""
+    """Return the page."""
     run = panels.run
     verdict = run.verdict
     style, script = _file("report.css"), _file("report.js")
@@ -97,7 +100,7 @@ def _template() -> Template:
 
 
 def _finalize(value: object) -> object:
-    """Escape control characters and marks that change the direction of text, in values from a run."""
+    """Escape control characters and marks that change the text direction, in values from a run."""
     if isinstance(value, Markup | int | float):
         return value
     text = str(value)
@@ -116,7 +119,7 @@ def _hash(text: str) -> str:
 
 
 def _json(panels: Panels) -> str:
-    """JSON that cannot end the element that it stands in."""
+    """Return JSON that cannot end its script element."""
     end_s = max(panels.run.run_s, panels.run.history.end_ns() / 1e9)
     bands = [(life.band(end_s)) for life in panels.faults]
     values = {
@@ -139,7 +142,7 @@ def _json(panels: Panels) -> str:
 
 
 def _first_of(verdict: Verdict) -> list[Finding]:
-    """The first violation of each anomaly of one checker."""
+    """Return the first violation of each anomaly of one checker."""
     first: dict[str, Finding] = {}
     for finding in verdict.findings:
         if finding.judgement == "violation":
@@ -236,7 +239,7 @@ def _texts(value: object) -> list[str]:
 
 
 def _extras(run: RecordedRun) -> Iterator[tuple[str, str]]:
-    """Parts of explanation.json that the page does not show otherwise, such as the point of no return."""
+    """Return the parts of explanation.json that the page does not show elsewhere, such as the point of no return."""
     for name, value in run.explanation.items():
         if name in SHOWN_OTHERWISE or not isinstance(value, dict | list) or not value:
             continue
@@ -247,7 +250,7 @@ def _extras(run: RecordedRun) -> Iterator[tuple[str, str]]:
 
 
 def _cut(text: str) -> str:
-    """A campaign file as far as the page shows it."""
+    """Return the part of a campaign file that the page shows."""
     if len(text) <= CAMPAIGN_CHARACTERS_MAX:
         return text
     return text[:CAMPAIGN_CHARACTERS_MAX] + "\n# ... the rest is in the file"

@@ -1,4 +1,4 @@
-"""Makes the panels of a report out of a recorded run: everything that the page shows, as plain values and drawings."""
+"""Makes the panels of a report from a recorded run: all content of the page, as plain values and drawings."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ from staticfire.harness.systems.registry import system_of
 
 FINDINGS_MAX = 200
 FAULTS_MAX = 200
-ROWS_MAX = 40  # of queues in a table
+ROWS_MAX = 40  # queues in a table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Life:
-    """One witness as the page shows it. `same_position`: the number of an earlier one that has the order view."""
+    """One witness on the page. `same_position`: number of an earlier witness that already has the same order view."""
 
     number: int
     finding: Finding
@@ -67,7 +67,7 @@ class Life:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """A drawing over time. `legend` has (style, name) for each series; `note` says what is left out."""
+    """A drawing over time. `legend` has (style, name) of each series; `note` says what the drawing omits."""
 
     title: str
     svg: str
@@ -77,31 +77,31 @@ class Chart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panels:
-    """Everything that the page shows."""
+    """All content of the page."""
 
     run: RecordedRun
     causes: Sequence[Cause]
-    witness_of: Mapping[int, int]  # number of the cause -> number of its life
+    witness_of: Mapping[int, int]  # index of a cause -> index of its life
     broken: Sequence[Verdict]
     unknown: Sequence[Verdict]
     kept: Sequence[Verdict]
     timeline: str
     charts: Sequence[Chart]
-    values: Mapping[str, Any]  # what the script shows at a time
+    values: Mapping[str, Any]  # values that the script shows for a time
     lives: Sequence[Life]
     life_of_key: Mapping[tuple[str, str | None], int]
     findings: Sequence[Finding]
     findings_left_out: int
     faults: Sequence[FaultLife]
     faults_left_out: int
-    cuts: Sequence[tuple[Cut, str]]  # with its queues in words
-    unseen: Sequence[tuple[str, str, int]]  # group, queue, messages
+    cuts: Sequence[tuple[Cut, str]]  # each cut with its queues as text
+    unseen: Sequence[tuple[str, str, int]]  # group, queue, number of messages
     commands: Sequence[tuple[str, str]]
     issue: str
 
 
 def panels_of(run: RecordedRun) -> Panels:
-    """Read the history once, and draw. Raises HistoryError, OSError."""
+    """Read the history once, and make the panels. Raises HistoryError, OSError."""
     names = run.history.names
     end_s = max(run.run_s, run.history.end_ns() / 1e9)
     slices, scale = slices_until(end_s), TimeScale(end_s)
@@ -263,7 +263,7 @@ def _lives(
 
 
 def _roles(run: RecordedRun) -> dict[str, int]:
-    """Nodes in the order in which a message meets them."""
+    """Return the rank of each node, in the order in which a message passes them."""
     facts = run.facts
     servers = [node for nodes in facts.replica_sets.values() for node in nodes]
     ordered = [*facts.producers, *servers, *facts.coordinators, *facts.consumers]
@@ -271,7 +271,7 @@ def _roles(run: RecordedRun) -> dict[str, int]:
 
 
 def _measured(run: RecordedRun, slices: Slices) -> list[Measured]:
-    """Raises HistoryError."""
+    """Return the measured durations in the report's slices. Raises HistoryError."""
     for verdict in run.verdict.verdicts:
         if verdict.checker == "latency":
             try:
@@ -364,7 +364,7 @@ def _chart(
     bands: Sequence[Band],
     note: str = "",
 ) -> Chart:
-    if draw is not count_chart:  # that nothing was unseen is worth a line
+    if draw is not count_chart:  # which keeps a line of zeros: nothing was undelivered
         series = [one for one in series if any(value > 0 for value in one.values)]
     if not series:
         return Chart(title=title, svg="", legend=(), note="Nothing of this was recorded.")
@@ -379,7 +379,7 @@ def _chart(
 
 
 def _values(activity: Activity, measured: Sequence[Measured], slices: Slices) -> dict[str, object]:
-    """The numbers behind the charts, for the script."""
+    """Return the numbers of the charts, for the script."""
     groups = activity.main_groups()
     rows: list[tuple[str, str, list[int]]] = [
         (f"sends {name}", "count", values.tolist())
@@ -429,7 +429,7 @@ def _queues_text(queues: Mapping[int, int], names: Names) -> str:
 
 
 def figures_of(run: RecordedRun) -> list[tuple[str, str]]:
-    """Percentiles of the latency in the whole run, with units."""
+    """Return percentiles of the latency in the whole run, with units."""
     for verdict in run.verdict.verdicts:
         if verdict.checker == "latency":
             return [

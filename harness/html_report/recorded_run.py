@@ -36,7 +36,7 @@ from staticfire.spark_analysis.runs.inputs import FACTS_FILE, read_facts
 
 EXPLANATION_FILE = "explanation.json"
 EXPLANATION_BYTES_MAX = 16 << 20
-SHRUNK_BYTES_MAX = 4 << 20  # of a file of what was shrunk
+SHRUNK_BYTES_MAX = 4 << 20  # of a file of `staticfire shrink`
 Record = Mapping[str, object]
 Say = Callable[[str], None]
 
@@ -47,13 +47,13 @@ class Shrunk:
 
     folder: Path
     campaign_text: str  # of shrunk.toml
-    text: str  # of shrunk.txt: from what to what
-    story: str  # of story.txt; "" while it is still at work
+    text: str  # of shrunk.txt: the sizes before and after
+    story: str  # of story.txt; "" while the shrink is still running
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedRun:
-    """A run as it was written down. A synthetic history has no campaign and no faults."""
+    """A recorded run as read from its folder. A synthetic history has no campaign and no faults."""
 
     path: Path
     verdict: RunVerdict
@@ -64,10 +64,10 @@ class RecordedRun:
     faults: Sequence[Record]  # lines of faults.jsonl
     observations: Observations
     history: HistoryRows
-    is_checked: bool  # every file was compared with its checksum
+    is_checked: bool  # whether every file was compared with its checksum
     explanation: Mapping[str, object] = field(
         default_factory=dict
-    )  # explanation.json, if it is there
+    )  # content of explanation.json, if it exists
     shrunk: Shrunk | None = None
 
     @property
@@ -80,7 +80,7 @@ class RecordedRun:
 
 
 def read_recorded(path: Path, say: Say) -> RecordedRun:
-    """Read a finished run, or judge a synthetic history. `say` takes a line about what takes long.
+    """Read a finished run, or judge a synthetic history. `say` takes a line about work that takes long.
 
     Raises RunFolderError, HistoryError, OSError.
     """
@@ -113,7 +113,7 @@ def _read_run(folder: RunFolder) -> RecordedRun:
 
 
 def read_shrunk(folder: Path) -> Shrunk | None:
-    """Read the results of `shrink`; None without any. Raises HistoryError, OSError."""
+    """Read the results of `shrink`; None if there are none. Raises HistoryError, OSError."""
     if not (folder / SHRUNK_CAMPAIGN).exists():
         return None
     texts = {

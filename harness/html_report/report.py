@@ -1,4 +1,4 @@
-"""Makes the report of a run folder: reads it, draws it, writes it."""
+"""Makes the report of a run folder: reads the run, makes the page, writes it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ REPORT_FILE = "report.html"
 
 
 def html_report(run: RecordedRun) -> str:
-    """The page. Raises HistoryError, OSError."""
+    """Return the page. Raises HistoryError, OSError."""
     return render(panels_of(run))
 
 
@@ -24,7 +24,7 @@ def report_of_folder(run: Path) -> Path:
 
 
 def write_report(path: Path, text: str) -> None:
-    """Write the page so that it is there whole or not at all. Raises OSError."""
+    """Write the page atomically. Raises OSError."""
     half_written = path.with_name(f"{path.name}.tmp")
     half_written.write_text(text, encoding="utf-8", errors="backslashreplace")
     half_written.replace(path)

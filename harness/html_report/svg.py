@@ -1,4 +1,4 @@
-"""Writes SVG as text: scales, axes, paths and bands that the charts of the report share."""
+"""Writes SVG as text: scales, axes, paths and bands for the charts of the report."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from staticfire.harness.truncated_repr import printable
 
 WIDTH, LEFT, RIGHT = 960, 70, 14
 TICKS_MAX = 10
-CHARACTER = 6.4  # width of one, at the size of labels
+CHARACTER = 6.4  # width of a character of a label
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +39,12 @@ class Band:
 
 
 def at_s(time_ns: int) -> str:
-    """A time of the run, to the millisecond, with its unit; cut and not rounded, as on the console."""
+    """Format a time of the run in seconds, cut off to milliseconds and not rounded, as on the console."""
     return f"{seconds(time_ns).removesuffix('s')} s"
 
 
 def nice_ticks(top: float, count: int = TICKS_MAX) -> list[float]:
-    """0 and round numbers up to `top`, about `count` of them."""
+    """Return 0 and round numbers up to `top`, about `count` of them."""
     if not top > 0:
         return [0.0]
     raw = top / count
@@ -54,7 +54,7 @@ def nice_ticks(top: float, count: int = TICKS_MAX) -> list[float]:
 
 
 def element(name: str, content: str = "", **attributes: object) -> str:
-    """One element. `content` is markup; attribute values are text. `_` in names is `-`; `class_` is class."""
+    """Return one element. `content` is markup, attribute values are text. `_` in names becomes `-`, `class_` class."""
     written = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{_plain(_number(value))}"'
         for key, value in attributes.items()
@@ -101,7 +101,7 @@ def path(points: Sequence[tuple[float, float]]) -> str:
 
 
 def time_axis(scale: TimeScale, top: float, bottom: float) -> list[str]:
-    """Vertical lines with seconds below them."""
+    """Return vertical lines with seconds below them."""
     parts = []
     for at_s in scale.ticks():
         x = scale(at_s)

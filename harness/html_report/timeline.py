@@ -1,4 +1,4 @@
-"""Draws the faults of a run over time: when each was planned, when it struck, whether it bit, when it was healed."""
+"""Draws the faults of a run over time: when each was planned, struck and healed, and whether it bit."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from staticfire.harness.html_report.svg import (
     titled,
 )
 
-ROWS_MAX = 40  # of more faults, those of one kind share a row
+ROWS_MAX = 40  # if there are more faults, those of one kind share a row
 ROW = 19
 TEXT_MAX = 60  # characters beside a bar
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultLife:
-    """One fault; times in seconds, None for events that did not happen."""
+    """One fault. Times are seconds; None for events that did not happen."""
 
     name: str
     kind: str
@@ -55,7 +55,7 @@ class FaultLife:
         return f"{self.kind} of {self.targets}" if self.targets else self.kind
 
     def band(self, end_s: float) -> Band | None:
-        """The interval in which it was on; None for a fault that proves nothing."""
+        """Return the interval in which the fault was on; None if it did not bite."""
         if not self.bitten or self.fired_s is None:
             return None
         start = self.fired_s if self.struck_s is None else min(self.fired_s, self.struck_s)
@@ -109,7 +109,7 @@ def _seconds(value: object) -> float | None:
 
 
 def timeline(lives: Sequence[FaultLife], marks: Mapping[str, float], scale: TimeScale) -> str:
-    """A row a fault, or a row a kind where there are many; `marks` are moments of the run, in seconds."""
+    """Draw a row per fault, or per kind if there are many faults. `marks` are moments of the run, in seconds."""
     rows: dict[str, list[FaultLife]] = {}
     many = len(lives) > ROWS_MAX
     for life in lives:

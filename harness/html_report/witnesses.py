@@ -1,4 +1,4 @@
-"""Chooses the findings whose message is shown, and collects the rows of the message and around its queue offset."""
+"""Chooses the findings whose messages the page shows, and collects the history's rows about them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from staticfire.harness.html_report.history_rows import HistoryRows, QueueEvents
 from staticfire.harness.recording.stored_logs import StoredLogs
 from staticfire.harness.results.fingerprint import CAUSES
 
-WITNESSES_MAX = 16  # with a life; the table of findings has more
+WITNESSES_MAX = 16  # findings with a life; the table of findings has more
 ROWS_MAX = 400  # rows of the history about one witness
-NEIGHBOURS = 30  # offsets on each side in the order view
+NEIGHBOURS = 30  # offsets on each side of the order view
 ORDER_ROWS_MAX = 300
-AROUND_NS = 5_000_000_000  # of a finding without an offset
-SLOWEST = "slowest_delivery"  # the message that is shown of a run without findings
+AROUND_NS = 5_000_000_000  # time on each side of a finding without an offset
+SLOWEST = "slowest_delivery"  # name of the witness of a run without findings
 
 
 @dataclass(slots=True)
@@ -32,16 +32,17 @@ class Witness:
     """A finding, with the history's rows of its message and of the offsets around it."""
 
     finding: Finding
-    message: int  # id; UNKNOWN for a finding without one
-    queue: int  # id; UNKNOWN
-    touching: list[tuple[int, Rows, bool]] = field(default_factory=list)  # queue, rows, are sends
+    message: int  # id; UNKNOWN for a finding without a message
+    queue: int  # id; UNKNOWN for a finding without a queue
+    # queue, rows, whether they are sends
+    touching: list[tuple[int, Rows, bool]] = field(default_factory=list)
     order_sends: Rows | None = None
     order_deliveries: Rows | None = None
-    order_is_cut: bool = False  # there was more than ORDER_ROWS_MAX
+    order_is_cut: bool = False  # there were more than ORDER_ROWS_MAX rows
     events: Sequence[Event] = ()
 
     def take(self, events: QueueEvents) -> None:
-        """Take over the rows of one queue that belong to the witness."""
+        """Keep the rows of one queue that belong to the witness."""
         for rows, are_sends in ((events.sends, True), (events.deliveries, False)):
             found = rows.where(np.flatnonzero(self._touched(events.queue, rows))[:ROWS_MAX])
             if len(found):
@@ -74,8 +75,8 @@ class Witness:
 
 
 def choose_witnesses(verdict: RunVerdict, names: Names) -> list[Witness]:
-    """The first finding of each anomaly that was violated, the leading ones first; then more of the same; then those
-    that are allowed. At most WITNESSES_MAX.
+    """Return at most WITNESSES_MAX findings: the first violation of each anomaly, the leading ones first; then further
+    violations; then allowed findings.
     """
     return [_witness(finding, names) for finding in _chosen(verdict.findings())]
 
@@ -83,7 +84,7 @@ def choose_witnesses(verdict: RunVerdict, names: Names) -> list[Witness]:
 def slowest_witness(
     names: Names, message: int, queue: int, lag_ns: int, time_ns: int, offset: int | None = None
 ) -> Witness:
-    """Return the message that waited longest from acknowledgement to listener, for a run without findings."""
+    """Return the message with the longest time from acknowledgement to listener, for a run without findings."""
     of = names.logs[queue]
     finding = Finding(
         anomaly=SLOWEST,
