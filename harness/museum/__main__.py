@@ -19,7 +19,10 @@ QUICK_CPU_S = 20.0  # the longest search of a piece that a sample may include
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the searches. Exit status: 0 each piece is found, and valid without the bug; 1 not all; 254 bad arguments."""
+    """Run the searches.
+
+    Exit status: 0 each piece is found, and its seed is valid without the bug; 1 not all; 254 bad arguments.
+    """
     options = _options(arguments)
     unknown = [name for name in options.only if name not in DEFECTS]
     if unknown:
@@ -70,7 +73,7 @@ def measure(defect: Defect, found: Search, way: Way) -> None:
     while found.is_found and not found.off:
         off = judge_without(defect, found, way)
         if way != "recipe" and off == "invalid":
-            found.forget_seed()  # it says nothing of the bug
+            found.forget_seed()  # the seed proves nothing about the bug
             search(defect, found, way)
         else:
             found.off = off

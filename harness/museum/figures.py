@@ -19,7 +19,7 @@ class IsDataclass(Protocol):
 
 
 def read_figures(path: Path, row: type[Row]) -> dict[str, Row]:
-    """Return rows by the name of the piece; {} without a file. Raises OSError, ValueError."""
+    """Return rows by the name of the piece; {} if the file does not exist. Raises OSError, ValueError."""
     if not path.exists():
         return {}
     document: dict[str, dict[str, Any]] = orjson.loads(path.read_bytes())
@@ -27,7 +27,7 @@ def read_figures(path: Path, row: type[Row]) -> dict[str, Row]:
 
 
 def write_figures(path: Path, rows: Mapping[str, IsDataclass]) -> None:
-    """Write all rows, a line each, so that a kill at any moment leaves the old file or the new one."""
+    """Write all rows, one per line, atomically."""
     lines = [
         f"{orjson.dumps(name).decode()}: {orjson.dumps(asdict(rows[name])).decode()}"
         for name in sorted(rows)

@@ -1,9 +1,9 @@
-"""The points of no return of pieces, against the causes that their files name.
+"""Measures the points of no return of pieces, and compares them with the causes in the pieces' files.
 
     python -m staticfire.harness.museum.inevitable
 
-Each run is that of the recipe, unshrunk. Figures are kept in docs/data/no-return.json, and a later call measures what
-is not there yet.
+Each run is the unshrunk run of the recipe. The figures are in docs/data/no-return.json; a later call measures the
+missing ones.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ MODULE = "staticfire.harness.museum.inevitable"
 WORKER = "staticfire.harness.museum.inevitable_worker"
 BUDGET_S = 120.0
 JOBS = 2
-NEAR = 0.01  # of the run
+NEAR = 0.01  # greatest distance, as a share of the run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Jump:
-    """One piece: where the jump was found, and where the cause is.
+    """The figures of one piece: the position of the jump, and the cause.
 
     Attributes:
-        end_ns: of the run.
+        end_ns: end of the run.
         before_ns, after_ns: the sides of the jump; None: the failure was inevitable from the start.
-        is_complete: whether the sides are as near to each other as they are to come.
-        cpu_s: that the continuations took, the repetition of the run that proves that it repeats included.
-        wall_s: of the same.
-        kind: of the fault that is the cause; "" for none.
-        cause_ns: when it was fired; 0 if the bug needs no fault; None: no fault of these kinds makes the run fail.
+        is_complete: whether the search has reached its target distance of the sides.
+        cpu_s: CPU time, including the repetition that proves that the run repeats.
+        wall_s: wall time of the same.
+        kind: kind of the fault that is the cause; "" for none.
+        cause_ns: when it was fired; 0 if the bug needs no fault; None if no fault of these kinds seals the failure.
     """
 
     seed: int
@@ -56,7 +56,7 @@ class Jump:
 
     @property
     def off(self) -> float | None:
-        """The distance of the cause from the jump, as a share of the run; None without a cause."""
+        """Return the distance of the cause from the jump, as a share of the run; None without a cause."""
         if self.cause_ns is None:
             return None
         first_ns, last_ns = self.before_ns or 0, self.after_ns
@@ -64,12 +64,12 @@ class Jump:
 
     @property
     def is_near(self) -> bool:
-        """Whether the jump was found, and within 1 % of the run of the cause."""
+        """Whether the jump was found within 1 % of the run from the cause."""
         return self.is_complete and self.off is not None and self.off <= NEAR
 
 
 def pieces_with_cause() -> list[str]:
-    """Names of the pieces whose files name a cause."""
+    """Return the names of the pieces whose files name a cause."""
     return [name for name, defect in DEFECTS.items() if defect.cause is not None]
 
 
@@ -90,7 +90,7 @@ def line_of(name: str, jump: Jump) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit status: 0 each jump is near its cause, 1 not all, 254 bad arguments."""
+    """Measure pieces. Exit status: 0 each jump is near its cause, 1 not all, 254 bad arguments."""
     options = parser_of(MODULE, __doc__, BUDGET_S, JOBS).parse_args(arguments)
     try:
         check_jobs(options.jobs)

@@ -1,6 +1,8 @@
 """Measures when the failure of one piece became inevitable, in a process that has the bug.
 
-python -m staticfire.harness.museum.inevitable_worker < job.json
+    python -m staticfire.harness.museum.inevitable_worker < job.json
+
+The worker reads the job from standard input.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from staticfire.harness.recording.nemesis import FaultRecord
 from staticfire.harness.results.fingerprint import fingerprint_of
 from staticfire.harness.results.run_result import RunResult
 
-OF_CAUSE_S = 3600.0  # wall time of one continuation, at most
+OF_CAUSE_S = 3600.0  # bound of the wall time of one continuation
 
 Fails = Callable[[FaultRecord], bool]
 
@@ -36,12 +38,12 @@ Fails = Callable[[FaultRecord], bool]
 def sealing_fault(
     faults: Sequence[FaultRecord], kinds: Sequence[str], fails: Fails
 ) -> FaultRecord | None:
-    """The first fault with which the run fails although no later one comes.
+    """Return the fault that seals the failure: the first one with which the run fails without any later fault.
 
     Args:
-        faults: by the time at which they were fired.
-        kinds: of the faults that have to come, in this order; "a|b" is either one. The last of them seals the failure.
-        fails: whether the run that gets no fault after this one fails as it did.
+        faults: all faults, by the time at which they were fired.
+        kinds: kinds of the faults that lead to the failure, in order; "a|b" is either kind. The last one seals it.
+        fails: whether the run without faults after this one fails in the same way.
     """
     *before, last = (kind.split("|") for kind in kinds)
     for record in faults:
@@ -82,7 +84,7 @@ def measured(job: Mapping[str, Any]) -> dict[str, object]:
 
 
 def _cause(campaign: Campaign, result: RunResult, kinds: Sequence[str]) -> dict[str, object]:
-    """The kind of the fault that sealed the failure, and when it was fired; without any kinds the start did."""
+    """Return the kind and the time of the fault that sealed the failure; the start of the run if there are no kinds."""
     if not kinds:
         return {"kind": "", "cause_ns": 0}
     wanted = fingerprint_of(result.verdict.violations())
@@ -108,7 +110,7 @@ def _fired_ns(record: FaultRecord) -> int:
 
 
 def main() -> None:
-    """Carry out the job of the standard input."""
+    """Carry out the job from standard input."""
     row = measured(orjson.loads(sys.stdin.buffer.read()))
     sys.stdout.buffer.write(orjson.dumps(row) + b"\n")
 

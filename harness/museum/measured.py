@@ -1,4 +1,4 @@
-"""The measured figures of each piece of the museum, in a file from which the page is made."""
+"""Reads and writes the measured figures of all pieces, from which the page is made."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DATA = Path("docs/data/museum.json")
 
 @dataclass(slots=True, kw_only=True)
 class Measured:
-    """The figures of one piece: the search by its recipe, the blind one, and the guided one."""
+    """The figures of one piece: of its search by recipe, the blind one, and the guided one."""
 
     recipe: Search = field(default_factory=Search)
     blind: Search = field(default_factory=Search)
@@ -26,7 +26,7 @@ class Measured:
 
 
 def read_measured(path: Path = DATA) -> dict[str, Measured]:
-    """Return figures by the name of the piece; {} without a file. Raises OSError, ValueError."""
+    """Return figures by the name of the piece; {} if the file does not exist. Raises OSError, ValueError."""
     if not path.exists():
         return {}
     return {

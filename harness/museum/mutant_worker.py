@@ -2,7 +2,7 @@
 
     python -m staticfire.harness.museum.mutant_worker < job.json
 
-It prints a line for each stage, and ends at the first stage that finds the mutant.
+It prints a line for each stage, and stops after the first stage that finds the mutant.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ import orjson
 from staticfire.harness.raised_text import raised_text
 
 STEP_CPU_S_MAX = 60.0  # CPU time of one hunt or case; clean ones take less than 4 s
-# After it the running code is sampled. A node that spins is named by most samples, but not by all: some meet the
-# scheduler, which names none. Where all nodes work on, as in a run that never ends, none has half of the samples.
+# After that time the worker samples the running code. Most samples are of a node that spins, and some of the scheduler,
+# which is no node. In a run that never ends all nodes work on, and no node has half of the samples.
 SAMPLES = 20
 SAMPLE_CPU_S = 0.25
 WALL_S_MAX = 3600  # of the whole process
 MEMORY_MAX = 6 << 30  # bytes of address space
 SHORT_S = 12.0  # of load in a hunt
-NODE = re.compile(r"\b(broker-[a-z](-\d)?|ns-\d|producer-\d|consumer-\d)\b")  # or a replica set
+NODE = re.compile(r"\b(broker-[a-z](-\d)?|ns-\d|producer-\d|consumer-\d)\b")  # also a broker name
 SYSTEM = "system_under_test/"
 FINDING_MAX = 200  # characters
 
@@ -85,9 +85,9 @@ def crashed_store(cycles: int) -> dict[str, Any]:
 
 
 def conformance() -> dict[str, object]:
-    """Run the cases of the suite in the simulation, up to the first that fails.
+    """Run the cases of the suite in the simulation, up to the first one that fails.
 
-    An error of the suite itself counts only if it names a node.
+    An error of the suite itself counts only if its text names a node.
     """
     from staticfire.harness.conformance.case import cases
     from staticfire.harness.conformance.result import Outcome
@@ -110,12 +110,12 @@ def conformance() -> dict[str, object]:
 
 
 def shortened(text: str) -> str:
-    """Return a finding without its last words if it is long: docs/data/mutants.json keeps it."""
+    """Return a finding, without its last words if it is long, since docs/data/mutants.json keeps it."""
     return textwrap.shorten(text, FINDING_MAX, placeholder=" ...")
 
 
 def start_failure(error: BaseException) -> str:
-    """Return the error of a system that does not start, if the system's own code raised it; else nothing."""
+    """Return the error of a system that does not start, if the system's own code raised it; else an empty text."""
     text = raised_text(error)
     return text if f"at {SYSTEM}" in text else ""
 
@@ -163,7 +163,7 @@ def running_node() -> str:
 
 
 def _end_of_step(found: str) -> None:
-    """End the process with a row: the step has used its CPU time up."""
+    """End the process with a row, because the step has used up its CPU time."""
     row = {"stage": "process", "found": found, "digests": []}
     _say({**row, "failed": f"a step took more than {STEP_CPU_S_MAX:g} CPU s"})
     os._exit(0)
@@ -176,7 +176,7 @@ def _say(row: dict[str, object]) -> None:
 
 
 def main() -> None:
-    """Carry out the job of the standard input."""
+    """Carry out the job from standard input."""
     job = orjson.loads(sys.stdin.buffer.read())
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_MAX, MEMORY_MAX))
     signal.alarm(WALL_S_MAX)

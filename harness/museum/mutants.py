@@ -39,16 +39,17 @@ WORKLOADS = (
     "request-reply",
 )
 Hunts = tuple[tuple[int, dict[str, Any]], ...]  # seeds, and the options of each
-# What the hunts of WORKLOADS draw rarely, or never.
+# Options that the hunts of WORKLOADS draw rarely or never.
 OPTIONS: tuple[dict[str, Any], ...] = (
     {"workload": "queue", "acl": True, "tls": "enforcing"},
     {"workload": "batch", "consumer_kind": "pull"},
     {"workload": "rebalance", "consumer_kind": "lite-pull"},
     {"workload": "forwarded"},
 )
-# One seed draws the same faults in all workloads, so each has another. These twelve are valid, with 34 kinds of fault.
+# One seed draws the same faults for all workloads, so each hunt has another seed. These twelve runs
+# are valid, and have 34 kinds of fault.
 HUNTS: Hunts = tuple(enumerate((*({"workload": one} for one in WORKLOADS), *OPTIONS), start=12))
-# Of survivors of which no digest differs, by --again: with HUNTS they are EQUIVALENT_SEEDS.
+# Further hunts (--again) of survivors without a different digest. With HUNTS they are EQUIVALENT_SEEDS.
 MORE_HUNTS: Hunts = tuple(enumerate(({"workload": one} for one in WORKLOADS), start=24))
 EQUIVALENT_SEEDS = 20  # seeds without a different digest, before a mutant may count as equivalent
 
@@ -76,7 +77,7 @@ class Trial:
 
 @dataclass(slots=True, kw_only=True)
 class Trials:
-    """The results of the sample of one seed; `clean` are the digests of HUNTS without a mutant."""
+    """The results for the sample of one seed; `clean` are the digests of HUNTS without a mutant."""
 
     seed: int = SEED
     clean: list[str] = field(default_factory=list)
@@ -106,7 +107,10 @@ def write_trials(trials: Trials, path: Path = DATA) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Try mutants. Exit status: 0 the sample was tried, 1 a mutant that was found before is not, 2 bad arguments."""
+    """Try mutants.
+
+    Exit status: 0 the sample was tried, 1 a mutant that was found before is not found, 2 bad arguments.
+    """
     parser = argparse.ArgumentParser(
         prog="python -m staticfire.harness.museum.mutants", description=__doc__
     )
@@ -147,7 +151,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def try_again(trials: Trials, count: int) -> None:
-    """Run MORE_HUNTS of the survivors of which no digest differs, and keep the results."""
+    """Run MORE_HUNTS for survivors without a different digest, and keep the results."""
     known = [one.name for one in trials.trials]
     mutations = {one.name: one for one in sample(system_folder(), trials.seed, count, known)}
     left = [one for one in trials.trials if not one.found_by and not one.differs]
@@ -168,7 +172,7 @@ def try_again(trials: Trials, count: int) -> None:
 def clean_digests(
     cycles: int = CYCLES, hunts: Hunts = HUNTS, *, conforms: bool = True
 ) -> list[str]:
-    """Return the digests of the hunts of the clean system. Raises ValueError if a stage finds something there."""
+    """Return the digests of the hunts of the clean system. Raises ValueError if a stage finds something."""
     digests: list[str] = []
     for row in _rows("", cycles, hunts, conforms=conforms):
         if "failed" in row or row["found"]:

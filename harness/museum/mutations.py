@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-# Modules that no simulated run reaches: the real machine, certificates, the command line, colours of JSON.
+# Modules that simulated runs do not reach: the real machine, certificates, files of options, the command line.
 LEFT_OUT = (
     "runtime/real_",
     "configuration/real_tls.py",
@@ -68,10 +68,10 @@ class Mutation:
 
 
 def sample(system: Path, seed: int, count: int, first: Collection[str] = ()) -> list[Mutation]:
-    """Draw mutations by the seed: kinds take turns, and the mutations of a kind come in the order of a hash.
+    """Draw mutations by the seed: kinds take turns, and mutations of a kind are in the order of a hash.
 
-    A change of the system changes the sample only by the mutations of the changed lines. The names in `first` precede
-    the others of their kind.
+    A change of the system affects the sample only by mutations of the changed lines. Mutations with a name in `first`
+    come before the others of their kind.
     """
     by_kind: dict[str, list[Mutation]] = {}
     for mutation in mutations(system):

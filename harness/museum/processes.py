@@ -17,9 +17,9 @@ ERROR_LENGTH_MAX = 200  # characters of the last line of a process that dies
 def rows_of(
     module: str, job: Mapping[str, Any], folders: Sequence[str], variables: Mapping[str, str]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a worker, `module`, that finds the patched system in `folders`.
+    """Yield the rows of a worker, the module `module`, which imports the patched system in `folders`.
 
-    A worker that dies gives a failed row, with the last line of its standard error.
+    A worker that dies gives a failed row with the last line of its standard error.
     """
     paths = [*folders, *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**os.environ, **variables, "PYTHONPATH": os.pathsep.join(paths)}

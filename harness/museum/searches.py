@@ -1,4 +1,4 @@
-"""Searches for one planted bug: by its recipe, blind, or guided. Each has a process, and a bound of CPU time."""
+"""Searches for one planted bug: by its recipe, blind, or guided, in a process with a bound of CPU time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from staticfire.harness.museum.worker import judged, recipe_of
 from staticfire.harness.workloads.catalogue import WORKLOADS
 
 SEEDS_MAX = 100_000  # the bound of CPU time ends a search long before this one
-Way = Literal["recipe", "blind", "guided"]  # how to search; `guided` is blind, and breeds
+# the way to search; `guided` is blind and breeds campaigns
+Way = Literal["recipe", "blind", "guided"]
 WORKER = "staticfire.harness.museum.worker"
 
 
@@ -23,13 +24,13 @@ class Search:
     """The state of a search. A search with a larger bound continues where one with a smaller bound ended.
 
     Attributes:
-        bound_cpu_s: processor time that the search may take, seconds.
-        seeds: seeds judged, the last one included.
-        checkers: of the run that shows the bug, those that are invalid.
-        campaign: of the run that shows the bug, TOML, if it was bred.
-        off: without the bug the same seed is "valid", "invalid" or "unknown"; empty: not tried.
-        broken: clauses that the piece names and whose case failed; None: not tried.
-        failed: seeds that the harness could not carry out, with the reason of the first one.
+        bound_cpu_s: bound of the search's CPU time, in seconds.
+        seeds: number of judged seeds, including the last one.
+        checkers: invalid checkers of the run that shows the bug.
+        campaign: campaign of the run that shows the bug, as TOML, if it was bred.
+        off: verdict of the same seed without the bug: "valid", "invalid" or "unknown"; empty: not tried.
+        broken: clauses that the piece names and whose cases failed; None: not tried.
+        failed: number of seeds that the harness could not carry out, with the reason of the first one.
     """
 
     bound_cpu_s: float = 0.0
@@ -67,7 +68,7 @@ class Search:
             self.campaign = row.get("campaign", "")
 
     def forget_seed(self) -> None:
-        """Go on as if the last seed had been valid."""
+        """Continue as if the last seed had been valid."""
         self.seed, self.workload = None, ""
         self.anomalies, self.checkers, self.faults = [], [], []
         self.campaign = ""

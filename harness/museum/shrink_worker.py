@@ -1,6 +1,8 @@
 """Shrinks the run of one piece in a process that has the bug.
 
-python -m staticfire.harness.museum.shrink_worker < job.json
+    python -m staticfire.harness.museum.shrink_worker < job.json
+
+The worker reads the job from standard input.
 """
 
 from __future__ import annotations
@@ -65,7 +67,7 @@ def shrunk(job: Mapping[str, Any]) -> dict[str, object]:
 
 
 def main() -> None:
-    """Carry out the job of the standard input."""
+    """Carry out the job from standard input."""
     row = shrunk(orjson.loads(sys.stdin.buffer.read()))
     sys.stdout.buffer.write(orjson.dumps(row) + b"\n")
 

@@ -24,21 +24,19 @@ from staticfire.harness.machines.options import MachineOptions
 NO_OPTIONS: Mapping[str, Any] = dict.fromkeys(("campaign", "followers", "leaders", "faults"))
 JUDGING = Judging(client_only=False, provider=MachineOptions())
 FAILURES_MAX = 3
-CPU_MARGIN_S = (
-    120  # CPU time of one seed beyond the job's budget, after which a system that spins is killed
-)
+CPU_MARGIN_S = 120  # CPU time of one seed beyond the job's budget; then the process is killed, as the system spins
 
 
 def judged_seeds(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield a row a seed, until one is invalid, `seeds_max` are judged or `cpu_s` seconds of processor time are spent.
+    """Yield a row per seed, until one is invalid, `seeds_max` are judged, or `cpu_s` seconds of CPU time are spent.
 
     It also ends after three runs in a row that could not be carried out.
 
     Args:
-        job: `recipe` names a bug whose campaign is run. Without it `workloads` take turns and everything else is drawn,
-            by a seed for each run: one seed draws the same options and kinds of fault for all workloads. `defect` is
-            what campaigns say is planted, `first` is the first seed, `stops` says whether to stop at the first invalid
-            one, and `breeds` whether to breed, as `hunt --guided` does.
+        job: `recipe` names a bug whose campaign is run. Without it `workloads` take turns, and everything else is
+            drawn, with a new seed for each run, since one seed draws the same options and kinds of fault for all
+            workloads. `defect` is the planted defect in the campaigns, `first` the first seed, `stops` whether to stop
+            at the first invalid seed, and `breeds` whether to breed campaigns, as `hunt --guided` does.
     """
     given = options_of(job)
     breeding = Breeding() if job["breeds"] else None
@@ -86,7 +84,7 @@ class Breeding:
         return bred(drawn, self._population.parents) if is_child else drawn
 
     def take(self, campaign: Campaign, coverage: Mapping[str, int]) -> None:
-        """Take what a run has reached."""
+        """Note the coverage of a run."""
         self._runs.append((campaign, coverage))
 
 
@@ -134,7 +132,7 @@ def broken_clauses(ids: Sequence[str]) -> list[str]:
     for clause in ids:
         try:
             outcome = run_in_world(cases()[clause], SimulatedSite().campaign).outcome
-        except Exception:  # a cluster that does not serve breaks all of them
+        except Exception:  # a cluster that does not serve breaks all clauses
             outcome = Outcome.FAILED
         if outcome is not Outcome.PASSED:
             broken.append(clause)
@@ -142,7 +140,7 @@ def broken_clauses(ids: Sequence[str]) -> list[str]:
 
 
 def main() -> None:
-    """Carry out the job of the standard input."""
+    """Carry out the job from standard input."""
     job = orjson.loads(sys.stdin.buffer.read())
     limit_s = int(time.process_time() + job["cpu_s"] + CPU_MARGIN_S)
     resource.setrlimit(resource.RLIMIT_CPU, (limit_s, limit_s))
