@@ -1,9 +1,9 @@
-"""Imports compiled modules in place of their sources, where `STATICFIRE_COMPILED` names the folder of a build.
+"""Imports compiled modules in place of their sources, if `STATICFIRE_COMPILED` names the folder of a build.
 
-`make compiled` makes that folder (`compiled_build.py`). Its `build.json` names the compiled modules of each part, and
-the checksums of the sources that they were made of. The modules of a part call each other directly, so a part is used
-whole or not at all: the build is refused where sources have changed since, and a part is left out where the import
-path begins with a patched copy of one of its sources (a planted bug).
+`make compiled` makes that folder (`compiled_build.py`). Its `build.json` lists the compiled modules of each part with
+checksums of their sources. The modules of a part call each other directly, so a part is used as a whole or not at all.
+A build is refused if a source has changed since. A part is left out if a patched copy of one of its sources (a planted
+bug) comes first on the import path.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PACKAGE = "staticfire"
 
 
 class BuildRefused(Exception):
-    """The folder holds no build that this process can use."""
+    """The folder has no build that this process can use."""
 
 
 class CompiledFinder(MetaPathFinder):
@@ -59,7 +59,7 @@ def use_build(folder: Path, package_path: Sequence[str]) -> None:
 
 
 def compiled_parts() -> list[str]:
-    """The parts of which this process imports compiled modules."""
+    """Return the parts of which this process imports compiled modules."""
     return [
         part
         for finder in sys.meta_path
@@ -69,10 +69,10 @@ def compiled_parts() -> list[str]:
 
 
 def build_files(folder: Path, package_path: Sequence[str]) -> dict[str, dict[str, Path]]:
-    """The files of the build by part and module, without the parts of which an earlier copy of a source differs.
+    """Return the files of the build by part and module, without parts of which a patched source comes first.
 
     Raises:
-        BuildRefused: there is no build, it is for another Python, or the sources have changed since.
+        BuildRefused: there is no build, it is for another Python, or a source has changed since.
     """
     try:
         build = json.loads((folder / BUILD).read_text(encoding="utf-8"))

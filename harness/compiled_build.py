@@ -1,8 +1,8 @@
 """Compiles hot modules with mypyc into build/compiled: `make compiled`. `staticfire.harness.compiled` imports them.
 
-The sources stay as they are, and are the reference. There are two parts: the simulation, which no planted bug and no
-mutant changes, and the paths of the broker that sends and pulls take. Modules of one part call each other directly;
-those of other parts are Python for them. So a patched copy of the system leaves its part out, and the other is used.
+The sources do not change and remain the reference. There are two parts: the simulation, which no planted bug and no
+mutant changes, and the broker's code for sends and pulls. Compiled modules call modules of their own part directly, and
+all others through Python. So a patched copy of the system disables only its own part.
 """
 
 from __future__ import annotations
@@ -38,9 +38,8 @@ PARTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 LEFT_OUT = (
-    # The bases of tasks and futures are written in C; the guard looks at frames, which compiled functions have not; and
-    # the session calls asyncio's constructor of transports, which writes where a compiled object has its table of
-    # methods.
+    # tls_session: asyncio's constructor of transports would overwrite a compiled object's method table. tasks: their
+    # base classes are written in C. guard: compiled functions have no frames, which it inspects.
     "harness/simulation/network/tls_session.py",
     "harness/simulation/scheduling/tasks.py",
     "harness/simulation/hosts/guard.py",
@@ -48,7 +47,7 @@ LEFT_OUT = (
     # A compiled class cannot have a built-in exception such as OSError as its base.
     "system_under_test/remoting/errors.py",
     "system_under_test/store/delay_levels.py",
-    # Their annotations are read when the process runs, and a compiled class keeps less of them.
+    # Their annotations are read at run time, and compiled classes do not keep all of them.
     "system_under_test/protocol/bodies",
     "system_under_test/protocol/header",
     "system_under_test/protocol/json_body.py",
@@ -67,11 +66,11 @@ setup(name="staticfire-compiled", packages=[], ext_modules=modules, script_args=
 
 
 class BuildError(Exception):
-    """The modules cannot be compiled; the text says why."""
+    """The modules cannot be compiled; the text gives the reason."""
 
 
 def sources(part: str) -> list[str]:
-    """The modules of a part, by their paths in the package."""
+    """Return the modules of a part, by their paths in the package."""
     found = [
         path.relative_to(ROOT).as_posix()
         for folder in PARTS[part]
@@ -107,12 +106,12 @@ def check_compiler() -> None:
 
 
 def _compile(folder: Path, part: str, names: list[str]) -> dict[str, str]:
-    """The files that are made in `folder`, by module. mypyc runs in a process of its own, which its errors end."""
+    """Return the files made in `folder`, by module. mypyc runs in its own process, since its errors end the process."""
     work = folder / part
     work.mkdir(parents=True)
     package = Path(staticfire.__file__).parent
     (work / package.name).symlink_to(package)
-    # Without our variable: the compiler has to see the sources.
+    # Without VARIABLE, so that the compiler imports the sources.
     variables = {name: text for name, text in os.environ.items() if name != VARIABLE}
     done = subprocess.run(
         [sys.executable, "-c", _SETUP, part],
