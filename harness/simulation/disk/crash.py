@@ -1,6 +1,6 @@
-"""Decides what a power cut leaves of the changes of a file that were not durable.
+"""Decides what is left of a file's changes that were not durable when the power failed.
 
-POSIX promises nothing for them, so every outcome that a drive and a file system can produce must be possible. Nothing
+POSIX promises nothing about them, so every outcome that a drive and a file system can produce must be possible: nothing
 arrived; everything arrived; a prefix arrived, in order, with its last write torn; or each sector holds a version of its
 own, as after write-back in any order. Sectors of 512 bytes are atomic, as drives promise.
 """
@@ -37,14 +37,14 @@ class Loss(NamedTuple):
 
 
 def draw_below(random: Random, bound: int) -> int:
-    """A whole number in 0..bound-1, by exact arithmetic (the same on every platform)."""
+    """Draw a whole number in 0..bound-1 by exact arithmetic, which is the same on every platform."""
     return int(random.random() * bound)
 
 
 def lose_power(inode: Inode, random: Random, now_ns: int) -> Loss:
     """Cut the power on `inode`: set its durable content and its cache to what a restart finds.
 
-    Changes under a sync in flight have no better protection than others: any part of them may have arrived.
+    Changes under a sync in flight are not better protected than others: any part of them may have arrived.
     """
     loss = Loss(0, 0)
     inode.settle(now_ns)
@@ -65,7 +65,7 @@ def lose_power(inode: Inode, random: Random, now_ns: int) -> Loss:
 
 
 def _written(inode: Inode) -> Content:
-    """The content with all of its changes."""
+    """Return the content with all of its changes."""
     content = inode.durable.copy()
     for change in inode.changes:
         content.apply(change)
@@ -73,7 +73,7 @@ def _written(inode: Inode) -> Content:
 
 
 def _differing(inode: Inode, written: Content) -> Iterator[tuple[int, int]]:
-    """Ranges of the writes in which the platter differs, sector by sector, neighbours joined."""
+    """Return ranges of the writes that differ from the platter, sector by sector, with neighbours joined."""
     sectors = sorted(
         {
             sector
@@ -88,7 +88,8 @@ def _differing(inode: Inode, written: Content) -> Iterator[tuple[int, int]]:
     for sector in sectors:
         at = sector * SECTOR_SIZE
         wanted = written.read(SECTOR_SIZE, at)
-        kept = inode.durable.read(SECTOR_SIZE, at).ljust(len(wanted), b"\0")  # a hole is zeros
+        # a hole reads as zeros
+        kept = inode.durable.read(SECTOR_SIZE, at).ljust(len(wanted), b"\0")
         pairs = enumerate(zip(wanted, kept, strict=False))
         first = next((n for n, (byte, left) in pairs if byte != left), None)
         if first is None:

@@ -12,7 +12,7 @@ from staticfire.harness.simulation.disk.inode import BLOCK_SIZE, Inode, whole_bl
 from staticfire.harness.simulation.disk.namespace import posix_error
 from staticfire.harness.simulation.disk.options import DiskCounters, DiskOptions, Dropped, Incident
 
-INCIDENTS_MAX = 1000  # of one disk that are remembered
+INCIDENTS_MAX = 1000  # recorded incidents of one disk
 SLOW_MAX = 400.0  # the largest factor for calls that `heal` cannot release early
 
 
@@ -21,14 +21,14 @@ class PowerCut(BaseException):
 
 
 class DiskWatcher(Protocol):
-    """A callback inside disk calls, which must not call the disk."""
+    """A callback inside disk calls. It must not call the disk."""
 
     def wrote(self, path: str, data: bytes) -> None:
-        """Data is in the page cache."""
+        """Note that data was written to the page cache."""
         ...
 
     def syncing(self, path: str) -> None:
-        """A sync of the file begins."""
+        """Note that a sync of the file begins."""
         ...
 
 
@@ -59,7 +59,7 @@ class DiskDevice:
         self.options = options or DiskOptions()
         self.counters = DiskCounters()
         self.incidents: list[Incident] = []
-        self.restricted = False  # a fault may concern the next call: check each
+        self.restricted = False  # whether each call must be checked for faults
         self.is_powered = True
         self.is_destroyed = False
         self.on_power_cut = on_power_cut
@@ -119,7 +119,7 @@ class DiskDevice:
 
     @property
     def is_slow(self) -> bool:
-        """Whether `slow` has made it slower than it is."""
+        """Whether `slow` is in effect."""
         return self._slow_factor > 1.0
 
     def cut_at(self, operation: int) -> None:
@@ -137,7 +137,7 @@ class DiskDevice:
         self._update_restricted()
 
     def cancel_cut(self) -> None:
-        """Forget the cut that `cut_at` or `cut_at_sync` chose, if it has not struck."""
+        """Cancel the cut that `cut_at` or `cut_at_sync` chose, if it has not struck."""
         self._cut_operation = self._cut_sync = None
         self._update_restricted()
 

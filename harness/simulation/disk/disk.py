@@ -89,7 +89,7 @@ class SimDisk(DiskDevice):
         names = self._names.names(path)
         turn = draw_below(
             self.random, max(1, len(names))
-        )  # so that no program can rely on an order
+        )  # in a seeded order, since no program may rely on one
         return names[turn:] + names[:turn]
 
     def makedirs(self, path: str) -> None:
@@ -226,7 +226,7 @@ class SimDisk(DiskDevice):
 
     @property
     def dirty_bytes(self) -> int:
-        """Bytes of writes that are not durable yet."""
+        """Return the number of written bytes that are not durable yet."""
         dirty = 0
         for _, inode in self._names.files():
             inode.settle(self.world_ns())

@@ -27,7 +27,7 @@ class SimFile:
         self._inode = inode
         self._on_close = on_close
         self._failures_heard = inode.sync_failures
-        self.path = path  # the path it was opened by: for messages
+        self.path = path  # the path by which it was opened, for error messages
         self.is_open = True
         inode.open_files += 1
 
@@ -69,7 +69,7 @@ class SimFile:
                 self._allocate(size)
             device.strike()
         if not device.can_reserve(inode, size):
-            if device.random.random() < 0.5:  # ext4 keeps what it got, XFS changes nothing
+            if device.random.random() < 0.5:  # ext4 keeps what it allocated, XFS changes nothing
                 self._allocate(device.reserve(inode, size))
             raise device.no_space(self.path)
         self._allocate(size)
@@ -97,7 +97,8 @@ class SimFile:
         end_ns = self._charge_sync()
         inode.begin_sync(begin_ns, end_ns)
         device.calls.synced(self, begin_ns, end_ns, device.world_ns())
-        if inode.sync_failures != self._failures_heard:  # of another open file of this inode
+        # reported by another open file of this inode
+        if inode.sync_failures != self._failures_heard:
             self._failures_heard = inode.sync_failures
             device.counters.sync_errors += 1
             raise posix_error(errno.EIO, self.path)
@@ -251,10 +252,10 @@ class SimFile:
             failed.add(blocks[draw_below(random, len(blocks))] if blocks else 0)
         return failed
 
-    # --- a fault that comes while a sync is in flight -----------------------------------------------
+    # --- faults while a sync is in flight -----------------------------------------------------------
 
     def fail_sync(self, begin_ns: int, end_ns: int) -> None:
-        """See SyncTarget."""
+        """Implements `SyncTarget`."""
         device, inode = self._device, self._inode
         inode.settle(device.world_ns())
         failed = self._draw_failed(inode.covered_blocks(begin_ns, end_ns))
@@ -264,11 +265,11 @@ class SimFile:
         )
 
     def cancel_sync(self, begin_ns: int, end_ns: int) -> None:
-        """See SyncTarget."""
+        """Implements `SyncTarget`."""
         self._inode.cancel_sync(begin_ns, end_ns)
 
     def move_sync(self, begin_ns: int, end_ns: int, new_begin_ns: int, new_end_ns: int) -> None:
-        """See SyncTarget."""
+        """Implements `SyncTarget`."""
         self._inode.move_sync(begin_ns, end_ns, new_begin_ns, new_end_ns)
 
     def _is_replayed(self) -> bool:

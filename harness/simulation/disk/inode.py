@@ -37,8 +37,8 @@ class Sync(NamedTuple):
     begin_ns: int
     end_ns: int
     covered: int  # number of the file's changes, from the first, when the sync was called
-    failed: Set[int] | None = None  # blocks that the device will not take, if the sync is to fail
-    keeps_cache: bool = False  # if it fails: whether processes still read the lost bytes
+    failed: Set[int] | None = None  # blocks that the device will not write; None: the sync succeeds
+    keeps_cache: bool = False  # whether processes still read the lost bytes after the failure
 
 
 def _end_of(sync: Sync) -> int:
@@ -144,7 +144,7 @@ class Inode:
 
     @property
     def in_flight_changes(self) -> int:
-        """The number of changes, from the first, that the syncs in flight cover."""
+        """The number of changes, from the first one, that the syncs in flight cover."""
         return max((sync.covered for sync in self.in_flight), default=0)
 
     @property

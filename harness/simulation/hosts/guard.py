@@ -50,7 +50,7 @@ PATCHES: tuple[tuple[object, str, tuple[str, ...]], ...] = (
     (threading.Thread, "threading.Thread", ("start",)),
 )
 AUDITED = ("open", "os.", "socket.", "subprocess.", "shutil.", "tempfile.", "mmap.")
-# Imports inside functions and tracebacks may read modules and source lines.
+# These may read files for a node: imports inside functions read modules, tracebacks read source lines.
 READERS = ("importlib._bootstrap", "importlib._bootstrap_external", "linecache", "zipimport")
 
 

@@ -204,7 +204,7 @@ class SimLoop(asyncio.AbstractEventLoop):
             await connected
         except BaseException:
             socket.close()
-            del connected  # it holds the error, which holds this frame
+            del connected  # breaks a cycle: it holds the error, whose traceback holds this frame
             raise
         protocol = protocol_factory()
         made = self.create_future()
@@ -290,7 +290,8 @@ class SimLoop(asyncio.AbstractEventLoop):
         """Close the remaining coroutines of every process, without any effect, and then the loop."""
         self._is_closed = True
         self.scheduler.close()
-        asyncio.events._set_running_loop(self)  # or asyncio makes a real loop for a `finally` block
+        # otherwise asyncio would make a real loop for a `finally` block
+        asyncio.events._set_running_loop(self)
         try:
             for queue in self.queues:
                 queue.bury()

@@ -119,16 +119,16 @@ class SimProcess:
         """Run main, then cancel the remaining tasks, as asyncio.run does."""
         self._runner = (
             asyncio.current_task()
-        )  # only now: a task cancelled earlier would not run its first line
+        )  # not earlier, since a task cancelled before its first turn runs no line
         error: BaseException | None = None
         try:
             await self._main(self._env)
         except (KeyboardInterrupt, SystemExit):
             raise
-        except BaseException as raised:  # CancelledError too: it is how a terminated main ends
+        except BaseException as raised:  # also CancelledError: a terminated main ends with it
             error = raised
         await self._cancel_tasks()
-        await asyncio.sleep(0)  # until its last calls of the disk are over
+        await asyncio.sleep(0)  # lets its last disk calls end
         self._end(self._status(error))
 
     def _status(self, error: BaseException | None) -> ExitStatus:

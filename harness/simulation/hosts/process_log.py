@@ -33,7 +33,7 @@ class ProcessLog:
         self._add("error", event, fields)
 
     def end(self, at_ns: int) -> None:
-        """Forget what a process that was killed wrote after this time: it was in a turn that lasted longer."""
+        """Drop lines that a killed process wrote after this time, in a turn that lasted beyond it."""
         while self.lines and self.lines[-1].time_ns > at_ns:
             self.lines.pop()
 

@@ -50,7 +50,7 @@ class World:
 
     @property
     def now_ns(self) -> int:
-        """The time since the start of the world, as the running callback sees it."""
+        """The time since the start of the world, in ns, as the running callback sees it."""
         return self.scheduler.local_ns()
 
     def stream(self, purpose: str) -> Random:

@@ -42,7 +42,7 @@ class SetUses:
         self._forgiven: set[ast.AST] = set()
 
     def hits(self) -> list[Finding]:
-        """Line, rule and text of every use whose result depends on the order."""
+        """The line, rule and text of each use whose result depends on the order."""
         found = list(self._scope(self._tree, inherited=set()))
         return sorted(found)
 

@@ -8,14 +8,14 @@ from staticfire.harness.simulation.network.shaper import Shaper
 
 
 class Link:
-    """Delays are in nanoseconds.
+    """One direction between two hosts. Delays are in nanoseconds.
 
     A segment takes `base_ns` plus a jitter, which is small for most segments. `open` is False while the direction is
-    dropped or the target has no power; `dropped` counts the segments that a drop took, `unreachable` those sent to a
-    dead host.
+    dropped or the target has no power. `dropped` counts segments that a drop took, `unreachable` those sent to a host
+    without power.
 
     Faults of the source's traffic: `extra_ns` delays each segment (`delayed` counts them), `loss` is the share of
-    segments that do not arrive (`lost` counts them), and a `shaper` limits the rate.
+    lost segments (`lost` counts them), and a `shaper` limits the rate.
     """
 
     __slots__ = (

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from staticfire.harness.simulation.network.kernel import Kernel
 
-LATENCY_MIN_NS = 40_000  # of a link; drawn between these two
+LATENCY_MIN_NS = 40_000  # a link's base latency is drawn between these two
 LATENCY_MAX_NS = 300_000
 LOOPBACK_NS = 12_000
 
@@ -100,16 +100,16 @@ class Network:
         return [self._known_link(source, target) for source in self._kernels if source != target]
 
     def limited(self, source: str) -> int:
-        """Segments of this host that had to wait for `limit` so far."""
+        """Return the number of this host's segments that waited for `limit` so far."""
         shaper = self._shapers.get(source)
         return 0 if shaper is None else shaper.limited
 
     def dropped(self, source: str, target: str) -> int:
-        """Segments from `source` to `target` that `drop` took so far."""
+        """Return the number of segments from `source` to `target` that `drop` took so far."""
         return self._known_link(source, target).dropped
 
     def unreachable(self, source: str, target: str) -> int:
-        """Segments from `source` that found `target` without power so far."""
+        """Return the number of segments from `source` that found `target` without power so far."""
         return self._known_link(source, target).unreachable
 
     def power_changed(self, kernel: Kernel) -> None:

@@ -24,14 +24,14 @@ class BoundAddress:
         return self._listener.address
 
     def dup(self) -> Self:
-        """The same port: there is no descriptor to copy."""
+        """Return the same port, since there is no descriptor to copy."""
         return self
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Nothing to close."""
+        """Do nothing, since there is nothing to close."""
 
     def listen(self, backlog: int) -> None:
         """Set the size of the backlog; the port listens already."""

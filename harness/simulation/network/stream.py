@@ -72,13 +72,15 @@ class Stream:
         self._target = target
         self._link = link
         self._back = back
-        self._last_ns = 0  # when the last segment on the wire arrives
-        self._lost: deque[Segment] = deque()  # to be retransmitted, in order
-        self._queued: deque[Segment] = deque()  # not sent yet: written while the stream is stalled
+        self._last_ns = 0  # arrival of the last segment on the wire
+        self._lost: deque[Segment] = deque()  # to retransmit, in order
+        # written while the stream is stalled, so not sent yet
+        self._queued: deque[Segment] = deque()
         self._attempts = 0
         self._is_retrying = False
         self._is_stalled = False
-        self._is_unacknowledged = False  # all was delivered, but no acknowledgement came back
+        # everything was delivered, but its acknowledgement was lost
+        self._is_unacknowledged = False
         self._is_updating = False
 
     def send(self, segment: Segment) -> None:

@@ -33,9 +33,9 @@ class SocketUser(Protocol):
 
 
 class TcpSocket:
-    """One end of a connection, which belongs to the kernel of a host and may outlive its process.
+    """One end of a connection. It belongs to the kernel of a host, and may outlive its process.
 
-    `is_gone` means that the kernel does not know the socket: it answers a segment that arrives with RST.
+    `is_gone` means that the kernel does not know the socket: it answers an arriving segment with RST.
     """
 
     __slots__ = (
@@ -80,7 +80,7 @@ class TcpSocket:
     # --- for the process ----------------------------------------------------------------------------
 
     def take(self) -> bytes:
-        """Read arrived bytes; some reads return fewer than there are, as those of a real socket may."""
+        """Read arrived bytes. As on a real socket, a read may return fewer bytes than have arrived."""
         buffer = self.buffer
         if len(buffer) == 1:
             data = buffer.popleft()

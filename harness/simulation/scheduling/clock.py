@@ -1,4 +1,4 @@
-"""Clocks of a simulated host: a wall clock that faults may step, and a monotonic clock that they cannot."""
+"""Clocks of a simulated host: a wall clock, which faults may step, and a monotonic clock, which they cannot."""
 
 from __future__ import annotations
 

@@ -53,11 +53,11 @@ class ExecutorJob:
         self._at(self._owner.scheduler.local_ns() + self._delay_ns, self._run)
 
     def put_off(self, by_ns: int) -> None:
-        """See disk_calls.Call."""
+        """Implements `Call` of `disk/calls.py`."""
         self._at(self._due_ns + by_ns, self._next)
 
     def run_again(self, when_ns: int) -> None:
-        """See disk_calls.Call."""
+        """Implements `Call` of `disk/calls.py`."""
         self._at(when_ns, self._run)
 
     def _at(self, when_ns: int, action: Callable[[], None]) -> None:

@@ -95,7 +95,7 @@ class RunQueue:
         self._is_asleep = False  # when it was paused
         self._turn = 0
         self.after_turn: Callable[[], None] | None = (
-            None  # may read the process, and changes nothing
+            None  # called to read the process; must not change anything
         )
 
     def enqueue(self, handle: SimHandle) -> None:
@@ -146,7 +146,7 @@ class RunQueue:
             try:
                 if args:
                     handle.context.run(handle.callback, *args)
-                else:  # half of all calls: without a tuple of arguments they are cheaper
+                else:  # half of all calls; cheaper without a tuple of arguments
                     handle.context.run(handle.callback)
             except (KeyboardInterrupt, SystemExit) as error:
                 self._leave(error)

@@ -78,7 +78,7 @@ class Scheduler:
     def charge(self, cost_ns: int) -> None:
         """Charge the running callback or job for `cost_ns` spent in a blocking call."""
         if self.is_closed:
-            raise PowerCut  # a `finally` block of a process that the end of the run cut off
+            raise PowerCut  # a `finally` block runs after the end of the world
         self.debt_ns += cost_ns
 
     def close(self) -> None:
