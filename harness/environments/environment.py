@@ -17,11 +17,9 @@ from staticfire.harness.log_line import LogLine
 from staticfire.harness.recording.recorder import Recorder
 from staticfire.harness.results.run_result import NodeRecord
 
-FIRST_CONSUMER_PROCESS = (
-    100_000  # the process number under which the first client emits ops of its own
-)
-ANSWER_S = 300.0  # for a client to answer a request: longer than any fault keeps it from it
-RESTART_DELAY_S = 2.0  # before a node that ended by itself is started again, as a supervisor would
+FIRST_CONSUMER_PROCESS = 100_000  # process number of the ops that the first client process emits itself
+ANSWER_S = 300.0  # for a client to answer a request; longer than any fault prevents an answer
+RESTART_DELAY_S = 2.0  # a supervisor's pause before it restarts a node that ended by itself
 
 
 class Environment(Protocol):
@@ -48,7 +46,7 @@ class Environment(Protocol):
         ...
 
     def is_dead(self, node: str) -> bool:
-        """Whether the node has ended by itself again and again, so that no wait shall last for it."""
+        """Whether the node has repeatedly ended by itself, so that the harness no longer waits for it."""
         ...
 
     def booting_ns(self) -> int:
@@ -68,7 +66,7 @@ class Environment(Protocol):
         ...
 
     def states(self) -> Mapping[str, str]:
-        """Return the state of each server and client, in one word."""
+        """Return the state of each server and client, as one word."""
         ...
 
     async def start(self, node: str) -> None:
@@ -84,7 +82,7 @@ class Environment(Protocol):
         ...
 
     async def resources(self, node: str) -> Resources | None:
-        """Return what the process of a server holds; None if it does not run or cannot be inspected."""
+        """Return the resources of a server's process; None if it does not run or cannot be inspected."""
         ...
 
     async def ready(self, node: str) -> None:
@@ -92,7 +90,7 @@ class Environment(Protocol):
         ...
 
     async def clients_open(self) -> None:
-        """Wait until each client has opened, at most `OPEN_S`, so that no fault strikes while they start."""
+        """Wait until each client has opened, so that no fault strikes while clients start; at most `OPEN_S`."""
         ...
 
     async def request(self, node: str, request: Request) -> Outcome:
@@ -100,7 +98,7 @@ class Environment(Protocol):
         ...
 
     def log_lines(self, node: str) -> Iterable[LogLine]:
-        """Return the log of a server, over all its processes."""
+        """Return the log of a server over all its processes."""
         ...
 
     async def store_files(self, node: str) -> Mapping[str, bytes]:
@@ -108,7 +106,7 @@ class Environment(Protocol):
         ...
 
     def node_record(self, name: str, *, keeps_store: bool) -> NodeRecord:
-        """Return what the run keeps of a server."""
+        """Return the data of a server that the run keeps."""
         ...
 
     def digest(self) -> str:

@@ -1,4 +1,4 @@
-"""Counts what the process of a server holds, in environments that can inspect it."""
+"""Counts the resources of a server's process, in environments that can inspect it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ REMOVED = " (deleted)"
 class Resources(NamedTuple):
     """The resources of one process at a moment; None for values that its environment cannot read."""
 
-    life: int  # which process of the node: its pid or, simulated, its number
+    life: int  # identifies the process: its pid or, in the simulation, its number
     tasks: int | None  # asyncio tasks that are not done
     threads: int | None
     sockets: int | None
@@ -27,7 +27,7 @@ class Resources(NamedTuple):
 
 
 def of_process(pid: int) -> Resources | None:
-    """Return what a process of this machine holds, from /proc; None if it has ended or there is no /proc."""
+    """Return the resources of a process of this machine, from /proc; None if it has ended or there is no /proc."""
     folder = Path(f"/proc/{pid}")
     try:
         targets = list(_targets(folder / "fd"))
@@ -51,7 +51,7 @@ def of_process(pid: int) -> Resources | None:
 
 
 def cpu_s_of_process(pid: int) -> float | None:
-    """Return how long processors have worked for a process of this machine; None if it has ended, or without /proc."""
+    """Return the CPU time of a process of this machine, in seconds; None if it has ended or there is no /proc."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

@@ -11,9 +11,10 @@ THREAD_S = 10.0
 
 
 async def all_or_first_error(makings: Iterable[Coroutine[object, object, Made]]) -> list[Made]:
-    """Do what `asyncio.gather` does, but after a failure cancel the others and wait for their end.
+    """Do the same as `asyncio.gather`, but after a failure cancel the others and wait for their end.
 
-    `gather` leaves them running: they would make more while the caller removes what was made. Raises the first error.
+    `gather` leaves them running, so they would make more while the caller removes what was made. Raises the first
+    error.
     """
     tasks = [asyncio.ensure_future(making) for making in makings]
     try:

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from staticfire.harness.machines.machine import LINE_MAX, LaunchSpec
 from staticfire.harness.machines.shielded_launch import launched_wholly
 
-INPUT_CLOSED_S = 1.0  # of a process that has ended; a child of it may still hold the pipe
+INPUT_CLOSED_S = 1.0  # wait for the input to close; a child of the ended process may hold the pipe
 
 
 class LocalProcess:
@@ -43,7 +43,7 @@ class LocalProcess:
         return signal.Signals(-status).name if status < 0 else f"status {status}"
 
     async def _end_input(self) -> None:
-        """Close the input, and take the error of what was written to a process that had ended."""
+        """Close the input, and retrieve the error of a write to a process that has ended."""
         stdin = self._process.stdin
         if stdin is not None:
             stdin.close()
@@ -115,7 +115,7 @@ class LocalMachine:
 
 
 def write_if_missing(path: Path, data: bytes) -> None:
-    """Write the file unless it is there. After a power cut it is there as a whole or not at all."""
+    """Write the file unless it exists. After a power cut it exists as a whole or not at all."""
     if path.exists():
         return
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -59,7 +59,7 @@ class RunningProcess(Protocol):
         ...
 
     async def wait(self) -> str:
-        """Wait until it has ended; return how, in words ("status 0", "SIGKILL")."""
+        """Wait until the process has ended; return how, as text ("status 0", "SIGKILL")."""
         ...
 
     async def signal(self, number: int) -> bool:
@@ -73,7 +73,7 @@ class Machine(Protocol):
     node: str
     address: str  # its IP address
     folder: str  # of this node, on its machine
-    log: Path  # a file of this machine with the standard error of the node
+    log: Path  # file on this machine with the node's standard error
 
     async def launch(self, launch_spec: LaunchSpec) -> RunningProcess:
         """Start a process. Raises OSError, or what the executor raises, if it cannot be started."""

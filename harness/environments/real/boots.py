@@ -1,4 +1,4 @@
-"""Measures how long servers boot. The clock of a fault plan stands still while they do.
+"""Measures how long servers boot. Meanwhile the clock of a fault plan stands still.
 
 Our broker serves within a second of its start. A broker in a Java VM needs 5 to 15 s, so a plan drawn for our broker
 would strike it again before it has served a request.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-BOOT_BOUND_S = 60.0  # for one boot; then the plan goes on without the server
+BOOT_BOUND_S = 60.0  # of one boot; after it the plan continues without the server
 POLL_S = 0.25
 
 
@@ -19,11 +19,11 @@ class Boots:
     def __init__(self, now_ns: Callable[[], int]) -> None:
         self._now_ns = now_ns
         self._watching: set[asyncio.Task[None]] = set()
-        self._since_ns = 0  # of the boots that go on
+        self._since_ns = 0  # begin of the present boots
         self._past_ns = 0
 
     def begin(self, is_alive: Callable[[], bool], answers: Callable[[], Awaitable[bool]]) -> None:
-        """Note that a server was started. It boots until it answers, ends, or `BOOT_BOUND_S` is over."""
+        """Note that a server was started. Its boot lasts until it answers, it ends, or `BOOT_BOUND_S` is over."""
         if not self._watching:
             self._since_ns = self._now_ns()
         task = asyncio.create_task(self._watch(is_alive, answers))
@@ -31,7 +31,7 @@ class Boots:
         task.add_done_callback(self._end)
 
     def waited_ns(self) -> int:
-        """Return how long at least one server was booting so far, in nanoseconds."""
+        """Return the time during which at least one server was booting, so far, in nanoseconds."""
         going_on_ns = self._now_ns() - self._since_ns if self._watching else 0
         return self._past_ns + going_on_ns
 

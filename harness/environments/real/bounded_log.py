@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Final
 
 BYTES_MAX: Final = 64 << 20  # of one process
-KEPT_BYTES: Final = 1 << 20  # of a process that wrote more
+KEPT_BYTES: Final = 1 << 20  # kept of a process that wrote more
 POLL_S: Final = 0.25
 
 
 class BoundedLog:
-    """The part of an appended file that one process writes; made when the process starts."""
+    """The part of a log file that one process appends. Make it when the process starts."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -1,4 +1,4 @@
-"""Shared by all providers on Linux: journal, run folder, the disk and the packet filter of each node."""
+"""Machines whose disks and networks faults can break: shared by all providers on Linux."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from staticfire.harness.machines.all_ended import all_or_first_error
 from staticfire.harness.state import state_folder
 
 NO_CUT_AT = "only the simulation can cut the power inside a chosen disk operation"
-# What no real machine can do.
+# Needs that no real machine can meet, with the reasons.
 SIMULATED_ONLY = {"disk.power_cut_at": NO_CUT_AT}
 NO_EIO = "on xfs metadata are everywhere, and no fsync can fail alone: --file-system ext4"
 NO_NETEM = "this kernel has no netem, and a proxy, which can delay, sees no packets to lose"
@@ -41,12 +41,12 @@ CLOCK_NEED = "clock.step"
 
 
 def lacks_on_disks(file_system: FileSystem) -> dict[str, str]:
-    """Return what no real machine can do at all, or on a disk with this file system."""
+    """Return the needs that real machines with disks of this file system cannot meet, with the reasons."""
     return SIMULATED_ONLY if file_system == "ext4" else {**SIMULATED_ONLY, "disk.fail": NO_EIO}
 
 
 def lacks_here(file_system: FileSystem = "ext4") -> dict[str, str]:
-    """Return what this host cannot do, by need, each with the reason and the cure."""
+    """Return the needs that this host cannot meet, each with the reason and the remedy."""
     lacks = dict(lacks_on_disks(file_system))
     if not netem_is_here():
         lacks[LOSS_NEED] = NO_NETEM
@@ -59,7 +59,7 @@ def lacks_here(file_system: FileSystem = "ext4") -> dict[str, str]:
 
 @functools.cache
 def netem_is_here() -> bool:
-    """Whether this kernel has netem, found out once by trying. Without root, where no fault can use it: true."""
+    """Whether this kernel has netem; tried once. Without root no fault can use netem, and the result is true."""
     if os.geteuid() != 0:
         return True
     variables = {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:{SYSTEM_PATHS}"}
@@ -107,7 +107,7 @@ class BreakableMachines:
         return self._elsewhere.get(node) or (self.host, str(self.own_folder(node)))
 
     async def make_clocks(self, nodes: Iterable[str], needs: Set[str]) -> None:
-        """Give each node a clock of its own if a fault of the plan changes one; reading such a clock is slow."""
+        """Give each node a clock of its own if a fault of the plan steps one, since reading such a clock is slow."""
         if CLOCK_NEED not in needs:
             return
         for node in nodes:
@@ -123,7 +123,7 @@ class BreakableMachines:
         return {**self.inventory.mark, **clock}
 
     def will_have_disks(self, nodes: Iterable[str], file_system: FileSystem) -> None:
-        """Plan a disk for each of these nodes. `data_folder` returns its path at once, `make_disks` makes it."""
+        """Plan a disk for each of these nodes. `data_folder` returns its path at once; `make_disks` makes it."""
         for node in nodes:
             machine, folder = self._where(node)
             self._disks[node] = LoopDisk(machine, f"{folder}/disk", file_system=file_system)

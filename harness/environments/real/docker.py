@@ -36,13 +36,13 @@ from staticfire.harness.targets.interpreter import code_folders
 
 PYTHON = "/opt/staticfire/bin/python"  # in the image
 LABEL = (
-    "staticfire.run"  # of every container and network of ours; its value is the identity of the run
+    "staticfire.run"  # label of all our containers and networks; its value is the run's identity
 )
 CLOCK = "/clock"  # the folder of a node's clock, in its container
 OUR_KINDS = ("containers", "container networks")  # in the order of their removal
 WITHOUT_POD = (ADMIN, PROBE)
 MEMORY = "1g"  # of a node: the JVM of a broker has 256 MiB of heap, and as much outside of it
-PIDS = 1024  # threads count; those of a JVM grow with the cores
+PIDS = 1024  # including threads, of which a JVM has more on more cores
 
 
 class DockerProvider(ProxiedMachines):
@@ -216,7 +216,8 @@ class DockerProvider(ProxiedMachines):
         machines, self._machines = self._machines, None
         engine, self._engine = self._engine, None
         making = [*self._pods.values(), *([] if self._disks is None else [self._disks])]
-        await asyncio.gather(*making, return_exceptions=True)  # or they would make more meanwhile
+        # otherwise they would make more during the removal
+        await asyncio.gather(*making, return_exceptions=True)
         if machines is not None and engine is not None:
             await machines.remove_disks_and_filters()
             for resource in self._ours:

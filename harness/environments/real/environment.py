@@ -42,12 +42,12 @@ from staticfire.harness.results.run_result import NodeRecord
 from staticfire.harness.stall_meter import StallMeter
 from staticfire.harness.targets.target import Target
 
-DEATHS_MAX = 3  # of a server that the harness has started; then it is not waited for any more
-STOP_TIMEOUT_S = 30.0  # for a node that was asked to end; a broker flushes what it has
-CLOSED_TIMEOUT_S = 1.0  # for a client to end that has closed its output
+DEATHS_MAX = 3  # unplanned exits of a server, after which the harness no longer waits for it
+STOP_TIMEOUT_S = 30.0  # for a node to end after SIGTERM; a broker flushes its data first
+CLOSED_TIMEOUT_S = 1.0  # for a client to end after it has closed its output
 READY_POLL_S = 0.02
 OPEN_S = 30.0  # for all clients to open before the load; on two cores, several Java virtual machines need seconds
-READY_S = 300.0  # for a client that was ended to run again: longer than any fault keeps it down
+READY_S = 300.0  # for a client to run again; longer than any fault keeps it down
 
 
 class NodeWouldNotStop(Exception):
@@ -70,14 +70,14 @@ class RealNode:
         self.process: RunningProcess | None = None
         self.port: ProcessPort | None = None  # of clients only
         self.watcher: asyncio.Task[None] | None = None
-        self.files: Mapping[str, bytes] = {}  # as they were read last
-        self.listener: dict[str, float] = {}  # how badly that of a consumer is to behave
+        self.files: Mapping[str, bytes] = {}  # as the harness read them last
+        self.listener: dict[str, float] = {}  # the strengths of the faults of a consumer's listener
         self.paused = False
-        self.wanted = False  # whether it should run: if it ends by itself it is started again
+        self.wanted = False  # whether it should run; the harness restarts it if it ends by itself
         self.powered = True
-        self.lost = False  # its disk is gone for good
+        self.lost = False  # whether its disk is lost for good
         self.deaths = 0  # unplanned exits since the harness last started it
-        self.has_opened = False  # a client, or has said why it cannot
+        self.has_opened = False  # a client has opened, or reported why it cannot
         self.starting = asyncio.Lock()
 
     @property
@@ -143,7 +143,8 @@ class RealEnvironment:
 
     async def _end(self, node: RealNode) -> None:
         node.wanted = False
-        async with node.starting:  # a start that is still under way when another one has failed
+        # waits for a start that is under way after another one has failed
+        async with node.starting:
             if node.running is not None:
                 await node.running.signal(signal.SIGKILL)
         if node.watcher is not None:
@@ -283,7 +284,7 @@ class RealEnvironment:
         return await self._end_of_silent(node, process)
 
     async def _end_of_silent(self, node: RealNode, process: RunningProcess) -> str:
-        """Kill a client that closed its output and goes on, since no history could hold what it does from then on."""
+        """Kill a client that has closed its output but continues, since the history cannot record its further ops."""
         end = asyncio.create_task(process.wait())
         try:
             await asyncio.wait({end}, timeout=CLOSED_TIMEOUT_S)
@@ -384,7 +385,7 @@ class RealEnvironment:
         return await port.request(request)
 
     def end_silent_clients(self) -> None:
-        """Nothing: each request has a time limit (`ProcessPort`)."""
+        """Do nothing: each request has a time limit (`ProcessPort`)."""
 
     async def end_client(self, node: str) -> None:
         """Kill the process of a client, if it runs; it stays down."""

@@ -120,7 +120,8 @@ class LoopDisks:
         await asyncio.gather(*(self._firewalls[node].black_hole() for node in nodes))
         cuts = await asyncio.gather(*(self._cut(node) for node in nodes), return_exceptions=True)
         for node, error in zip(nodes, cuts, strict=True):
-            if isinstance(error, BaseException):  # it must not stay cut off for the rest of the run
+            # the node must not stay cut off for the rest of the run
+            if isinstance(error, BaseException):
                 await self._firewalls[node].end_black_hole()
                 await environment.resume(node)
         for error in cuts:
@@ -182,7 +183,7 @@ class LoopDisks:
     async def slow(self, node: str, factor: float) -> None:
         """Throttle the present and later processes of the node until the disk is healed.
 
-        A disk that loses its power while its speed is measured is slow as well, but there is no proof of it.
+        If a disk loses its power while its speed is measured, it is slow as well, but there is no proof of that.
         """
         broken = self._disks[node]
         process = self._environment.nodes[node].running
@@ -231,7 +232,7 @@ class LoopDisks:
         if broken.is_failing:
             broken.is_failing = False
             works = await broken.errors.heal()
-            if not works and broken.cut is None:  # else the return of power mounts it anew
+            if not works and broken.cut is None:  # otherwise the return of power mounts it again
                 await self._repair(node, broken)
 
     async def _repair(self, node: str, broken: _Disk) -> None:

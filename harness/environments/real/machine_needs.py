@@ -20,7 +20,7 @@ ENVIRONMENT_NEEDS: Mapping[str, tuple[str, ...]] = {
     "ssh": ("root", "namespaces", "nftables", "loop ext4", "sshd"),
 }
 
-# The machine's abilities that a need of a fault (`Fault.needs`) takes, in environments that can meet it.
+# Need of a fault (`Fault.needs`) -> abilities of the machine, in environments that can meet the need.
 CAPABILITY_OF: Mapping[str, str] = {
     "network": "nftables",
     "network.delay": "netem",

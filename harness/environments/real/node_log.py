@@ -18,7 +18,7 @@ _HEAD = ("time_ms", "level", "node", "event")
 _JAVA = re.compile(
     r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}(?:Z|[+-]\d\d:\d\d)) (TRACE|DEBUG|INFO|WARN|ERROR) \[(.*?)\] (\S+) - (.*)"
 )
-_JAVA_ENDS = "Shutdown hook was invoked"  # errors that a broker of RocketMQ logs after this are no reason for its end
+_JAVA_ENDS = "Shutdown hook was invoked"  # errors that RocketMQ logs after this line are not the reason for its end
 _THROWN = re.compile(r"(Exception in thread .*|Caused by: .*|[\w.$]+(Exception|Error)\b.*)")
 
 

@@ -1,7 +1,7 @@
-"""Delays where the kernel has no netem: nodes with packet filters of their own reach each other through a proxy.
+"""Delays packets where the kernel has no netem: nodes with packet filters reach each other through a proxy.
 
-The proxy then also cuts links, because packet filters behind it could not tell the nodes apart. Black holes and
-bandwidth limits remain the kernel's.
+The proxy then also cuts links, because packet filters behind it could not distinguish the nodes. Black holes and
+bandwidth limits are still done by the kernel.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from staticfire.harness.simulation.network.link import Link
 
 NS_PER_S = 1_000_000_000
 HELD_CALLS_CHECK_S = 0.1  # how often a heal sees whether the process has ended
-FILL_STEPS = 50  # of a disk that fills up slowly
+FILL_STEPS = 50  # of a slow fill
 
 
 class SimulatedProcesses:
@@ -207,17 +207,18 @@ class SimulatedDisks:
         victim.host.disk.destroy()
 
     async def heal(self, node: str) -> None:
-        """End the faults of the disk, and return when no call is left that it held up while it was slow.
+        """End the faults of the disk; return once no call is left that the slow disk delayed and that cannot be
+        released.
 
-        A real disk that is fast again serves at once what waits for it. Here a call of the loop's own thread, or of a
-        job that also writes, has its end from the start.
+        A real disk serves waiting calls at once when it is fast again. Here the end of a call of the loop's own thread,
+        or of a job that also writes, is fixed when it begins.
         """
         disk = self._nodes[node].host.disk
         until_ns = disk.calls.out_of_reach_until_ns() if disk.is_slow else 0
         disk.heal()
         while (left_ns := until_ns - self._environment.now_ns()) > 0:
             if disk.calls.out_of_reach_until_ns() < until_ns:
-                return  # the process has ended, and its calls with it
+                return  # the process has ended, and so have its calls
             await asyncio.sleep(min(left_ns / NS_PER_S, HELD_CALLS_CHECK_S))
 
     async def counters(self, node: str) -> dict[str, int]:

@@ -47,8 +47,9 @@ class SimulatedNode:
         self.incarnations: list[SimProcess] = []
         self.port: ClientPort | None = None  # of clients only
         self.listener = ListenerControl()
-        self.lost = False  # its disk is gone for good
-        self.wanted = False  # whether it should run: if it ends by itself it is started again
+        self.lost = False  # whether its disk is lost for good
+        # whether it should run; the environment restarts it if it ends by itself
+        self.wanted = False
 
     @property
     def running(self) -> SimProcess | None:
@@ -135,7 +136,7 @@ class SimulationEnvironment:
         self.start_now(node)
 
     def start_now(self, name: str) -> None:
-        """The same, for callers that cannot await."""
+        """Start the node in the same way, for callers that cannot await."""
         node = self.nodes[name]
         node.wanted = True
         if node.is_alive or node.lost or not node.host.powered:
@@ -144,7 +145,7 @@ class SimulationEnvironment:
         node.incarnations.append(process)
         if self.on_server_start is not None and name in self.topology.servers:
             self.on_server_start(name, process)
-        port = node.port  # of this process: the node may have a new one when the end is noticed
+        port = node.port  # this process's port; the node may have a new one when the process ends
         process.exit.add_done_callback(lambda _: self._ended(node, process, port))
 
     def _main(self, node: SimulatedNode) -> Main:
@@ -200,7 +201,7 @@ class SimulationEnvironment:
             await asyncio.sleep(0.05)
 
     async def clients_open(self) -> None:
-        """Nothing: a client needs no time to start here."""
+        """Do nothing: clients need no time to start here."""
 
     async def request(self, node: str, request: Request) -> Outcome:
         port = self.nodes[node].port
@@ -246,7 +247,7 @@ class SimulationEnvironment:
         return sum(process.queue.busy_ns for process in self.nodes[node].incarnations) / 1e9
 
     async def resources(self, node: str) -> Resources | None:
-        """Return what the process of a server holds; None if it does not run."""
+        """Return the resources of a server's process; None if it does not run."""
         process, host = self.nodes[node].running, self.nodes[node].host
         if process is None:
             return None
@@ -262,7 +263,7 @@ class SimulationEnvironment:
     def incidents(
         self, nodes: Sequence[str], begin_ns: int, end_ns: int | None
     ) -> list[dict[str, object]]:
-        """Return what faults did to the disks of these nodes within a time; of repeated effects only the first."""
+        """Return effects of faults on the disks of these nodes within a time; of repeated effects only the first."""
         found: list[dict[str, object]] = []
         for node in nodes:
             seen: set[str] = set()
@@ -281,7 +282,7 @@ class SimulationEnvironment:
         return self.world.trace.digest()
 
     def node_record(self, name: str, *, keeps_store: bool) -> NodeRecord:
-        """Return what the run keeps of a server."""
+        """Return the data of a server that the run keeps."""
         log = [asdict(line) for line in self.log_lines(name)]
         store = (
             self.nodes[name].host.disk.snapshot() if keeps_store and not self.is_lost(name) else {}

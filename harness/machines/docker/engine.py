@@ -65,7 +65,7 @@ def ask_image(image: str, argv: Sequence[str]) -> str:
     except docker.errors.APIError as error:
         reason = error.explanation or error
         raise EnvironmentFailed(f"the image {image} cannot be asked: {reason}") from error
-    except OSError as error:  # of the library below the SDK
+    except OSError as error:  # raised by the library below the SDK
         raise EnvironmentFailed(
             f"the image {image} was asked what it has, and had not answered after {ANSWER_S:g} s"
         ) from error

@@ -77,7 +77,7 @@ class ContainerProcess:
     def _attach(self) -> socket.socket:
         wanted = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
         attached: Any = self._container.attach_socket(params=wanted)
-        # The SDK has no other way to the socket; it must not close it behind our back.
+        # The SDK offers no other access to the socket. Detach it, so that the SDK does not close it.
         raw = socket.socket(fileno=attached._sock.detach())
         raw.setblocking(False)
         return raw

@@ -23,7 +23,7 @@ TRIES = 4  # to connect, and to repeat a command whose connection broke before i
 PAUSE_S = 0.5
 SESSIONS = 6  # sessions at once on one connection; an sshd allows 10 (MaxSessions)
 READ_BYTES = 1 << 16
-SIGNALLED = -1  # paramiko's exit status of a process that a signal ended
+SIGNALLED = -1  # paramiko's exit status for a process that a signal ended
 
 
 def connect(host: SshHost, options: MachineOptions) -> paramiko.SSHClient:
@@ -95,7 +95,7 @@ class SshExecutor:
                 f"LC_ALL=C PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin {shlex.join(argv)}"
             )
             stderr: list[bytes] = []
-            # Both streams must be read, or a full window stops the command.
+            # Both streams must be read, since a full window would stop the command.
             listener = threading.Thread(
                 target=_read_all, args=(channel.recv_stderr, stderr), daemon=True
             )

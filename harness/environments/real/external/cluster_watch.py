@@ -13,7 +13,7 @@ from staticfire.system_under_test.admin.client import AdminClient
 from staticfire.system_under_test.admin.errors import AdminError
 
 CHECK_INTERVAL_S = 1.0  # between two checks of a server
-ANSWER_S = 2.0  # that it has to answer
+ANSWER_S = 2.0  # for a server to answer
 GONE_S = 10.0  # time for its operator to restart it
 CHECKS_MIN = 3  # failed checks in a row: this process may have been suspended itself
 QUESTIONS = {ServerKind.NAME_SERVER: NAME_SERVER_QUESTION, ServerKind.BROKER: BROKER_QUESTION}
@@ -24,7 +24,7 @@ NAMES = {ServerKind.NAME_SERVER: "name server", ServerKind.BROKER: "broker"}
 class _Watched:
     address: str
     kind: ServerKind
-    failed: int = 0  # looks, one after the other
+    failed: int = 0  # checks in a row
     since: float = 0.0  # when the first of them began
 
 

@@ -43,7 +43,7 @@ from staticfire.harness.targets.interpreter import code_folders
 
 PACKAGES = ("system_under_test", "harness", "faults", "checkers")  # what nodes and clients import
 UPLOAD_TIMEOUT_S = 120.0
-# Hosts may share a file system and unpack at once: the folder is made beside its place, and the first one stays.
+# Hosts may share a file system and unpack at the same time, so each unpacks beside the final folder; the first wins.
 UNPACK = """\
 mkdir -p "${1%/*}" && new=$(mktemp -d "$1.XXXXXX") && chmod 755 "$new" || exit
 tar --extract --gzip --directory "$new" || exit
@@ -117,7 +117,7 @@ class SshProvider(ProxiedMachines):
         )
         if (
             cache_tag != sys.implementation.cache_tag
-        ):  # without byte code every node would compile on every start
+        ):  # without byte code each start of a node would compile
             compiling = [self.python, "-m", "compileall", "-q", *self.code]
             await machine.run(compiling, timeout_s=UPLOAD_TIMEOUT_S)
         return Firewall(machine, spared=spared)
@@ -202,6 +202,9 @@ def pack(folders: Sequence[str]) -> bytes:
 
 
 def _sources_and_our_byte_code(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    """A host with our Python need not compile; a file of byte code names the source that it was made of."""
+    """Keep sources, and byte code of our Python, so that a host with the same Python need not compile.
+
+    A file of byte code names the source from which it was compiled.
+    """
     ours = f".{sys.implementation.cache_tag}.pyc"
     return None if member.name.endswith(".pyc") and not member.name.endswith(ours) else member
