@@ -12,8 +12,8 @@ from staticfire.harness.html_report.svg import nice_ticks
 from staticfire.harness.truncated_repr import printable
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 760, 200, 60, 24, 8
-DASH = 2.0  # half of a single value
-APART, ROOM = 24, 90  # between labels
+DASH = 2.0  # half the width of the dash for a single value
+APART, ROOM = 24, 90  # space between labels
 NAME, NAME_MAX = 150, 22  # width of the name of a value, and its characters
 LINES = (
     "solid",
@@ -139,9 +139,9 @@ def _line(series: Series, number: int, top: float, length: int) -> Markup:
             (_x(index / max(length - 1, 1)), TOP + height * (1 - (value or 0.0) / top))
             for index, value in interval
         ]
-        if length == 1:  # one step is all that there is: its value holds over the whole width
+        if length == 1:  # the only value holds over the whole width
             points = [(float(LEFT), points[0][1]), (float(WIDTH), points[0][1])]
-        elif len(points) == 1 and not series.marks:  # could not be seen
+        elif len(points) == 1 and not series.marks:  # a single point would not be visible
             points = [(points[0][0] - DASH, points[0][1]), (points[0][0] + DASH, points[0][1])]
         text = " ".join(f"{x},{y:.1f}" for x, y in points)
         drawn += Markup('<polyline class="line {}" points="{}"/>').format(

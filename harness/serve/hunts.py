@@ -16,7 +16,7 @@ FILES_MAX = 500  # files that are read
 LINE_BYTES_MAX = 4 << 20
 ROWS_MAX = 200_000
 BYTES_MAX = 256 << 20
-SHOWN_MAX = 200  # rows without a valid verdict
+SHOWN_MAX = 200  # shown rows without a valid verdict
 SUFFIXES = (".jsonl", ".jsonl.part")
 _FIELDS = {"seed", "workload", "valid", "digest", "coverage"}
 
@@ -48,12 +48,12 @@ class Hunt:
 
     @property
     def seconds(self) -> float:
-        """The CPU time of all runs together."""
+        """The CPU time of all runs together, in seconds."""
         return self.spent_s[-1] if self.spent_s else 0.0
 
     @property
     def idle_s(self) -> float:
-        """The CPU time of the runs since the last new behaviour."""
+        """The CPU time of the runs since the last new behaviour, in seconds."""
         return self.seconds - (self.spent_s[self.latest_new - 1] if self.latest_new else 0.0)
 
     def over_time(self, steps: int) -> list[float]:

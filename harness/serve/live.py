@@ -1,4 +1,4 @@
-"""Follows a run in progress: reads its history further at each look."""
+"""Follows a run in progress: each look reads the part of its history that was written since."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from staticfire.harness.serve.documents import json_object
 from staticfire.harness.serve.folder import ServedFolder
 from staticfire.harness.serve.loose import number, rows, table, text
 
-LOOK_BYTES_MAX = 16 << 20  # read at one look
+LOOK_BYTES_MAX = 16 << 20  # bytes read at one look
 BUCKETS_MAX = 600
 FAULTS_MAX = 500
 LATEST_MAX = 20
-RUNS_MAX = 16  # whose state is kept
+RUNS_MAX = 16  # runs whose state is kept
 SENDS, DELIVERIES = ("send", "send_many"), ("consume", "consume_many")
 ACKED, REFUSED, UNCLEAR, DELIVERED = range(4)
-WAITING_MAX = 1_000_000  # messages whose lag is tracked at one time
+WAITING_MAX = 1_000_000  # undelivered messages whose lag is tracked
 STEPS = (
     8  # ranks of lags between a value and its double, so that a percentile is at most 9 % too high
 )
@@ -115,7 +115,7 @@ class LiveRun:
 
     @property
     def oldest_unseen_ns(self) -> int | None:
-        """Return for how many seconds the oldest undelivered message has waited; None if there is none."""
+        """Return how long the oldest undelivered message has waited, in ns; None if there is none."""
         first_ns = next(iter(self._waiting.values()), None)
         return None if first_ns is None else max(self.last_ns - first_ns, 0)
 
@@ -143,7 +143,7 @@ class LiveRun:
         data = file.read(LOOK_BYTES_MAX)
         end = data.rfind(b"\n") + 1
         if not end and len(data) == LOOK_BYTES_MAX:
-            end = len(data)  # one line without an end: left out
+            end = len(data)  # skips a line that is longer than one look
         for line in data[:end].splitlines():
             self._add(json_object(line))
         self.position += end

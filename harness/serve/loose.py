@@ -7,33 +7,33 @@ from typing import Any
 
 
 def table(value: object) -> Mapping[str, object]:
-    """The value, if it is an object."""
+    """Return the value if it is an object; else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def rows(value: object) -> list[object]:
-    """The value, if it is an array."""
+    """Return the value if it is an array; else an empty one."""
     return value if isinstance(value, list) else []
 
 
 def tables(value: object) -> list[Mapping[str, object]]:
-    """The objects of an array."""
+    """Return the objects of an array."""
     return [one for one in rows(value) if isinstance(one, dict)]
 
 
 def text(value: object) -> str:
-    """The value, if it is text."""
+    """Return the value if it is text; else an empty one."""
     return value if isinstance(value, str) else ""
 
 
 def number(value: Any) -> float | None:
-    """The value, if it is a number that is not too large to print."""
+    """Return the value if it is a number that is not too large to print."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return value if is_number and abs(value) < 1e18 else None
 
 
 def counts(value: Any) -> dict[str, int]:
-    """The whole numbers of an object."""
+    """Return the whole numbers of an object."""
     return {
         name: int(count)
         for name, count in table(value).items()

@@ -54,7 +54,7 @@ class ReportMaker:
             except HistoryError as error:
                 said = str(error).replace(f"{above}/", "")
                 raise ReportRefused(said) from error
-            text = text.replace(above, str(self._folder.root))  # in the commands that go on
+            text = text.replace(above, str(self._folder.root))  # in the commands for next steps
         return text.encode(errors="backslashreplace")
 
     def _copy(self, name: str, above: Path) -> None:
@@ -86,7 +86,7 @@ def _files(folder: ServedFolder, path: tuple[str, ...]) -> Iterator[Sequence[str
 
 
 def _write(run: Path) -> str:
-    """The report of a run folder. Raises HistoryError."""
+    """Return the report of a run folder. Raises HistoryError."""
     from staticfire.harness.html_report.recorded_run import read_recorded
     from staticfire.harness.html_report.report import html_report
 

@@ -46,7 +46,7 @@ class RunDetails:
 
 
 def details_of(folder: ServedFolder, summary: RunSummary) -> RunDetails:
-    """Read a run. Raises NotServed if it is gone."""
+    """Read a run. Raises NotServed if it does not exist any more."""
     path = (summary.name,)
     document, _ = read_verdict(folder, path)
     verdict = table(document.get("verdict"))

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LOGIN = "/login"
 ICON = "/favicon.ico"
-OPEN_PATHS = (LOGIN, "/style.css", ICON)  # without a token
+OPEN_PATHS = (LOGIN, "/style.css", ICON)  # answered without a token
 URL_BYTES_MAX = 8192
 METHODS = ("GET", "HEAD")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -49,7 +49,7 @@ class TokenCheck:
 
     @property
     def cookie(self) -> str:
-        """The value that stands for the token."""
+        """The cookie's value, which stands for the token."""
         return hmac.new(self._secret, self._token, hashlib.sha256).hexdigest()
 
     def is_token(self, given: str) -> bool:
@@ -92,7 +92,7 @@ class Guard:
             await send(message)
 
         refusal = self._refusal(scope)
-        # The failure was answered and printed already; raised further it would print a traceback.
+        # The failure has been answered and printed. Raised further, it would print a traceback.
         with suppress(Exception):
             await (refusal or self._app)(scope, receive, send_guarded)
 

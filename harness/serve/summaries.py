@@ -39,7 +39,7 @@ class RunSummary:
 
     @property
     def haystack(self) -> str:
-        """The text for searches."""
+        """The text in which searches look."""
         parts = (self.name, self.workload, self.target, self.defect, self.version, self.state)
         return "\n".join((*parts, *self.anomalies)).casefold()
 
@@ -67,7 +67,7 @@ class Summaries:
         self._lock = threading.Lock()
 
     def all(self) -> list[RunSummary]:
-        """Return every run, by name. Raises NotServed if the folder is gone."""
+        """Return every run, sorted by name. Raises NotServed if the folder does not exist any more."""
         names = [entry.name for entry in self._folder.entries() if entry.is_folder]
         found = [self.of(name) for name in names]
         return [run for run in found if run is not None]
