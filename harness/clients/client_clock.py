@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from staticfire.checkers.model.history import Stamp
 
-SAMPLES: Final = 16  # that are remembered
+SAMPLES: Final = 16  # kept samples
 DRIFT_PPM: Final = 500  # the most that Linux slews a clock by
 AHEAD_NS: Final = 1_000_000_000  # no clock drifts that far between two exchanges
 
@@ -56,8 +56,7 @@ class ClientClock:
         """Return the time of an event that the client stamped with `at_ns` and the harness read at `read_ns`.
 
         Without a stamp, or before the first exchange, the event lies within the time by which the harness was late.
-        None
-        if the harness was not late: then the event has the time at which it was read.
+        Returns None if the harness was not late either: then the event has the time at which it was read.
         """
         if at_ns is None or not self._samples:
             return self._unstamped(read_ns)
@@ -65,7 +64,7 @@ class ClientClock:
             (_converted(sample, at_ns) for sample in self._samples), key=lambda found: found[1]
         )
         ahead_ns = run_ns - within_ns - read_ns
-        if ahead_ns > 0:  # in the future, so it is not of the measured clock
+        if ahead_ns > 0:  # in the future, so the stamp is not of the measured clock
             self._samples.clear()
             if ahead_ns > AHEAD_NS and self._is_ahead is not None:
                 self._is_ahead(ahead_ns)

@@ -49,7 +49,10 @@ class AnchorWatch:
         self._of_faults: dict[_Count, None] = {}
 
     def begin(self, anchor: Anchor, call: Callable[[], None]) -> Stop:
-        """Watch for the anchor; return a callback that ends the watch. RuntimeError if it cannot be seen here."""
+        """Watch for the anchor; return a callback that ends the watch.
+
+        Raises RuntimeError if it cannot be observed here.
+        """
         count = _Count(anchor, call, self._stored_logs)
         if anchor.event in ("struck", "healed"):
             self._of_faults[count] = None
@@ -62,7 +65,7 @@ class AnchorWatch:
         return self._watch_disk(anchor.node, count)
 
     def note_fault(self, event: str, fault_id: int) -> None:
-        """Note that a fault of the plan struck or was healed."""
+        """Note that a fault of the plan has struck or was healed."""
         for count in list(self._of_faults):
             if (count.anchor.event, count.anchor.fault) == (event, fault_id):
                 count.add()

@@ -21,7 +21,7 @@ CHUNK = 1 << 13  # rows at a time: the thread shares the interpreter with the ru
 
 
 class ColumnKeeper:
-    """Takes each op with its JSON line as it happens, from one thread."""
+    """Takes each op with its JSON line as it is recorded, from one thread."""
 
     def __init__(self, folder: Path, run_id: str, *, flush_s: float = FLUSH_S) -> None:
         self._folder, self._run_id, self._flush_s = folder, run_id, flush_s
@@ -35,14 +35,14 @@ class ColumnKeeper:
         self._queue.put((op, line))
 
     def close(self, *, complete: bool = True) -> str | None:
-        """Write the rest; return why the columns are incomplete, None if they are complete. Waits for the disk."""
+        """Write the rest; return why the columns are incomplete, or None. Waits for the disk."""
         if self._thread.is_alive():
             self._queue.put(complete)
             self._thread.join()
         return self._failure
 
     def finished(self) -> Path | None:
-        """Close; return the folder of the columns, None if they are incomplete."""
+        """Close; return the folder of the columns, or None if they are incomplete."""
         return self._folder if self.close() is None else None
 
     def _work(self) -> None:

@@ -20,10 +20,10 @@ from staticfire.harness.recording.recorder import Recorder
 
 @dataclass(slots=True, kw_only=True)
 class FaultRecord:
-    """One fault of a run: planned, fired, proven to have bitten (or not), healed. Times by the run's clock.
+    """One fault of a run: planned, fired, proven to have bitten (or not), healed. Times are ns of the run's clock.
 
-    `struck_ns` is when the fault had taken effect: firing may take a while, as with disks that stall before the power
-    goes.
+    `struck_ns` is the time at which the fault had taken effect. Firing may take a while, as with disks that stall
+    before the power is cut.
     """
 
     planned: PlannedFault
@@ -33,18 +33,18 @@ class FaultRecord:
     bitten: bool = False
     evidence: Evidence = field(default_factory=dict)
     error: str | None = None
-    # Its effects on disks, with their true times, where the environment knows them: node, at_ns, what, dropped.
+    # Its effects on disks with their exact times, if the environment knows them: node, at_ns, what, dropped.
     incidents: list[dict[str, Any]] = field(default_factory=list)
     is_left_out: bool = False  # a change of the plan has removed it
 
     @property
     def is_on(self) -> bool:
-        """Whether it was fired and not yet healed. It stays so in a run that breaks off."""
+        """Whether it was fired and not yet healed. In a run that broke off it stays on."""
         return self.fired_ns is not None and self.healed_ns is None and self.error is None
 
     @property
     def may_have_bitten(self) -> bool:
-        """Whether it may have bitten. Only the heal measures that: a fault that is on, or failed, may have."""
+        """Whether it may have bitten. Only the heal measures that, so a fault that is on, or failed, may have."""
         return self.bitten or (self.fired_ns is not None and self.healed_ns is None)
 
     def to_json(self) -> dict[str, object]:
@@ -61,17 +61,17 @@ class FaultRecord:
         }
 
 
-PUT_OFF_NS = 50_000_000  # until the nemesis checks again whether the plan may go on
+PUT_OFF_NS = 50_000_000  # pause before the nemesis checks again whether the plan may continue
 
 
 class Nemesis:
     """Carries out one fault plan.
 
     Args:
-        booting_ns: how long servers have been booting so far. It delays the times of the plan, since no fault shall
-            strike a cluster that is not up.
+        booting_ns: returns how long servers have been booting so far. That delays the plan, since no fault shall strike
+            a cluster that is not up.
         watch: watches for the events at which faults strike.
-        load_s: when the load ends. A fault whose event has not come by then does not strike.
+        load_s: the end of the load. A fault whose event has not come by then does not strike.
 
     Raises CapabilityMissing if `controls` lack a capability that a fault of the plan needs.
     """
@@ -101,18 +101,18 @@ class Nemesis:
         self._is_begun = False
         self._sleepers: dict[
             asyncio.Future[None], bool
-        ] = {}  # whether it ends when the plan changes
+        ] = {}  # -> whether it ends when the plan changes
         self._cut_short = False
 
     async def run(self) -> None:
-        """Fire and heal every fault of the plan; returns when the last one is healed."""
+        """Fire and heal every fault of the plan; return when the last one is healed."""
         self._start_ns = self._now_ns()
         self._is_begun = True
         self._booted_ns = self._booting_ns()
         await asyncio.gather(*(self._strike(record) for record in self.records))
 
     def late_ns(self) -> int:
-        """By how much boots have delayed the plan so far; call it once the plan has begun."""
+        """Return by how much boots have delayed the plan so far, in ns. Call it only once the plan has begun."""
         return self._booting_ns() - self._booted_ns
 
     def cut_short(self) -> None:
@@ -122,19 +122,19 @@ class Nemesis:
             _wake(sleeper)
 
     def now_on(self) -> tuple[str, ...]:
-        """The kinds that were fired and are not yet healed."""
+        """Return the kinds of fault that were fired and are not yet healed."""
         return tuple(record.planned.kind for record in self.records if record.is_on)
 
     @property
     def plan_s(self) -> float:
-        """The time of the plan, in seconds; 0 before it has begun."""
+        """Return the time of the plan, in seconds; 0 before it has begun."""
         if not self._is_begun:
             return 0.0
         return max(self._now_ns() - self._start_ns - self.late_ns(), 0) / 1e9
 
     @property
     def begun(self) -> list[PlannedFault]:
-        """Faults that were fired."""
+        """Return the faults that were fired."""
         return [record.planned for record in self.records if record.fired_ns is not None]
 
     def change_rest(self, draw: Callable[[PlannedFault], PlannedFault | None]) -> None:
@@ -146,7 +146,7 @@ class Nemesis:
                 record.planned = planned or record.planned
         self.records = [record for record in self.records if not record.is_left_out]
         for sleeper, waits_to_strike in self._sleepers.items():
-            if waits_to_strike:  # and reads the plan again
+            if waits_to_strike:  # wakes up, and reads the plan again
                 _wake(sleeper)
 
     async def _strike(self, record: FaultRecord) -> None:
@@ -192,7 +192,7 @@ class Nemesis:
         return fired_s + record.planned.duration_s
 
     async def _event(self, anchor: Anchor) -> bool:
-        """Wait for the event and its delay; False if it has not come by the end of the load."""
+        """Wait for the event and its delay; return False if it has not come by the end of the load."""
         loop = asyncio.get_running_loop()
         came: asyncio.Future[None] = loop.create_future()
         stop = self._watch.begin(anchor, lambda: _wake(came))
@@ -269,7 +269,7 @@ def records_of(plan: Iterable[PlannedFault], ops: Iterable[Op]) -> list[FaultRec
 
 
 def _take_over(record: FaultRecord, op: Op) -> None:
-    """Copy the content of this op of the nemesis into the record. Raises KeyError or TypeError."""
+    """Copy the content of this op of the nemesis into the record. Raises KeyError, TypeError."""
     phase = op.value.get("phase")
     if phase == "firing":
         record.fired_ns = record.struck_ns = op.time_ns

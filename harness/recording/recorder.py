@@ -18,7 +18,7 @@ from staticfire.checkers.op_kinds.catalogue import DELIVERIES, SENDS
 from staticfire.checkers.op_kinds.producer import SEND_MANY
 
 Digest = Callable[[bytes], None]
-STORED = frozenset({"physical_offset", "stored_at", "stretches"})  # one of them names the folder
+STORED = frozenset({"physical_offset", "stored_at", "stretches"})  # a stored send has one of these
 
 
 class Columns(Protocol):
@@ -51,13 +51,13 @@ class Recorder:
         self._observations = observations
         self._digest = digest
         self.columns = columns
-        self.listeners: list[Callable[[Op], None]] = []  # take every op
+        self.listeners: list[Callable[[Op], None]] = []  # called with every op
         self._is_over = False
         self.ops: list[Op] = []
         self.observations: list[dict[str, Any]] = []
         self.acknowledged = 0  # sends
         self.consumed = 0  # messages that listeners took
-        # Called for each send that the broker has stored, acknowledged or weaker, to read the nodes at that instant.
+        # Called for each send that a broker has stored, also with a weaker status, to read the nodes at that instant.
         self.on_stored_send: Callable[[Op], None] | None = None
 
     def record(
@@ -121,7 +121,10 @@ class Recorder:
         self._add({"time_ns": time_ns, "kind": kind, **fields}, self._digest)
 
     def observe_state(self, kind: str, **fields: Any) -> None:
-        """Record what only repeats the state of simulated processes. The digest covers their turns, and not this."""
+        """Record an observation that follows from the state of simulated processes, without adding it to the digest.
+
+        The digest already covers the turns of these processes.
+        """
         self._add({"time_ns": self._now_ns(), "kind": kind, **fields}, None)
 
     def _add(self, observation: dict[str, Any], digest: Digest | None) -> None:

@@ -53,7 +53,7 @@ class RecordBody(Protocol):
         ...
 
     def facts(self, record: bytes) -> dict[str, object]:
-        """The fields of a `RottenRecord` of the checkers' facts."""
+        """Return the fields of a `RottenRecord` of the checkers' facts."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Judges a run that is over: from memory or, for a large run, from the columns that it kept.
+"""Judges a run that is over: in memory or, for a large run, from the columns that it kept.
 
 Both give the same verdict. Columns are judged a few queues at a time, so that a run of millions of messages does not
 need memory for all of them.
@@ -13,11 +13,11 @@ from staticfire.checkers.model.history import HistoryError
 from staticfire.checkers.verdicts.compose import RunVerdict, check_run
 from staticfire.harness.recording.recorder import Recorder
 
-FILES_PAY = 1_000_000  # messages in and out: they take about 500 MB in memory
+FILES_PAY = 1_000_000  # messages sent and delivered, which take about 500 MB of memory
 
 
 def judge(recorder: Recorder, facts: RunFacts, *, files_pay: int = FILES_PAY) -> RunVerdict:
-    """Judge everything that was recorded. This ends the columns."""
+    """Judge everything that was recorded. This closes the columns."""
     if recorder.columns is not None and recorder.acknowledged + recorder.consumed >= files_pay:
         folder = recorder.columns.finished()
         if folder is not None:

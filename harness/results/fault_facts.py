@@ -74,7 +74,7 @@ def fault_facts(record: FaultRecord) -> FaultFacts:
 
 
 def _struck(record: FaultRecord) -> Iterator[Struck]:
-    """Yield when each target was struck, for faults whose evidence has times relative to the strike or the heal."""
+    """Yield when each target was struck, for faults whose evidence gives times relative to the strike or the heal."""
     for name, at_ns in (("struck", record.struck_ns), ("struck_at_heal", record.healed_ns)):
         for found in record.evidence.get(name, ()) if at_ns is not None else ():
             ended_ago_ns, affects = found.get("ended_ago_ns"), found.get("affects")

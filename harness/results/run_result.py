@@ -35,15 +35,15 @@ class RunResult:
     ops: list[Op]
     observations: list[dict[str, Any]]
     faults: list[FaultRecord]
-    digest: str  # over all events, history included
+    digest: str  # over all events, including the history
     nodes: list[NodeRecord]  # of servers
     begun: tuple[PlannedOp, ...] = ()  # every op that a producer began, as data of a campaign
     interrupted: bool = False  # the user ended the load early
-    up_s: float  # until every broker served
+    up_s: float  # time until every broker served
     load_start_ns: int = 0  # the times of plan and ops count from then
     run_s: float
 
     @property
     def acknowledged(self) -> int:
-        """Number of acknowledged messages."""
+        """The number of acknowledged messages."""
         return sum(messages_in(op) for op in self.ops if op.f in SENDS and op.type == "ok")

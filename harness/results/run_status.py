@@ -14,8 +14,8 @@ class RunStatus:
     at_s: float  # of the run's clock
     acknowledged: int  # sends
     consumed: int  # deliveries that listeners took
-    faults: tuple[str, ...]  # kinds that are on
-    nodes: Mapping[str, str]  # node -> what it is doing, in a word
+    faults: tuple[str, ...]  # kinds of fault that are on
+    nodes: Mapping[str, str]  # node -> its state, as one word
 
 
 Progress = Callable[[RunStatus], None]

@@ -1,4 +1,4 @@
-"""Runs a campaign where it says: in the simulation or on real machines."""
+"""Chooses the runner of a campaign: the simulation or real machines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from staticfire.harness.results.run_result import RunResult
 
 
 def runner_of(campaign: Campaign, provider: MachineOptions) -> Callable[..., RunResult]:
-    """`run_simulated` or `run_for_real`, which take the same arguments: campaign, history, observations, progress."""
+    """Return `run_simulated` or `run_for_real`. Both take campaign, history, observations and progress."""
     if campaign.environment == "simulation":
         from staticfire.harness.runs import simulated_runner
 

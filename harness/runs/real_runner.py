@@ -25,8 +25,8 @@ from staticfire.harness.systems.registry import system_of
 from staticfire.harness.targets.target import Target
 
 TICK_S = 0.5  # between two reports of progress
-# After so many seconds of refusals a broker is not waited for. Brokers wait less for each other after a fault
-# (draining.VISIBLE_BOUND_S).
+# Seconds of refusals after which the harness no longer waits for a broker. After a fault, brokers wait for each other
+# for a shorter time (VISIBLE_BOUND_S in rocketmq/observers/drain.py).
 REFUSING_S = 45
 
 
@@ -104,7 +104,8 @@ async def carry_out(
                     work = run.main()
                 await unless_declined(work, recorder)
                 await environment.check()
-                return run.result()  # now: the logs of the nodes go with their machines
+                # before the machines, and with them the logs of the nodes, are removed
+                return run.result()
             finally:
                 interrupts.remove_now()
 
@@ -136,7 +137,7 @@ async def unless_declined(work: Coroutine[Any, Any, None], recorder: Recorder) -
 
 
 async def _run_while_it_is_there(run: Run, recorder: Recorder, gone: asyncio.Future[str]) -> None:
-    """Run `run.main()`. If the cluster goes away, heal the faults and wait for its answers no longer.
+    """Run `run.main()`. If the cluster goes away, heal the faults and stop waiting for its answers.
 
     Raises EnvironmentFailed if the cluster goes away before it was up.
     """

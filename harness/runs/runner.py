@@ -1,4 +1,4 @@
-"""One run, wherever its nodes are: set up, load under faults, heal, probe, drain, inspect, judge."""
+"""One run in any environment: set up, load under faults, heal, probe, drain, inspect, judge."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Run:
     """The phases of one run.
 
     Args:
-        environment: where the nodes are.
+        environment: the environment of the nodes.
         controls: the capabilities with which the nemesis breaks nodes.
-        operations: the work of the system beside load and faults.
+        operations: the work of the system besides load and faults.
         progress: takes a report of progress every `tick_s` seconds.
-        watch_disk: watches the disk calls of a node for faults that strike at one; None: no disk can be watched.
+        watch_disk: watches the disk calls of a node, for faults that strike at one; None: no disk can be watched.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Run:
         self._is_cut_short = False
         self._up_ns = 0
         self._load_start_ns = 0
-        self.healed = asyncio.Event()  # from then on the run only reads
+        self.healed = asyncio.Event()  # set before the phases that only read
 
     async def main(self) -> None:
         await self._phase("set up", self._set_up())

@@ -76,7 +76,7 @@ def run_simulated(
     if begun is not None:
         begun(LiveRun(world, environment, run))
     world.run(run.main)
-    for record in run.nemesis.records:  # not part of the history, so not of the digest
+    for record in run.nemesis.records:  # neither in the history nor in the digest
         if record.fired_ns is not None:
             record.incidents = environment.incidents(
                 record.planned.targets, record.fired_ns, record.healed_ns

@@ -1,1 +1,1 @@
-"""The face of a system under test, and the lookup of systems by name."""
+"""The interface of a system under test, and the lookup of systems by name."""

@@ -8,4 +8,4 @@ class RunError(Exception):
 
 
 class SystemRefused(ValueError):
-    """There is no such system, or it declares itself wrongly. The text is one sentence."""
+    """There is no such system, or its declaration is wrong. The text is one sentence."""

@@ -1,7 +1,7 @@
 """Finds a system by name: built in, by entry point, or as `module:attribute`.
 
-A module is imported only when the user, or the program that runs a campaign, has named it (`name_module`). The files of
-a run or a campaign may come from elsewhere: what they say is not imported.
+A module is imported only if the user, or the program that runs a campaign, has named it (`name_module`). Files of a run
+or a campaign may come from other people, so modules that they name are not imported.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ def name_module(reference: str) -> None:
 
 
 def system_of(campaign: Campaign) -> System:
-    """The system that the campaign tests. Raises SystemRefused."""
+    """Return the system that the campaign tests. Raises SystemRefused."""
     return system_named(campaign.system)
 
 
 @cache
 def system_named(name: str) -> System:
-    """Raises SystemRefused if there is no such system, or if it declares itself wrongly."""
+    """Return the system. Raises SystemRefused if it does not exist or its declaration is wrong."""
     if ":" in name and name not in _named_modules:
         raise SystemRefused(
             f"system is {truncated_repr(name)} in a file, which imports no module by itself; "
@@ -59,10 +59,10 @@ def system_named(name: str) -> System:
     given = BUILT_IN.get(name) or (name if ":" in name else _entry_point(name))
     module, _, attribute = given.partition(":")
     if name in _named_modules and os.curdir not in sys.path:
-        sys.path.append(os.curdir)  # a system that lies beside the user's campaigns
+        sys.path.append(os.curdir)  # finds a system in the folder of the user's campaigns
     try:
         found = getattr(import_module(module), attribute)
-    except Exception as error:  # whatever the user's module raises
+    except Exception as error:  # the user's module may raise anything
         reason = f"{type(error).__name__}: {error}"
         raise SystemRefused(f"system is {truncated_repr(name)}: {printable(reason)}") from error
     check_declaration(found, name)
@@ -70,12 +70,12 @@ def system_named(name: str) -> System:
 
 
 def known_systems() -> list[str]:
-    """The names of systems that are built in or installed."""
+    """Return the names of systems that are built in or installed."""
     return sorted({*BUILT_IN, *(point.name for point in entry_points(group=ENTRY_POINTS))})
 
 
 def _entry_point(name: str) -> str:
-    """The `module:attribute` of an installed system."""
+    """Return the `module:attribute` of an installed system."""
     installed = entry_points(group=ENTRY_POINTS)
     values = sorted({point.value for point in installed if point.name == name})
     if len(values) > 1:
@@ -91,7 +91,7 @@ def _entry_point(name: str) -> str:
 
 
 def check_declaration(system: Any, name: str) -> None:
-    """Raises SystemRefused, which names the first error in a declaration."""
+    """Raise SystemRefused for the first error in a system's declaration."""
 
     def require(condition: bool, what: str) -> None:
         if not condition:

@@ -1,4 +1,4 @@
-"""The face of a system under test: everything that the harness asks of one.
+"""The interface of a system under test: everything that the harness needs from one.
 
 RocketMQ (`staticfire.harness.rocketmq`) is the first system. Simulation, faults, nemesis, recorder, generators,
 columns, checkers and reports do not depend on which system a campaign names.
@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Protocol
 
-if TYPE_CHECKING:  # `staticfire run --help` starts sooner without
+if TYPE_CHECKING:  # `staticfire run --help` starts sooner without these imports
     from staticfire.checkers.guarantees.facts import RunFacts
     from staticfire.checkers.model.history import Op
     from staticfire.faults.model.capabilities import ClusterControl, ProcessControl
@@ -29,21 +29,21 @@ if TYPE_CHECKING:  # `staticfire run --help` starts sooner without
 
 # Draws the value of one option from that option's stream. It may read the options that were drawn before.
 Draw = Callable[[Random, Mapping[str, object]], object]
-# Options without which there is no campaign: a system fixes or draws them.
+# Options that every campaign needs, so a system must fix or draw them.
 NEEDED_OPTIONS = ("coordinators", "followers", "flush", "replication", "log_file_bytes")
 Phase = Callable[[str, Coroutine[object, object, None]], Coroutine[object, object, None]]
 
 
 class Operations(Protocol):
-    """The work of a system in one run beside load and faults. It uses clients that no fault touches."""
+    """The work of a system in one run, besides load and faults. It uses clients that no fault touches."""
 
     def cluster_control(self, processes: ProcessControl) -> ClusterControl | None:
-        """The control through which faults use the system's own administration; None if it has none."""
+        """Return the control through which faults use the system's administration; None if it has none."""
         ...
 
     @property
     def guest_rights(self) -> GuestRights | None:
-        """The rights of a second account, which faults change; None where the load has one account."""
+        """Return the rights of a second account, which faults change; None if the load has only one account."""
         ...
 
     async def set_up(self) -> None:
@@ -58,22 +58,22 @@ class Operations(Protocol):
         ...
 
     async def probe(self) -> None:
-        """After the last heal: record for each part of the cluster whether it takes messages again (`probe`)."""
+        """After the last heal: record for each part of the cluster whether it takes messages again (op `probe`)."""
         ...
 
     async def drain(self) -> None:
-        """Wait, within a bound, until every group has consumed what is left.
+        """Wait, within a bound, until every group has consumed all messages.
 
-        Records how far behind each group is (`drain`).
+        Records how far behind each group is (op `drain`).
         """
         ...
 
     async def inspect(self, phase: Phase) -> None:
-        """Record what the cluster and its files show after the drain; `phase` reports the progress of a step."""
+        """Record observations of the cluster and its files after the drain. `phase` takes the progress of a step."""
         ...
 
     def facts(self, faults: Sequence[FaultRecord]) -> RunFacts:
-        """The facts that the checkers must know about this run."""
+        """Return the facts of this run for the checkers."""
         ...
 
 
@@ -117,7 +117,7 @@ class System(Protocol):
     def memory(self) -> ServerMemory | None: ...
 
     def check(self, campaign: Campaign) -> None:
-        """Raises CampaignError for the first option that the system does not allow."""
+        """Raise CampaignError for the first option that the system does not allow."""
         ...
 
     def check_machines(self, campaign: Campaign, options: MachineOptions) -> None:

@@ -1,4 +1,4 @@
-"""Checks a machine that is to run Apache RocketMQ with one command, before anything is made there."""
+"""Checks a machine for Apache RocketMQ, with one command, before the harness makes anything there."""
 
 from __future__ import annotations
 

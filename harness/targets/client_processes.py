@@ -38,13 +38,13 @@ class ClientProcesses:
         self._certificate = None if is_plain else make_test_certificate()
 
     def ask_anew(self, node: str) -> None:
-        """See `Target`."""
+        """Implements `Target`."""
         self._cluster.asks_anew[node] = None
 
     def client_launch_spec(
         self, node: str, name_servers: Sequence[str]
     ) -> tuple[LaunchSpec, Configuration]:
-        """See `Target`."""
+        """Implements `Target`."""
         if node == ADMIN:
             role = "admin"
             first_line: Configuration = {"node": node}

@@ -32,7 +32,7 @@ RESERVED_PROPERTIES = frozenset(
         "storePathRootDir",
     )
 )
-# Not for slaves, which refuse to start with it.
+# Properties of masters only, since slaves refuse to start with them.
 MASTER_PROPERTIES = frozenset(("transientStorePoolEnable",))
 # Properties whose paths, if they begin with STORE_ROOT, lie in the node's own store: nodes may share a machine.
 STORE_ROOT = "/store"

@@ -18,7 +18,7 @@ class Target(Protocol):
     """One cluster on real machines, configured for one campaign."""
 
     def server_address(self, node: str) -> str:
-        """`host:port` of a name server or broker."""
+        """Return `host:port` of a name server or broker."""
         ...
 
     def server_launch_spec(self, node: str, bootstrap: Sequence[str]) -> LaunchSpec:
@@ -26,7 +26,7 @@ class Target(Protocol):
         ...
 
     def ask_anew(self, node: str) -> None:
-        """The consumer is given at its next start what its workload calls `changed`."""
+        """Give the consumer, from its next start on, the specification that its workload calls `changed`."""
         ...
 
     def client_launch_spec(
@@ -44,7 +44,7 @@ class SimulatedTarget(Protocol):
     """One cluster in the simulation, configured for one campaign."""
 
     def server_address(self, node: str) -> str:
-        """`host:port` of a name server or broker."""
+        """Return `host:port` of a name server or broker."""
         ...
 
     def server_main(self, node: str, bootstrap: Sequence[str]) -> Main:
@@ -66,7 +66,7 @@ class SimulatedTarget(Protocol):
         ...
 
     def ask_anew(self, node: str) -> None:
-        """The consumer is given at its next start what its workload calls `changed`."""
+        """Give the consumer, from its next start on, the specification that its workload calls `changed`."""
         ...
 
     def speaks_tls(self, node: str) -> bool:
