@@ -17,7 +17,7 @@ from staticfire.harness.log_line import LogLine
 from staticfire.harness.recording.recorder import Recorder
 from staticfire.harness.results.run_result import NodeRecord
 
-FIRST_CONSUMER_PROCESS = 100_000  # process number of the ops that the first client process emits itself
+FIRST_CONSUMER_PROCESS = 100_000  # process number of ops that the first client process emits
 ANSWER_S = 300.0  # for a client to answer a request; longer than any fault prevents an answer
 RESTART_DELAY_S = 2.0  # a supervisor's pause before it restarts a node that ended by itself
 
