@@ -66,7 +66,7 @@ def json_object(answer: RemotingCommand) -> dict[str, Any]:
 
 
 def json_in(data: bytes) -> dict[str, object]:
-    """A JSON object. Raises BadAnswer."""
+    """Return a JSON object. Raises BadAnswer."""
     try:
         found = json_dialect.loads(data)
     except ValueError as error:

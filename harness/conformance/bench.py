@@ -33,9 +33,9 @@ STORED = (  # answers to sends whose message is stored, from the safest down
     ResponseCode.FLUSH_SLAVE_TIMEOUT,
 )
 READABLE_S = 5.0  # between the answer to a send and a pull that finds the message
-# Name servers know a new topic within this: brokers register every 30 s.
+# Seconds until name servers know a new topic, since brokers register every 30 s.
 ROUTE_S = 35.0
-HOLD_S = 15.0  # of a pull that may wait
+HOLD_S = 15.0  # greatest wait of a pull that may wait
 SLAVE_KNOWS_S = 25.0  # two periods of SlaveSynchronize and a margin
 
 
@@ -115,7 +115,7 @@ class Bench:
         self._endings.append(end)
 
     async def close(self) -> None:
-        """Remove the topics and groups of the case and end all connections. Never raises."""
+        """Remove the topics and groups of the case, and end all connections. Never raises."""
         for end in self._endings:
             await end()
         for address, topic in self._topics:
@@ -201,7 +201,7 @@ class Bench:
         await self.target.change_store(self.target.nodes[address], files)
 
     async def cpu_s(self, address: str) -> float:
-        """Return how long processors have worked for a node so far. Raises NotTriable if that cannot be read."""
+        """Return the CPU time of a node so far, in seconds. Raises NotTriable if that cannot be read."""
         read = self.target.cpu_s
         found = None if read is None else await read(self.target.nodes[address])
         if found is None:
@@ -330,7 +330,7 @@ class Bench:
         loop = asyncio.get_running_loop()
         until_s = loop.time() + READABLE_S
         while True:
-            asked_s = loop.time()  # this process may stand still past the limit
+            asked_s = loop.time()  # taken before the pull, since this process may stall
             pulled = read_pull(await broker.ask(RequestCode.PULL_MESSAGE, ext, answer_s=answer_s))
             if pulled.max_offset >= end or asked_s > until_s:
                 return pulled

@@ -25,16 +25,16 @@ class Case:
 
     clause: Clause
     trial: Trial
-    limit_s: float  # longer than that is a failure
+    limit_s: float  # a case that takes longer has failed
     is_slow: bool  # takes minutes of the wall clock: runs only with --slow or in virtual time
     is_alone: bool  # breaks nodes or changes their options: no other case may run beside it
-    # Options of its own for the campaign that describes the cluster.
+    # Further options of the campaign that describes the case's cluster.
     cluster: Mapping[str, Any] = field(default_factory=dict)
     spoils: bool = False  # may leave a cluster that no other case can use
 
     @property
     def needs_own_cluster(self) -> bool:
-        """Whether it must share its cluster with no other case."""
+        """Whether the case must not share its cluster with other cases."""
         return self.spoils or bool(self.cluster)
 
 

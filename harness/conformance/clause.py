@@ -25,7 +25,7 @@ class Level(StrEnum):
     MUST = "must"  # clients break without it
     SHOULD = "should"  # documented or relied upon
     MAY = "may"  # an optional feature
-    QUIRK = "quirk"  # Java does it, arguably a bug: never fails a target
+    QUIRK = "quirk"  # behaviour of Java that is arguably a bug; never fails a target
 
 
 BINDING = (Level.MUST, Level.SHOULD)  # a broken clause of these levels fails a target
@@ -54,7 +54,8 @@ class Clause:
     title: str
     text: str
     source: str  # a class at tag rocketmq-all-4.9.8, a page of its documentation, or a bug report
-    quirk: str = ""  # why Java 4.9.8 breaks it; a failure is then shown, but fails no target
+    # why Java 4.9.8 breaks it; a failure is then shown, but does not fail the target
+    quirk: str = ""
 
     @property
     def area_id(self) -> str:

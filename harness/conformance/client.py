@@ -26,7 +26,7 @@ class ClientUnusable(Exception):
 
 
 class ClientGone(Exception):
-    """A client ended without a request to, or did not answer a request."""
+    """A client ended without a request to do so, or did not answer a request."""
 
 
 @dataclass(slots=True)
@@ -89,7 +89,7 @@ class Client:
         self._opened: tuple[OpType, str] | None = None
         self._running: RunningClient | None = None
 
-    # --- what it reports ----------------------------------------------------------------------------
+    # --- reports of the client ----------------------------------------------------------------------
 
     def emit(self, type: OpType, f: str, value: Mapping[str, object], error: str | None) -> None:
         """Process an event that the client reports."""
@@ -117,7 +117,7 @@ class Client:
         """Return the keys of the messages for which its listener succeeded, in that order."""
         return [key for call in self.calls if call.succeeded for key in call.keys]
 
-    # --- what a case does ---------------------------------------------------------------------------
+    # --- for cases ----------------------------------------------------------------------------------
 
     async def open(self, running: RunningClient) -> None:
         """Wait until it reports its start. Raises NotTriable, ClientUnusable."""

@@ -61,7 +61,7 @@ class ClientProxy:
         self.name_servers = tuple(self.view.addresses[address] for address in name_servers)
 
     async def slow_relay(self, address: str, delay_s: float) -> str:
-        """Listen once more in place of a broker, whose answers take so much longer; return where."""
+        """Listen once more in place of a broker, and delay its answers by `delay_s`; return the address."""
         return await self._relay(
             lambda: _ClientEnd(self, address, BrokerRewriter(self.view, _anonymous()), delay_s)
         )
@@ -97,7 +97,7 @@ class ClientProxy:
 
 
 class _View:
-    """Maps addresses of the target to those of its relays. Implements faults.proxy.translator.Translator."""
+    """Maps addresses of the target to those of its relays. Implements `faults/proxy/rocketmq/translator.py`."""
 
     def __init__(self, host: str) -> None:
         self.addresses: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Members of groups, made by hand: a connection, heartbeats, and the broker's requests."""
+"""Members of groups without a client library: a connection, heartbeats, and the broker's requests."""
 
 from __future__ import annotations
 

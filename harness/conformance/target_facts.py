@@ -44,7 +44,7 @@ class TargetFacts:
     controls: Controls | None = None  # if nodes can be broken
     read_store: ReadStore | None = None  # if the files of a node can be read
     change_store: ChangeStore | None = None  # if they can also be changed
-    # Node -> seconds that processors have worked for its process; None if that cannot be read.
+    # Node -> CPU time of its process in seconds; None if that cannot be read.
     cpu_s: Callable[[str], Awaitable[float | None]] | None = None
     now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000  # of the target's wall clock
     clients: ClientMaker | None = None  # the client library under test

@@ -60,7 +60,7 @@ class Wire(asyncio.Protocol):
         host, port = self._transport.get_extra_info("sockname")[:2]
         return str(host), int(port)
 
-    # --- what a case does ---------------------------------------------------------------------------
+    # --- for cases ----------------------------------------------------------------------------------
 
     async def ask(
         self,
@@ -213,7 +213,7 @@ class Wire(asyncio.Protocol):
             if not future.done():
                 reason = f": it sent no frame ({self.garbage})" if self.garbage else ""
                 future.set_exception(NoAnswer(f"{self.address} closed the connection{reason}"))
-                future.exception()  # a case may leave some unread
+                future.exception()  # retrieved here, since a case may ignore it
         self._waiting.clear()
         if not self._ended.done():
             self._ended.set_result(None)

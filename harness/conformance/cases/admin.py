@@ -27,7 +27,7 @@ _CAPACITY = re.compile(r"Total : ([0-9.]+) [KMGTP]iB, Free : ([0-9.]+) ?[KMGTP]?
 INT_MAX = (1 << 31) - 1
 VERSIONS = {"V4_9_8": "409"}  # MQVersion.Version
 UNIT = 1024  # of sizes: the next unit begins there
-SHORT_WAITS = (  # options that RocketMQ takes with any time, 1 ms among them
+SHORT_WAITS = (  # options for which RocketMQ accepts any time, including 1 ms
     "waitTimeMillsInSendQueue",
     "waitTimeMillsInPullQueue",
     "waitTimeMillsInHeartbeatQueue",
@@ -37,8 +37,8 @@ TAGS = ("red", "blue", "green")
 MANY_TOPICS, MANY_QUEUES = 5, 500
 OTHER_TIME_MS = 60_000
 QUESTIONS, QUESTIONS_AT_ONCE = 10_100, 25  # more than a broker may have pending
-AGE_MS = 200  # of a message, at least
-STATUS_S = 15.0  # two members, each of which has 5 s to answer
+AGE_MS = 200  # minimum age of a message
+STATUS_S = 15.0  # for two members, each of which has 5 s to answer
 QUERY = {"maxNum": 32, "beginTimestamp": 0, "endTimestamp": 1 << 62}
 
 
@@ -131,7 +131,7 @@ async def options(bench: Bench) -> None:
 
 
 async def _lock_of_nothing(broker: Wire) -> None:
-    """Require that a broker soon has no message in hand; another client may send at the same moment."""
+    """Require that the broker soon reports no message in progress; another client may send at the same moment."""
     for _ in range(20):
         facts = json_object(await broker.ask(RequestCode.GET_BROKER_RUNTIME_INFO))
         locked_ms = facts.get("table", {}).get("pageCacheLockTimeMills")
@@ -142,7 +142,7 @@ async def _lock_of_nothing(broker: Wire) -> None:
 
 
 async def _extreme(broker: Wire, name: str, value: int) -> None:
-    """Require that an option can have this value; a broker that has no such option is left alone."""
+    """Require that the broker accepts this value of an option. A broker without the option is not tested."""
     before = await option_of(broker, name)
     if before is None:
         return
@@ -171,7 +171,7 @@ async def values_that_are_none(bench: Bench) -> None:
 
 
 async def option_of(broker: Wire, name: str) -> str | None:
-    """Return the value of an option as the broker says it; None if it has no such option."""
+    """Return the value of an option as the broker reports it; None if it has no such option."""
     answer = await broker.ask(RequestCode.GET_BROKER_CONFIG)
     require_equal("the code for the options", answer.code, 0)
     version = json_in(answer.ext_fields.get("version", "").encode())
@@ -205,7 +205,7 @@ async def statistics(bench: Bench) -> None:
 
 
 async def _statistics_of_many(bench: Bench) -> None:
-    """Require that a group with offsets in many queues is answered to several who ask at once."""
+    """Require that the broker answers several concurrent requests for a group with offsets in many queues."""
     group, broker = bench.fresh_name("g"), await bench.broker()
     for _ in range(MANY_TOPICS):
         fields = {"topic": await bench.topic(queues=MANY_QUEUES), "queueId": 0, "commitOffset": 1}
@@ -272,7 +272,7 @@ async def _at_its_time_alone(broker: Wire, topic: str, key: str, message: Messag
 
 
 async def _end_of_index(broker: Wire, topic: str, key: str) -> None:
-    """Require that an answer gives position and store time of the message that was indexed last."""
+    """Require that an answer has the position and the store time of the message that was indexed last."""
     answer = await broker.obtain(RequestCode.QUERY_MESSAGE, {**QUERY, "topic": topic, "key": key})
     offset = number(answer.ext_fields, "indexLastUpdatePhyoffset")
     viewed = await broker.ask(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": offset})
@@ -329,7 +329,7 @@ async def questions(bench: Bench) -> None:
 
 
 async def _many_questions(broker: Wire, member: Member) -> None:
-    """Require that a broker still passes questions on after many that were answered."""
+    """Require that the broker still forwards requests to a member after it has forwarded many."""
     code = RequestCode.GET_CONSUMER_RUNNING_INFO
     fields = {"consumerGroup": member.group, "clientId": member.client_id, "jstackEnable": False}
     for asked in range(0, QUESTIONS, QUESTIONS_AT_ONCE):
@@ -346,7 +346,7 @@ async def _many_questions(broker: Wire, member: Member) -> None:
 async def _status_of_those_that_answer(
     bench: Bench, broker: Wire, topic: str, member: Member
 ) -> None:
-    """Require that a member that does not answer is left out of the status of its group."""
+    """Require that the status of a group omits a member that does not answer."""
     await register_consumer(bench, broker.address, member.group, topic)
     code = RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS
     asked = broker.send(request(code, {"topic": topic, "group": member.group}))
@@ -397,7 +397,7 @@ async def times_of_queues(bench: Bench) -> None:
 
 
 async def _delay_of_one(bench: Bench, broker: Wire, topic: str, group: str) -> None:
-    """Require that the delay of a group is the age of the one message that it has not consumed, then 0."""
+    """Require that the group's delay is the age of the only message that it has not consumed, and 0 afterwards."""
     await bench.store(broker, topic)
     await bench.pull(broker, topic)
     await asyncio.sleep(AGE_MS / 1000)

@@ -1,4 +1,4 @@
-"""RMQ-ADM: what brokers say of their topics, counters and queues."""
+"""RMQ-ADM: what brokers report about their topics, counters and queues."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from staticfire.system_under_test.protocol.message import java_string_hash
 
 TAG = "red"
 PERM_INHERIT, PERM_ALL = 1, 7
-OWN_TOPICS = (  # option that opens it, number of queues
+OWN_TOPICS = (  # option that enables the topic, number of queues
     ("clusterTopicEnable", 16),
     ("brokerTopicEnable", 1),
 )
 EXTENDED = {"enableConsumeQueueExt": "true", "enableCalcFilterBitMap": "true"}
-SLOW_PUTS = 20  # enough that the quick ones of the same minute do not decide the quantile
-SLOW_S = 8.5  # that each of them waits for a slave
+SLOW_PUTS = 20  # enough to decide the quantile against the fast puts of the same minute
+SLOW_S = 8.5  # wait of each slow put for a slave
 ROUND_S = 60.0  # reports cover the last whole minute
 SLOW_RANGE = "[5~10s]"
 _RANGE = re.compile(r"(\[\S+\]):(\d+) ")
@@ -34,7 +34,7 @@ _RANGE = re.compile(r"(\[\S+\]):(\d+) ")
 
 @case("RMQ-ADM-13")
 async def topics_of_own_names(bench: Bench) -> None:
-    """Brokers that the suite has started have the default options, of which both are true."""
+    """Test the topics named after cluster and broker. Both options are on in brokers that the suite starts."""
     master, broker = await bench.master(), await bench.broker()
     for name, (option, queues) in zip((master.cluster, master.name), OWN_TOPICS, strict=True):
         is_closed = not bench.target.nodes and await option_of(broker, option) == "false"

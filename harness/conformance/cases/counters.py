@@ -46,11 +46,11 @@ async def counters_of_a_topic(bench: Bench) -> None:
 
 
 async def _forgotten(broker: Wire, topic: str) -> None:
-    """Require that a broker forgets the counters of a topic that is deleted, if it does that at all."""
+    """Require that a broker drops the counters of a deleted topic, if it drops them at all."""
     before = await option_of(broker, FORGETS)
     if before is None:
         return
-    # A broker that always forgets may refuse it.
+    # A broker that always drops them may refuse the option.
     await broker.ask(RequestCode.UPDATE_BROKER_CONFIG, body=f"{FORGETS}=true\n".encode())
     try:
         await broker.obtain(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic})

@@ -14,18 +14,18 @@ from staticfire.harness.conformance.wire import Wire
 LEVELS_S = {1: 1.0, 2: 5.0, 3: 10.0}
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 LATE_S = 1.0
-FLAG, BORN_MS = 9, 1_600_000_123_456  # of delayed messages
-REPEAT_S = 3.0  # after a start, for messages that are delivered once more
-CLOCK_S = 0.1  # by which two clocks may differ after a few seconds
+FLAG, BORN_MS = 9, 1_600_000_123_456  # fields of the delayed messages
+REPEAT_S = 3.0  # wait for repeated deliveries after a start
+CLOCK_S = 0.1  # greatest difference of two clocks after a few seconds
 HIGHEST = 18
 HOUR_MS = 3_600_000
-SET_S = 5.0  # a broker looks at its clock every few seconds
+SET_S = 5.0  # a broker reads its clock every few seconds
 
 
 async def arrival(
     bench: Bench, broker: Wire, topic: str, *, queue: int = 0, within_s: float, count: int = 1
 ) -> tuple[Pulled, float] | None:
-    """Return the pull that found so many messages, and the seconds until then; None if they do not come."""
+    """Return the pull that found this many messages, and the seconds until then; None if they do not come."""
     loop = asyncio.get_running_loop()
     start_s = loop.time()
     while loop.time() < start_s + within_s:
@@ -76,7 +76,7 @@ async def _level(bench: Bench, level: int, wait_s: float) -> None:
 async def never_early(bench: Bench) -> None:
     topic, broker = await bench.topic(), await bench.broker()
     now_s = asyncio.get_running_loop().time
-    due_s = now_s() + LEVELS_S[2]  # and the time until it is stored
+    due_s = now_s() + LEVELS_S[2]  # at the earliest, since storing takes time, too
     await send_delayed(bench, broker, topic, 2)
     found = await arrival(bench, broker, topic, within_s=due_s - CLOCK_S - now_s())
     require(found is None, f"a message of level 2 came before {LEVELS_S[2]:g} s")

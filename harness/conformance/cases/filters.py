@@ -14,7 +14,7 @@ from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCod
 
 SQL = "SQL92"
 NO_SUBSCRIPTION = 0  # system flags of a pull without a subscription
-COMMITS = 1  # of one that also commits an offset
+COMMITS = 1  # system flag of a pull that also commits an offset
 
 
 async def tagged_topic(bench: Bench, *tags: str) -> tuple[str, Wire]:
@@ -102,7 +102,7 @@ MESSAGES: tuple[Mapping[str, str], ...] = (
 
 
 async def chosen(bench: Bench, expressions: Mapping[str, list[int]]) -> None:
-    """Require that each expression matches these of MESSAGES, given by their indices."""
+    """Require that each expression matches the MESSAGES with these indices."""
     topic, broker = await bench.topic(), await bench.broker()
     try:
         await _switch(broker, on=True)

@@ -19,7 +19,7 @@ SCAN_S = 6.0
 def wait_for_messages(
     bench: Bench, broker: Wire, topic: str, *, subscription: str = "*", hold_ms: int = HOLD_MS
 ) -> asyncio.Future[RemotingCommand]:
-    """A pull at the beginning of an empty queue."""
+    """Send a pull at the beginning of an empty queue; return the future of its answer."""
     ext = pull_fields(
         topic,
         queue=0,
@@ -59,7 +59,7 @@ async def nothing_arrives(bench: Bench) -> None:
 
 @case("RMQ-LPL-03")
 async def tags(bench: Bench) -> None:
-    # Java looks after all waits every 5 s, by offsets alone, and may do so just then: not three times in a row.
+    # Java scans all waiting pulls every 5 s, by offsets alone. A scan may come in between, but not three times running.
     for _ in range(3):
         if not await _is_ended_by_another_tag(bench):
             break
@@ -77,7 +77,7 @@ async def tags(bench: Bench) -> None:
 async def _is_ended_by_another_tag(bench: Bench) -> bool:
     topic, broker = await bench.topic(), await bench.broker()
     future = wait_for_messages(bench, broker, topic, subscription="red")
-    # A pull that a busy broker reads only when the message is there does not wait: it is answered at once.
+    # A busy broker may read the pull only after the message has arrived, and then answers it at once.
     require(not await is_answered(future, within_s=0.5), "answered before anything arrived")
     await bench.store(await bench.broker(), topic, b"no", properties={"TAGS": "blue"})
     return await is_answered(future, within_s=0.5)
@@ -98,7 +98,7 @@ async def short_polling(bench: Bench) -> None:
     topic, broker = await bench.topic(), await bench.broker()
     try:
         await broker.obtain(RequestCode.UPDATE_BROKER_CONFIG, body=b"longPollingEnable=false\n")
-        first = wait_for_messages(bench, broker, topic)  # the scan that runs already may take 5 s
+        first = wait_for_messages(bench, broker, topic)  # a scan that is under way may take 5 s
         require(await is_answered(first, within_s=SCAN_S), f"not answered {SCAN_S:g} s after that")
         future = wait_for_messages(bench, broker, topic)
         require(await is_answered(future, within_s=3.0), "not answered after 3 s of short polling")

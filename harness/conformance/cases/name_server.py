@@ -184,7 +184,7 @@ async def silence(bench: Bench) -> None:
     start_s = loop.time()
     while loop.time() < start_s + EXPIRY_S - 1:
         await asyncio.sleep(20)
-        # Other requests keep the connection from being idle, without a registration.
+        # Other requests keep the connection from being idle, but are not registrations.
         if not await broker.wire.is_closed(wait_s=0) and loop.time() < start_s + EXPIRY_S - 30:
             await broker.wire.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic})
         if loop.time() < start_s + EXPIRY_S:

@@ -14,7 +14,7 @@ from staticfire.harness.conformance.wire import Wire, request
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 
 PERSIST_S = 5.0
-OFFSET_MAX = (1 << 63) - 1  # where the compared group is behind all others
+OFFSET_MAX = (1 << 63) - 1  # behind it is every offset of the compared group
 # The faithful mode has a table of offsets of its own.
 FAITHFUL = {"mode": "faithful"}
 TO_THE_END = -1  # the timestamp that means the end of each queue
@@ -222,7 +222,7 @@ async def never_beyond_the_end(bench: Bench) -> None:
     broker = await bench.broker()
     for _ in range(5):
         await bench.store(broker, topic)
-    # The state after a lost tail of the log that was consumed and committed.
+    # The state after the loss of a tail of the log that a group had consumed and committed.
     await commit(broker, topic, group, 8)
     await asyncio.sleep(PERSIST_S * 2)
     node, processes = bench.target.nodes[master], bench.controls().process

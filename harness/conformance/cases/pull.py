@@ -95,7 +95,7 @@ async def size_of_an_answer(bench: Bench) -> None:
 
 
 async def _size_of_what_passes(bench: Bench, count: int) -> None:
-    """Require that a filter does not reduce the number, and that one pull skips all messages that do not match."""
+    """Require that a filter does not reduce the number of messages, and that one pull skips all that do not match."""
     topic, broker = await bench.topic(), await bench.broker()
     red, blue = {"TAGS": "red"}, {"TAGS": "blue"}
     many = range(COUNT_MAX + 8)

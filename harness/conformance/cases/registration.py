@@ -1,4 +1,4 @@
-"""RMQ-NS: what a broker asks its name servers for."""
+"""RMQ-NS: the requests of a broker to its name servers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class FakeNameServer:
         self.log = log
         self.requests: Counter[int] = Counter()
         self.peers: dict[_Peer, None] = {}
-        self._knows_one = False  # a broker has registered
+        self._knows_one = False  # whether a broker has registered
         self._server: asyncio.Server | None = None
 
     async def open(self, host: str) -> str:
@@ -47,7 +47,7 @@ class FakeNameServer:
             peer.close()
 
     def answer(self, request: RemotingCommand) -> RemotingCommand:
-        """Answer that the version of the topics is known, as soon as a broker has registered."""
+        """Answer a request. Once a broker has registered, answer that the version of the topics is known."""
         self.requests[request.code] += 1
         self._knows_one = self._knows_one or request.code == RequestCode.REGISTER_BROKER
         is_asked = request.code == RequestCode.QUERY_DATA_VERSION
@@ -119,7 +119,7 @@ async def questions_of_brokers(bench: Bench) -> None:
 def _is_loopback(host: str) -> bool:
     try:
         return ip_address(host).is_loopback
-    except ValueError:  # a name
+    except ValueError:  # a host name
         return host == "localhost"
 
 

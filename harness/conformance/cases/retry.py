@@ -16,7 +16,7 @@ from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.message import Message
 
 SOON_S = 4.0
-RETRY_QUEUES, DEAD = 8, 6  # by chance all of them are in one queue once in 32,768 times
+RETRY_QUEUES, DEAD = 8, 6  # the chance that all of them are in one queue is 1 in 32,768
 
 
 class FailingConsumer:

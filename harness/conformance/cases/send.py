@@ -18,7 +18,7 @@ from staticfire.system_under_test.protocol.message import parse_offset_message_i
 
 COMPRESSED = 1
 BODY_MAX = 4 << 20
-SLOW = 50.0  # times as long as usual
+SLOW = 50.0  # slowdown factor of the disk
 ONE_WAY_S = 15.0
 MANY = 3_000  # messages of a batch: more than brokers store without a pause
 BESIDE = 5  # connections
@@ -152,7 +152,7 @@ async def batches(bench: Bench) -> None:
 
 
 async def _batch_of_many(bench: Bench) -> None:
-    """Require that a batch of thousands keeps together and holds up no sends to its queue and to another."""
+    """Require that a batch of thousands stays together, and delays no sends to its queue and to another one."""
     topic, broker = await bench.topic(), await bench.broker()
     others = [await bench.broker() for _ in range(BESIDE)]
     bodies = [b"%d" % index for index in range(MANY)]
@@ -238,7 +238,7 @@ async def queue_out_of_range(bench: Bench) -> None:
 async def synchronous_flush(bench: Bench) -> None:
     topic, master = await bench.topic(queues=1), await bench.master()
     replicas = [one.address for one in await bench.brokers() if one.name == master.name]
-    for address in replicas:  # a flush takes long enough for an answer to overtake it
+    for address in replicas:  # so slow that an early answer comes before the flush
         await bench.controls().disk.slow(bench.target.nodes[address], SLOW)
     broker = await bench.connect(master.address)
     bodies = [b"%d" % index for index in range(20)]
@@ -249,7 +249,7 @@ async def synchronous_flush(bench: Bench) -> None:
     ]
     await bench.cut_power(*replicas)
     require(acknowledged, "nothing was acknowledged")
-    # Without durable metadata the topic itself may be lost; the messages may not.
+    # Without durable metadata the topic may be lost, but its messages must not.
     await bench.make_topic(await bench.until_listening(master.address), topic, queues=1)
     found = await bench.read_all(master.address, topic, wanted=len(acknowledged))
     require_equal("what is left after the power failure", found[: len(acknowledged)], acknowledged)

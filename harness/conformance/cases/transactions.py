@@ -1,4 +1,4 @@
-"""RMQ-TXN: half messages, their ends, and the broker's questions."""
+"""RMQ-TXN: half messages, their ends, and the broker's check-backs."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ PREPARED = 4  # sysFlag
 COMMIT, ROLLBACK = 8, 12
 SOON_S = 2.0
 CHECK_PERIOD_S = 60.0
-HALVES = 4  # open at a time, and checked in one round
+HALVES = 4  # open at the same time, and checked in one round
 LARGE_QUEUES, LARGE_TOPICS = (
     4096,
     64,
-)  # of topics that together have more queues than some brokers have room for
+)  # topics with more queues than some brokers have room for
 GIVE_UP_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
 
 
@@ -170,7 +170,7 @@ async def check_back(bench: Bench) -> None:
 
 
 async def _asked(producer: Member, *, wait_s: float = 2 * CHECK_PERIOD_S + 15) -> RemotingCommand:
-    """Return the broker's question, which a producer must get in this time."""
+    """Return the broker's check-back, which a producer must get in this time."""
     asked = await producer.next_request(RequestCode.CHECK_TRANSACTION_STATE, wait_s=wait_s)
     require(asked is not None, f"no question about an open transaction in {wait_s:g} s")
     assert asked is not None
@@ -208,7 +208,7 @@ async def giving_up(bench: Bench) -> None:
 
 
 async def _questions(half: Half, *, within_s: float) -> int:
-    """Return how often the producer of a transaction is asked for it."""
+    """Return how often the broker asks the producer about a transaction."""
     loop = asyncio.get_running_loop()
     until_s, questions = loop.time() + within_s, 0
     while (left_s := until_s - loop.time()) > 0:
@@ -219,7 +219,7 @@ async def _questions(half: Half, *, within_s: float) -> int:
 
 
 async def _leave_no_room(bench: Bench, broker: Wire) -> list[str]:
-    """Make topics until a broker with a limit has no room for another queue; return those that it took."""
+    """Make topics until a broker with a limit has no room for another queue; return the topics."""
     made: list[str] = []
     queues = LARGE_QUEUES
     while queues and len(made) < LARGE_TOPICS:

@@ -50,7 +50,7 @@ class CleanUp:
                 for one in await bench.masters()
             }
         except (CannotConnect, NoAnswer, BadAnswer, TargetUnfit):
-            return {}  # without an earlier inventory of a broker, its new names cannot be recognised
+            return {}  # without an earlier inventory of a broker, new names cannot be recognised
         finally:
             await bench.close()
 

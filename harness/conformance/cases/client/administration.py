@@ -39,7 +39,7 @@ async def administrators(bench: Bench) -> None:
 
 
 async def _names(bench: Bench, client: Client) -> None:
-    """Require what the client says of masters and clusters, also of those that are not there."""
+    """Require what the client reports of masters and clusters, also of unknown ones."""
     master, known = await bench.master(), await bench.brokers()
     for cluster in (master.cluster, None):
         names = sorted({one.name for one in known if cluster in (one.cluster, None)})
@@ -54,7 +54,7 @@ async def _names(bench: Bench, client: Client) -> None:
 
 
 async def _traced(bench: Bench, client: Client) -> None:
-    """Require that it reads the trace of sends in the forms of all versions of RocketMQ."""
+    """Require that the client reads traces of sends in the formats of all versions of RocketMQ."""
     topic, broker = await bench.topic(queues=1), await bench.broker()
     unique, message_id, host = f"{bench.fresh_number():032X}", "7F000001" + 24 * "0", "10.0.0.1"
     ends = (["true"], [message_id, "false"], [message_id, "true", host])

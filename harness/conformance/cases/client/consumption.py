@@ -20,20 +20,21 @@ from staticfire.harness.conformance.wire import Wire
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 
-COMMIT_S = 25.0  # until an offset is with the broker: clients commit every 5 s
+COMMIT_S = 25.0  # until the broker has an offset; clients commit every 5 s
 REFUSING_S = 12.0  # longer than two such periods
-AGAIN_S = 45.0  # until what failed comes again: after 5 s, or 10 s by way of the broker, and a retry route to find
+AGAIN_S = 45.0  # for a redelivery: after 5 s, or after 10 s through the broker once the retry topic's route is known
 JOIN_S = 8.0
-SHARE_S = 25.0  # until a change of members has led to other owners
-LOCK_S = 60.0  # a broker's lock
-CALL_S = 0.5  # of an orderly listener
-BACKLOG = 220  # calls a queue: more than a lock lasts, so a client that goes on without one is seen
+SHARE_S = 25.0  # until a change of members has changed the owners
+LOCK_S = 60.0  # life of a broker's lock
+CALL_S = 0.5  # duration of a call of an orderly listener
+# calls per queue: they outlast a lock, which shows a client that continues without one
+BACKLOG = 220
 COMMITS = 5
-NEAR_S = 0.2  # a request that belongs to a commit
-OVERLAP_S = 0.1  # two pipes are read one after the other
+NEAR_S = 0.2  # distance of a request that belongs to a commit
+OVERLAP_S = 0.1  # tolerance, since two pipes are read one after the other
 SIZE = 20
 REMARK = 'Encountered "<EOF>" at line 1.\n\tWas expecting: <STRING>'
-TIMEOUT_S, EXPIRY_S = 60.0, 15.0  # clients look once in a period
+TIMEOUT_S, EXPIRY_S = 60.0, 15.0  # clients check once per period
 
 
 async def put(
@@ -287,7 +288,7 @@ async def one_queue_one_client(bench: Bench) -> None:
         member = await stage.consumer(topic, group, ordered=True, delay_s=CALL_S, consume_batch=1)
         for _ in range(6):
             await feeder.round()
-        # One whose share was with a client that died has to wait for the end of its locks.
+        # A member that takes over the share of a dead client waits for the end of that client's locks.
         await stage.until(lambda: bool(member.calls), within_s=JOIN_S)
         return member
 

@@ -32,11 +32,11 @@ from staticfire.system_under_test.protocol.codes import RequestCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 
 TRACED = 20
-TRACE_MAX = 118_000  # characters of a message of the trace
+TRACE_MAX = 118_000  # characters of a trace message
 PARTS, ROUNDS = 4, 6
 SIZE = 20
 ATTEMPTS = 3
-SLOW_S = (0.6, 0.75, 0.9, 1.05, 1.2, 1.35)  # until brokers answer; 0.55 s is too slow
+SLOW_S = (0.6, 0.75, 0.9, 1.05, 1.2, 1.35)  # brokers' answer times, all too slow (from 0.55 s)
 COPIES_S = 3.0  # for all attempts; the next round begins 5 s after the first
 END_S = 10.0
 ENDS = {"commit": "8", "rollback": "12", "unknown": "0"}
@@ -64,10 +64,10 @@ async def trace_of_sends(bench: Bench) -> None:
 
 
 async def _full_message(bench: Bench, producer: Client, topic: str, record_size: int) -> None:
-    """Require that records of as many characters as one message of the trace may have lie in one.
+    """Require that one trace message may hold records of the greatest total length.
 
-    How long a send took is in its record, so several rounds may be needed to meet the size. The client may also send
-    what has waited long enough, so one round must do it.
+    A record includes the duration of its send, so several rounds may be needed to reach that length exactly. The client
+    may also send records that have waited long enough, so one round must suffice.
 
     Args:
         record_size: characters of a record without tag and keys.
@@ -99,7 +99,7 @@ async def _full_message(bench: Bench, producer: Client, topic: str, record_size:
 
 
 async def _published(bench: Bench, topic: str, count: int) -> list[tuple[str, list[str]]]:
-    """Return the records of so many sends to a topic that the trace has, each with the text that it lies in."""
+    """Return this many trace records of sends to a topic, each with the text of its trace message."""
 
     async def ask() -> list[tuple[str, list[str]]]:
         return [
@@ -134,7 +134,7 @@ async def attempts(bench: Bench) -> None:
 
 
 async def _copies(bench: Bench) -> None:
-    """Require that a consumer tries as often to send a copy to the retry topic, if it sends any."""
+    """Require that a consumer makes as many attempts to send a copy to the retry topic, if it sends any."""
     topic, broker = await bench.topic(queues=1), await bench.broker()
     await bench.await_route(topic)
     stage = Stage(bench)
@@ -143,7 +143,7 @@ async def _copies(bench: Bench) -> None:
     await put(bench, broker, topic, "copied")
 
     def copies() -> int:
-        """Count those of the first round."""
+        """Count the copies of the first round."""
         is_copy = [request.code in SENDS for request in refused]
         return sum(takewhile(bool, is_copy[1:]))
 
@@ -155,7 +155,7 @@ async def _copies(bench: Bench) -> None:
 
 
 def _refuses_sends(client: Client, count: int) -> list[RemotingCommand]:
-    """Refuse so many sends from now on; return the list that collects them."""
+    """Refuse this many sends from now on; return the list that collects them."""
     return refuse(client, lambda request: request.code in SENDS, "sends", most=count)
 
 
@@ -218,7 +218,7 @@ async def ends(bench: Bench) -> None:
         sent = seen[0].ext_fields.get("commitOrRollback")
         require_equal(f"commitOrRollback for {state}", sent, number)
     bodies = await bench.read_all(broker.address, topic, wanted=1)
-    await asyncio.sleep(1)  # for one that should not be there
+    await asyncio.sleep(1)  # time for an attempt that must not come
     bodies = await bench.read_all(broker.address, topic, wanted=1)
     require_equal("how many messages are delivered", len(bodies), 1)
     require(bodies[0].startswith(b"commit "), f"what is delivered is {bodies[0]!r:.60}")

@@ -17,8 +17,8 @@ BATCH, MANY, FEW = 10, 200, 20
 BATCH_S = 0.1  # of the listener
 REFUSING_S = 6.0
 PULLS_A_SECOND_MAX = 30  # while they are refused; RocketMQ sends one
-LATER_S = 6.0  # until a start that was looked for in vain is looked for again; RocketMQ waits 3 s
-ENDING_S = 0.5  # until a consumer that ends calls its listener no more
+LATER_S = 6.0  # until a client repeats a failed search for its start offset; RocketMQ waits 3 s
+ENDING_S = 0.5  # until a consumer that ends no longer calls its listener
 
 
 @case("RMQ-PUL-12", limit_s=90)
@@ -61,7 +61,7 @@ async def pulls_that_are_refused(bench: Bench) -> None:
         return is_ours and request.code == RequestCode.PULL_MESSAGE and loop.time() < until_s
 
     refused = refuse(consumer, is_pull, "pulls")
-    await put(bench, broker, topic, "second")  # answers the pull that waits
+    await put(bench, broker, topic, "second")  # answers the waiting pull
     await asyncio.sleep(REFUSING_S)
     most = REFUSING_S * PULLS_A_SECOND_MAX
     require(

@@ -100,7 +100,7 @@ async def shares(
     )
     ids = await members(broker, group)
     require_equal("how many members the broker knows", len(ids), MEMBERS)
-    # Libraries add a prefix to the id that they are given, so a suffix identifies it.
+    # Libraries prefix the configured client id, so a suffix identifies the client.
     ordered = [
         next((one for one in group_members if known.endswith(one.client_id)), None) for known in ids
     ]

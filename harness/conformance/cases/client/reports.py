@@ -1,4 +1,4 @@
-"""RMQ-SND, RMQ-TXN and RMQ-ADM, of clients: what they say of messages, of transactions and of themselves."""
+"""RMQ-SND, RMQ-TXN and RMQ-ADM, of clients: their reports about messages, transactions and themselves."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ ELAPSED = slice(-12, -4)  # of a unique key: ms since the month began
 WRAP_MS = 1 << 32
 ZONE_MS = 900_000  # zones differ from UTC by multiples of a quarter of an hour
 ZONES = range(-14 * 4, 14 * 4 + 1)
-CLOCKS_MS = 5_000  # the clocks of client and broker may differ by so much
+CLOCKS_MS = 5_000  # greatest difference between the clocks of client and broker
 TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
 TRACE_S = 20.0  # clients send their trace every 5 s
-END_OF_TRANSACTION = "2"  # MessageType.Trans_msg_Commit, whatever the end is
+END_OF_TRANSACTION = "2"  # MessageType.Trans_msg_Commit, also for a rollback
 CONSUMED, HELD = 3, 2
 SLOW_S = 120.0
-ZLIB = b"x"  # of its header; records begin with a capital letter
+ZLIB = b"x"  # first byte of zlib's header; records begin with a capital letter
 FIELD_END, RECORD_END = "\x01", "\x02"
 
 
@@ -64,7 +64,7 @@ async def unique_keys(bench: Bench) -> None:
 
 
 def is_of_time(elapsed_ms: int, time_ms: int) -> bool:
-    """Whether so many milliseconds have passed since the month of a time began, in any zone of the world."""
+    """Whether `elapsed_ms` since the begin of a month is this time, in any time zone."""
     for zone in ZONES:
         for local_ms in (time_ms + zone * ZONE_MS, time_ms + zone * ZONE_MS - CLOCKS_MS):
             local = datetime.fromtimestamp(local_ms / 1000, UTC)
@@ -120,7 +120,7 @@ def _is_from_check(end: RemotingCommand) -> bool:
 
 
 async def _traced_ends(bench: Bench, topic: str, *, wanted: int) -> list[tuple[str, ...]]:
-    """Return key, type, state and whether a broker had asked, of the ends of a topic's transactions in the trace."""
+    """Return key, type, state and whether a broker had asked, for each end of the topic's transactions in the trace."""
     loop = asyncio.get_running_loop()
     until_s = loop.time() + TRACE_S
     while True:
@@ -136,7 +136,7 @@ async def _traced_ends(bench: Bench, topic: str, *, wanted: int) -> list[tuple[s
 
 
 async def traces(bench: Bench) -> list[str]:
-    """Return the texts of the trace topic; clients compress long ones."""
+    """Return the texts of the trace topic, some of which clients compress."""
     route = await bench.route(TRACE_TOPIC)
     if route is None:
         return []
@@ -216,14 +216,14 @@ async def queues_in_a_report(bench: Bench) -> None:
 
 
 def _value(given: object) -> object:
-    """Return a value of a report; some clients write numbers and truths as text."""
+    """Return a value of a report; some clients write numbers and booleans as text."""
     if not isinstance(given, str):
         return given
     return {"true": True, "false": False}.get(given, int(given) if given.isdigit() else given)
 
 
 async def _queues(broker: Wire, group: str, topic: str) -> dict[int, Mapping[str, Any]]:
-    """Return what the only member of a group says of the queues of a topic."""
+    """Return the report of a group's only member about the queues of a topic."""
     table = (await _running_info(broker, group)).get("mqTable") or {}
     keys = {key: json.loads(key) if isinstance(key, str) else dict(key) for key in table}
     return {key["queueId"]: table[name] for name, key in keys.items() if key["topic"] == topic}
@@ -232,7 +232,7 @@ async def _queues(broker: Wire, group: str, topic: str) -> dict[int, Mapping[str
 async def _require_offsets(
     broker: Wire, group: str, topic: str, expected: Mapping[int, int]
 ) -> None:
-    """Require that the only member of a group says how far it is in the queues of a topic."""
+    """Require that the group's only member reports these offsets in the queues of a topic."""
     fields = {"topic": topic, "group": group}
     answer = await broker.ask(RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, fields)
     if answer.code:
@@ -260,7 +260,7 @@ async def _status(broker: Wire, group: str, topic: str, rises: str) -> Mapping[s
 
 
 async def _running_info(broker: Wire, group: str) -> Mapping[str, Any]:
-    """Return what the only member of a group reports about itself. Raises NotTriable."""
+    """Return the report of a group's only member about itself. Raises NotTriable."""
     fields = {"consumerGroup": group, "clientId": (await members(broker, group))[0]}
     answer = await broker.ask(RequestCode.GET_CONSUMER_RUNNING_INFO, fields)
     if answer.code:

@@ -134,7 +134,8 @@ async def batches_that_are_none(bench: Bench) -> None:
     batch: list[dict[str, object]] = [{"key": "b1", "size": 20}, {"key": "b2", "size": 20}]
     plain = await producer.request("send_batch", topic=topic, messages=batch)
     require_sent(plain, "a batch")
-    stored = await bench.read_all(broker.address, topic, wanted=2)  # a broker may flush first
+    # waits for brokers that flush first
+    stored = await bench.read_all(broker.address, topic, wanted=2)
     require_equal("how many messages of a batch are there", len(stored), 2)
     attempts = {
         "two topics": (topic, [batch[0], {**batch[1], "topic": other}]),

@@ -19,12 +19,12 @@ from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.message import parse_offset_message_id
 
 QUEUES = 2
-DURABLE_S = 3.0  # queue entries are on the disk after it
-REPAIR_S = 10.0  # a replica may mend what is damaged
-SLOW = 20.0  # times as long as usual
-LOST = 1  # offset of the message that every replica has damaged
+DURABLE_S = 3.0  # until queue entries are on the disk
+REPAIR_S = 10.0  # for a replica to repair damage
+SLOW = 20.0  # slowdown factor of the disk
+LOST = 1  # offset of the message that is damaged on every replica
 GIVEN_UP_S = 60.0  # from the start of the last replica
-TOGETHER_S = 1.0  # shorter than the 5 s after which brokers look at pulls that wait
+TOGETHER_S = 1.0  # shorter than the 5 s between brokers' scans of waiting pulls
 
 
 async def replicas(bench: Bench) -> list[str]:
@@ -36,7 +36,7 @@ async def replicas(bench: Bench) -> list[str]:
 async def burst(
     bench: Bench, topic: str, bodies: Sequence[bytes]
 ) -> list[asyncio.Future[RemotingCommand]]:
-    """Send all at once, without waiting for answers."""
+    """Send all messages without waiting for answers."""
     broker = await bench.broker()
     return [
         broker.send(request(RequestCode.SEND_MESSAGE, send_fields(topic, queue=0), body))
@@ -47,7 +47,7 @@ async def burst(
 def acknowledged(
     futures: Sequence[asyncio.Future[RemotingCommand]], bodies: Sequence[bytes]
 ) -> dict[int, bytes]:
-    """Return the bodies, by offset, of the sends that were answered with 0 so far."""
+    """Return the bodies of the sends that were answered with 0 so far, by offset."""
     found: dict[int, bytes] = {}
     for future, body in zip(futures, bodies, strict=True):
         if future.done() and not future.exception():
@@ -60,7 +60,7 @@ def acknowledged(
 async def require_kept(bench: Bench, topic: str, kept: dict[int, bytes]) -> Wire:
     """Require every acknowledged message at its offset, and that the queue continues after them."""
     master = (await bench.master()).address
-    # Without durable metadata the topic itself may be lost; the messages may not.
+    # Without durable metadata the topic may be lost, but its messages must not.
     await bench.make_topic(await bench.until_listening(master), topic, queues=1)
     broker = await bench.until_serving(master, topic)
     bodies = await bench.read_all(master, topic, wanted=max(kept, default=-1) + 1)
@@ -76,7 +76,7 @@ async def require_kept(bench: Bench, topic: str, kept: dict[int, bytes]) -> Wire
 async def _send_until_stored(
     broker: Wire, topic: str, body: bytes = b"afterwards", *, queue: int = 0
 ) -> RemotingCommand:
-    """Send until the message is stored: a broker that has just started may refuse for a while."""
+    """Send until the message is stored, since a broker that has just started may refuse for a while."""
     for _ in range(150):
         answer = await broker.ask(
             RequestCode.SEND_MESSAGE, send_fields(topic, queue=queue), body, answer_s=30
@@ -186,7 +186,7 @@ async def power_without_flush(bench: Bench) -> None:
         stored[parse_offset_message_id(answer["msgId"])[2]] = body
         await asyncio.sleep(0.004)
     await bench.cut_power(master)
-    # The topic may be gone with its metadata; what it holds is in the log.
+    # The topic may be lost with its metadata, but its messages are in the log.
     await bench.make_topic(await bench.until_listening(master), topic, queues=queues)
     kept = {
         body
@@ -252,7 +252,7 @@ async def a_damaged_record(bench: Bench) -> None:
         broker = await bench.until_serving(master, topic)
         positions = []
         for index in range(8):
-            # In the second turn the damaged message is the last one of its queue, with others behind it in the log.
+            # In the second round the damaged message is the last one of its queue, but not of the log.
             queue = index % QUEUES if turn == 0 or index < 4 else 0
             body = b"%d-%d " % (turn, index) + b"x" * 40
             answer = await _send_until_stored(broker, topic, body, queue=queue)
@@ -299,7 +299,7 @@ async def a_lost_record(bench: Bench) -> None:
     await processes.start(bench.target.nodes[master])
     waiter, reader = [await bench.until_serving(master, topic) for _ in range(2)]
     waiting = _wait_behind(bench, waiter, topic)
-    # Until it is answered once: then the broker has just looked at all that wait.
+    # Wait for one answer: the broker has then just scanned all waiting pulls.
     require(await is_answered(waiting, within_s=HOLD_S + SCAN_S), "a pull waits for ever")
     for address in addresses:
         if address != master:

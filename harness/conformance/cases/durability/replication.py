@@ -26,17 +26,18 @@ from staticfire.system_under_test.protocol.message import MAGIC_MESSAGE
 HEARTBEAT_S, SILENCE_S = 5.0, 20.0
 KEPT_S = 10.0  # two periods of persisting
 WATCH_S, CALM_S = 2.0, 0.5  # together shorter than slaveTimeout (3 s)
-WATCHED = 3  # the least counts: a virtual machine may compile or collect garbage at any time
-WORK_SHARE = 0.05  # of a processor, for what a wait takes
+# measurements, of which the least counts: a JVM may compile or collect garbage at any time
+WATCHED = 3
+WORK_SHARE = 0.05  # share of a processor that a wait may use
 DELAY_LEVEL, DUE_S = 1, 6.0  # of 1 s
 DELAY_OFFSETS = "config/delayOffset.json"
 REFUSED_S = 10.0  # after which a peer that does not speak TLS has been refused
-GOES_S = 1.0  # shorter than slaveTimeout
-SLOW = 500.0  # times as long as usual
+GOES_S = 1.0  # for the answer after the slave has gone; shorter than slaveTimeout
+SLOW = 500.0  # slowdown factor of the disk
 UNFLUSHED, UNFLUSHED_S = 20, 4.0  # 20 flushes take longer
 SYNC_S = 10.0
 SLAVE_TIMEOUT_S = 0.5
-LATE_S = 2.0  # RocketMQ looks once a second
+LATE_S = 2.0  # RocketMQ checks once a second
 FAKE_ID = 77
 WEAK = (ResponseCode.SLAVE_NOT_AVAILABLE, ResponseCode.FLUSH_SLAVE_TIMEOUT)
 LARGE = 3 << 20
@@ -142,7 +143,7 @@ async def a_slave_far_behind(bench: Bench) -> None:
     first = (await bench.pull(broker, topic)).messages[0]
     await bench.controls().process.kill(bench.target.nodes[slave.address])
     await asyncio.sleep(1)
-    lazy = await follow(bench)  # it says where it is, and never anything more
+    lazy = await follow(bench)  # reports its offset once, and then nothing
     codes: list[int] = []
     await bench.configure(broker, haSlaveFallbehindMax=BEHIND_MAX)
     try:
@@ -423,7 +424,7 @@ async def waiting_is_no_work(bench: Bench) -> None:
 
 
 async def _worked(bench: Bench, address: str) -> float:
-    """Return how long a processor works for a node in WATCH_S."""
+    """Return the CPU time of a node during WATCH_S, in seconds."""
     before_s = await bench.cpu_s(address)
     await asyncio.sleep(WATCH_S)
     return await bench.cpu_s(address) - before_s

@@ -26,14 +26,14 @@ from staticfire.system_under_test.protocol.codes import RequestCode
 from staticfire.system_under_test.protocol.message import parse_offset_message_id
 
 BODY_SIZE = 2_000
-RECORDS = 40  # 80 KiB: more than a slave can be expected to compare at first
-OTHER = 25  # of them, the last ones, are others on the slave
+RECORDS = 40  # 80 KiB: more than a slave may compare at first
+OTHER = 25  # the last ones of these differ on the slave
 SAME_S = 60.0
 CHECKSUM_AT, QUEUE_OFFSET_AT, POSITION_AT = 8, 20, 28  # in a record
 CHECKSUM_MASK = 0x7FFFFFFF
 LARGE = 1 << 20
 LARGE_BODIES = 8
-FETCH_BITS_PER_S = 8_000_000  # 8 s for all of them
+FETCH_BITS_PER_S = 8_000_000  # the master needs 8 s to fetch everything
 FETCH_S = 120.0
 PART, PART_S = 2 * LARGE, 40.0  # it fetches this in 2 s
 ASK_S = 0.05
@@ -41,7 +41,7 @@ YOUNG_QUEUES = 4
 
 
 class StoredLog:
-    """The commit log of a stopped node, to be changed record by record."""
+    """The commit log of a stopped node, which a case changes record by record."""
 
     def __init__(self, found: Files) -> None:
         self._folder = f"{root_of(found)}commitlog/"
@@ -66,7 +66,7 @@ class StoredLog:
 
 
 def with_body(record: bytes, body: bytes, other: bytes) -> bytes:
-    """Return a record with another body of the same size, and the checksum of that."""
+    """Return a record with another body of the same size, and a checksum that matches it."""
     at = record.index(body)
     changed = bytearray(record)
     changed[at : at + len(body)] = other
@@ -75,7 +75,7 @@ def with_body(record: bytes, body: bytes, other: bytes) -> bytes:
 
 
 def behind(record: bytes, count: int) -> bytes:
-    """Return so many records that follow this one in its log and its queue, with the same body."""
+    """Return `count` records that follow this one in its log and its queue, with the same body."""
     found = bytearray()
     for number in range(1, count + 1):
         following = bytearray(record)
@@ -89,7 +89,7 @@ def behind(record: bytes, count: int) -> bytes:
 async def require_same_logs(
     bench: Bench, master: BrokerAddress, slave: BrokerAddress, last: bytes, what: str
 ) -> None:
-    """Wait until both logs hold a message, and require that they are the same."""
+    """Wait until both logs have a message, and require that they are equal."""
     loop = asyncio.get_running_loop()
     until_s = loop.time() + SAME_S
     while True:
@@ -135,7 +135,7 @@ async def a_slave_with_another_log(bench: Bench) -> None:
 
 
 async def limit_sending(bench: Bench, node: str, bits_per_s: int) -> None:
-    """Limit what gets out of a node; 0: no limit. Raises NotTriable."""
+    """Limit the rate at which a node sends; 0: no limit. Raises NotTriable."""
     try:
         await bench.controls().network.limit(node, bits_per_s)
     except CapabilityMissing as error:
@@ -195,7 +195,7 @@ async def a_master_with_a_new_disk(bench: Bench) -> None:
 
 
 async def _ask_again_and_again(bench: Bench, address: str) -> None:
-    """Ask a master for its log as slaves do, each time over a connection that ends at once."""
+    """Ask a master for its log repeatedly, as slaves do, each time over a connection that ends at once."""
     while True:
         with suppress(CannotConnect):
             stream = await connect_ha(address, bench.log)
@@ -206,7 +206,7 @@ async def _ask_again_and_again(bench: Bench, address: str) -> None:
 
 
 async def _until_it_has_a_part(bench: Bench, master: BrokerAddress) -> None:
-    """Wait until the log of a master has a part of what its slave has."""
+    """Wait until the master's log has a part of its slave's log."""
     loop = asyncio.get_running_loop()
     until_s = loop.time() + PART_S
     while loop.time() < until_s:

@@ -21,7 +21,7 @@ from staticfire.system_under_test.protocol.message import java_string_hash, pars
 MESSAGE_MAGIC, BLANK_MAGIC = 0xDAA320A7, 0xCBD43194
 ENTRY = struct.Struct(">qiq")
 INDEX_HEADER = struct.Struct(">qqqqii")
-INDEX_ENTRY = struct.Struct(">iqii")  # hash, position in the log, seconds, the entry before
+INDEX_ENTRY = struct.Struct(">iqii")  # hash, position in the log, seconds, previous entry
 LARGE = 3 << 20
 EXPRESSION = "a > 1"
 Files = Mapping[str, bytes]

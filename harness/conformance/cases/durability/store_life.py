@@ -92,7 +92,7 @@ async def retention(bench: Bench) -> None:
 
 
 async def restart_without(bench: Bench, *folders: str, gracefully: bool = True) -> str:
-    """Stop or kill the master, remove these folders of its store, start it; return its address."""
+    """Stop or kill the master, remove these folders of its store, and start it; return its address."""
     master = (await bench.master()).address
     node, processes = bench.target.nodes[master], bench.controls().process
     await (processes.stop(node) if gracefully else processes.kill(node))

@@ -25,11 +25,11 @@ from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCod
 WAIT_MS = 1000
 WAITING = 2 | 4  # system flags: may wait, subscription included
 DELAY_LEVEL, DELAY_S = 2, 5.0
-LONGER = "-2"  # makes a name that begins with another one
+LONGER = "-2"  # suffix of a name that begins with another name
 
 
 async def _require_second(bench: Bench, broker: Wire, topic: str, body: bytes) -> None:
-    """Store the second message, and require that it gets offset 1 and is read there."""
+    """Store the second message; require that it gets offset 1 and can be read there."""
     sent = await bench.store(broker, topic, body)
     require_equal("the offset of the next message", number(sent, "queueOffset"), 1)
     found = await bench.read_all(broker.address, topic, wanted=2)

@@ -1,4 +1,4 @@
-"""RMQ-LIM: groups that are far behind, and what clients may make a broker keep."""
+"""RMQ-LIM: groups that are far behind, and the data of clients that a broker must keep."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from staticfire.harness.conformance.request_fields import pull_fields
 from staticfire.harness.conformance.wire import Wire
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 
-PROTECT_S = 200.0  # brokers look every 180 s
+PROTECT_S = 200.0  # brokers check every 180 s
 BEHIND_BYTES = 10_000
 SLOW_OPTIONS = {
     "disableConsumeIfConsumerReadSlowly": "true",
     "consumerFallbehindThreshold": str(BEHIND_BYTES),
 }
-# Limits of our brokers (docs/limits.md), and how they count what a client keeps there.
+# Limits of our brokers (docs/limits.md), and the sizes by which they count a client's data.
 SUBSCRIPTIONS_BYTES, SUBSCRIPTIONS, ELEMENT_BYTES = 32 << 20, 16, 100
 OFFSETS_BYTES, OFFSET_BYTES = 6 << 20, 1024
-OFFSET_FIXED_BYTES, WIDE_BYTES = 40, 6  # of an offset, and of a character of its names beyond ASCII
-NO_TYPE = "X"  # of an expression: no compiler reads it
+OFFSET_FIXED_BYTES, WIDE_BYTES = 40, 6  # of an offset, and of a non-ASCII character in its names
+NO_TYPE = "X"  # an unknown type of expression, which no compiler reads
 AT_ONCE = 64
 
 
@@ -75,7 +75,7 @@ async def _make_group(broker: Wire, group: str) -> None:
 
 
 async def _until_refused(broker: Wire, topic: str, group: str) -> None:
-    """Pull the first message until the group may not; a slave learns from its master that it may 10 s later."""
+    """Pull the first message until the broker refuses the group; a slave learns of that up to 10 s after its master."""
     fields = pull_fields(topic, queue=0, offset=0, group=group, maxMsgNums=1)
 
     async def code() -> int:
@@ -93,7 +93,7 @@ async def _until_refused(broker: Wire, topic: str, group: str) -> None:
 async def tables_of_clients(bench: Bench) -> None:
     topic, address = await bench.topic(queues=1), (await bench.master()).address
     await _full_of_offsets(await bench.broker(), topic)
-    # A subscription counts twice: as it came, and as the newest one of its group.
+    # A subscription counts twice: as received, and as the newest one of its group.
     length = SUBSCRIPTIONS_BYTES // SUBSCRIPTIONS // 2 - ELEMENT_BYTES - len(topic) - len(NO_TYPE)
     for _ in range(SUBSCRIPTIONS):
         member = await register_consumer(

@@ -26,10 +26,10 @@ SYSTEM_TOPICS = (
     "OFFSET_MOVED_EVENT",
 )
 RECOVERY_S = 30.0  # for pending sends to be written once the disk has recovered
-STUCK = 5000.0  # times as long as usual: a flush takes seconds
+STUCK = 5000.0  # slowdown factor of the disk: a flush takes seconds
 IN_TIME_S = 6.0  # a flush has 5 s (syncFlushTimeout)
-SLOW = 40.0  # a flush takes tens of milliseconds, much less than a send may wait
-STUCK_S = 0.2  # if every send is quicker, none has waited for the disk
+SLOW = 40.0  # slowdown factor: a flush takes tens of milliseconds, much less than a send may wait
+STUCK_S = 0.2  # if every send is faster than this, none has waited for the disk
 STORED = frozenset(
     {
         ResponseCode.SUCCESS,
@@ -85,14 +85,14 @@ async def property_size(bench: Bench) -> None:
 
 
 def _size_of_properties(record: bytes, topic: str) -> int:
-    """Return the size of a record's properties, which its two bytes behind the topic say."""
+    """Return the size of a record's properties, from the two bytes after the topic."""
     at = record.index(topic.encode()) + len(topic)
     return int.from_bytes(record[at : at + 2], "big")
 
 
 @case("RMQ-LIM-11", spoils=True)
 async def property_size_in_batches(bench: Bench) -> None:
-    """Needs a cluster that the suite has started: Java 4.9.8 delivers nothing of any topic afterwards."""
+    """Test a cluster that the suite has started, since Java 4.9.8 afterwards delivers no message of any topic."""
     topic, broker = await bench.topic(queues=1), await bench.broker()
     fields = short_fields({**send_fields(topic, queue=0), "batch": True})
 
@@ -149,11 +149,11 @@ async def too_much(bench: Bench) -> None:
 
 
 async def _slow_disk(bench: Bench, topic: str, address: str) -> None:
-    """Require that a broker with a slow disk that keeps up refuses nothing."""
+    """Require that a broker with a slow disk refuses no send as long as the disk keeps up."""
     disk, node = bench.controls().disk, bench.target.nodes[address]
     broker, loop = await bench.until_serving(address, topic), asyncio.get_running_loop()
     until_s = loop.time() + RECOVERY_S
-    while await _is_refused(bench, broker, topic):  # what was sent to the paused node before
+    while await _is_refused(bench, broker, topic):  # until the sends to the paused node are over
         require(loop.time() < until_s, f"sends are refused for {RECOVERY_S:g} s after a pause")
         await asyncio.sleep(0.5)
     await disk.slow(node, SLOW)
@@ -171,7 +171,7 @@ async def _slow_disk(bench: Bench, topic: str, address: str) -> None:
 
 
 async def _is_refused(bench: Bench, broker: Wire, topic: str) -> bool:
-    """Whether one of some sends at the same time is answered with SYSTEM_BUSY."""
+    """Whether one of several concurrent sends is answered with SYSTEM_BUSY."""
     sends = [bench.send(broker, topic, b"x" * 1000, queue=2) for _ in range(10)]
     answers = await asyncio.gather(*sends)
     return any(answer.code == ResponseCode.SYSTEM_BUSY for answer in answers)
@@ -218,7 +218,7 @@ def require_answered_in_time(answers: Sequence[tuple[int, float]]) -> None:
 async def _answers_of_many(
     bench: Bench, topic: str, *, queue: int, pause_s: float = 0.0
 ) -> list[tuple[int, float]]:
-    """Send more messages at once than a stuck broker has room for; return code and seconds of each answer."""
+    """Send more messages at once than a broker with a stuck disk has room for; return each code and time in s."""
     loop, ext = asyncio.get_running_loop(), send_fields(topic, queue=queue)
 
     async def answer_of(wire: Wire) -> tuple[int, float]:

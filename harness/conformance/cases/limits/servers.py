@@ -1,4 +1,4 @@
-"""RMQ-LIM: what peers may make a name server or a broker keep."""
+"""RMQ-LIM: the data of peers that a name server or a broker must keep."""
 
 from __future__ import annotations
 
@@ -86,15 +86,15 @@ async def unfinished_frames(bench: Bench) -> None:
 
 
 def _begin_frame(peer: Wire, size: int) -> None:
-    """Send as many bytes of a frame that is larger."""
-    length = struct.pack(">i", size)  # without itself
+    """Send the first `size` bytes of a larger frame."""
+    length = struct.pack(">i", size)  # does not count itself
     peer.send_bytes(length + bytes(size - len(length)))
 
 
 @case("RMQ-LIM-16", limit_s=120, spoils=True)  # tens of MiB that other cases would read past
 async def batches_that_wait(bench: Bench) -> None:
     topic, code = await bench.topic(queues=1), RequestCode.SEND_BATCH_MESSAGE
-    count = BATCHES_BYTES // BODY_MAX  # the last one is too much, with what a request takes itself
+    count = BATCHES_BYTES // BODY_MAX  # the last one exceeds the limit, with the size of requests
     peers = [await bench.broker() for _ in range(count)]
     bodies = [_batch(LONG_BATCH), *[_batch(SHORT_BATCH)] * (count - 1)]
     futures, ends = [], []
@@ -123,7 +123,7 @@ async def batches_that_wait(bench: Bench) -> None:
 
 
 def _batch(messages: int) -> bytes:
-    """Return a batch of the largest size with so many messages."""
+    """Return a batch of the largest size with this number of messages."""
     size, rest = divmod(BODY_MAX, messages)
     empty = len(batch_record(b"", {}))
     record = batch_record(bytes(size - empty), {})
