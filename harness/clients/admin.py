@@ -29,8 +29,8 @@ from staticfire.system_under_test.runtime.env import Env
 TIMEOUT_S = 3.0
 READER = "staticfire-look-up"  # the group with which the harness itself reads
 LOOK_UPS_AT_ONCE = 16
-SAME_TIME_MAX = 100  # messages that are read one by one to find the last of one store time
-REFUSAL_MAX = 300  # characters of a remark that are kept
+SAME_TIME_MAX = 100  # messages read one by one to find the last one with the same store time
+REFUSAL_MAX = 300  # kept characters of a remark
 MENDING_TRIES, MENDING_PAUSE_S = (
     20,
     0.5,
@@ -89,7 +89,10 @@ async def ask(
     ext: dict[str, str],
     body: bytes = b"",
 ) -> RemotingCommand:
-    """Send a request. Raises AdminError for an answer other than success or QUERY_NOT_FOUND, RemotingError for none."""
+    """Send a request.
+
+    Raises AdminError for an answer other than success or QUERY_NOT_FOUND, RemotingError without an answer.
+    """
     command = RemotingCommand.request(code, ext, body)
     answer = await remoting.invoke(address, command, TIMEOUT_S, close_on_timeout=True)
     if answer.code not in (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND):
@@ -127,11 +130,12 @@ async def order(remoting: RemotingClient, request: Request) -> dict[str, object]
 
 
 async def reset_offsets(remoting: RemotingClient, request: Request) -> dict[str, object]:
-    """Reset a group on one broker, which notifies the members, to the beginning or back to the time of a message.
+    """Reset a group's offsets on one broker to the beginning, or to the time of a message. The broker notifies the
+    members.
 
-    `share`, 0 to 1, is the place of the message in queue 0; 0 is the beginning of all queues. Answers `offsets`
-    [[queue, offset]] at which a member must go on at the latest; none: at the beginning. Also the `time_ms` asked for,
-    the `answers` of the broker and what the group had `committed` before, as rows of the same form.
+    `share` (0 to 1) selects the message by its position in queue 0; 0 is the beginning of all queues. Answers
+    `offsets` [[queue, offset]], at which a member must continue at the latest; none: at the beginning. Also answers the
+    requested `time_ms`, the broker's `answers`, and `committed`, the group's former offsets as rows of the same form.
     """
     found = await _message_at(remoting, request) if request["share"] else None
     committed = await _committed(remoting, request)
@@ -147,7 +151,7 @@ async def reset_offsets(remoting: RemotingClient, request: Request) -> dict[str,
     answers = {queue.queue_id: offset for queue, offset in table.items()}
     offsets: dict[int, int] = {}
     if found is not None:
-        asked_for = found[0]  # whatever the broker answers
+        asked_for = found[0]  # regardless of the broker's answer
         offsets = {**answers, 0: min(answers.get(0, asked_for), asked_for)}
     return {
         "offsets": _rows(offsets),
@@ -162,7 +166,7 @@ def _rows(by_queue: Mapping[int, int]) -> list[list[int]]:
 
 
 async def _committed(remoting: RemotingClient, request: Request) -> dict[int, int]:
-    """Return what a group has committed in each queue of a topic on one broker; nothing if the broker does not say."""
+    """Return a group's committed offset in each queue of a topic on one broker; none if the broker does not answer."""
     where = {"consumerGroup": request["group"], "topic": request["topic"]}
     try:
         answer = await ask(remoting, request["address"], RequestCode.GET_CONSUME_STATS, where)
@@ -173,9 +177,9 @@ async def _committed(remoting: RemotingClient, request: Request) -> dict[int, in
 
 
 async def _message_at(remoting: RemotingClient, request: Request) -> tuple[int, int] | None:
-    """Return offset and store time (ms) of the last message with the store time of that at `share` of queue 0.
+    """Return (offset, store time in ms) of the last message with the store time of the message at `share` of queue 0.
 
-    None if the queue is empty, or if more than `SAME_TIME_MAX` messages behind it have its time.
+    None if the queue is empty, or if more than `SAME_TIME_MAX` messages have that time.
     """
     where = {"topic": request["topic"], "queueId": "0"}
     bounds = (RequestCode.GET_MIN_OFFSET, RequestCode.GET_MAX_OFFSET)
@@ -192,7 +196,7 @@ async def _message_at(remoting: RemotingClient, request: Request) -> tuple[int, 
 
 
 async def queue_state(remoting: RemotingClient, request: Request) -> dict[str, object]:
-    """Read minimum, maximum and committed offset of each queue of one broker: `queues` [[id, min, max, committed]].
+    """Read the offsets of each queue of one broker: `queues` [[id, minimum, maximum, committed]].
 
     A group without a stored offset counts as committed at the minimum.
     """
@@ -372,7 +376,7 @@ async def _find(
 
 
 async def _not_asked() -> None:
-    """Return None in place of an answer."""
+    """Return None instead of an answer."""
 
 
 async def _reads(
@@ -437,7 +441,7 @@ def _holds(answer: RemotingCommand, wanted: tuple[str, int]) -> bool:
 
 
 READ_MAX = 1 << 20  # messages
-PASSED_MAX = 10_000  # answers of a broker that passes records over
+PASSED_MAX = 10_000  # answers of a broker that skips records
 NOTHING_YET = (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY)
 NOTHING_THERE = (
     *NOTHING_YET,

@@ -54,7 +54,7 @@ LISTENING: Mapping[str, Kind] = {
     "kind": TEXT,
     "share": LIST,
 }
-PROCESSES_MAX = 10**6  # the process numbers in keys: p<process>-<n>
+PROCESSES_MAX = 10**6  # bound of process numbers, which are in keys: p<process>-<n>
 CONSUMER: Mapping[str, Kind] = {
     "expression": TEXT,
     "expression_type": TEXT,
@@ -124,14 +124,14 @@ class Listening:
 
     delay_s: float = 0.0
     failing_share: float = 0.0
-    failing_tries: int = 0  # how often each message fails before it succeeds
-    delay_level: int = 0  # that it requests when it fails; 0: by the number of tries
-    condensed: bool = False  # it reports deliveries as ranges of messages
+    failing_tries: int = 0  # failures of each message before it succeeds
+    delay_level: int = 0  # requested delay level after a failure; 0: by the number of tries
+    condensed: bool = False  # whether it reports deliveries as ranges of messages
     forward_to: str = ""  # the topic to which it forwards all messages
     process: int = (
         0  # the process number of this client in the history, for keys of forwarded messages
     )
-    kind: str = PUSH  # of consumer
+    kind: str = PUSH  # kind of consumer
     share: tuple[int, int] = (0, 1)  # this member's index in its group, and the number of members
 
 

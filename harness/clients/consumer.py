@@ -50,7 +50,7 @@ from staticfire.system_under_test.runtime.env import Env
 # Replies to a request from a queue, with this body and these properties.
 _Reply = Callable[[Message, MessageQueue, bytes, Mapping[str, str]], Awaitable[object]]
 
-FAILS = "fails"  # a property: for how many first deliveries of the message the listener must fail
+FAILS = "fails"  # property with the number of first deliveries for which the listener fails
 
 
 @dataclass(slots=True)
@@ -61,7 +61,7 @@ class ListenerControl(Listening):
     failed: int = 0
 
     def fails(self, messages: list[Message], random: Random) -> bool:
-        """Whether the listener fails for these messages, all together."""
+        """Whether the listener fails for this batch of messages."""
         for message in messages:
             wanted = int(message.properties.get(FAILS, self.failing_tries))
             if message.reconsume_times < max(wanted, self.failing_tries):
@@ -69,7 +69,7 @@ class ListenerControl(Listening):
         return self.failing_share > 0 and random.random() < self.failing_share
 
     def apply(self, request: Request) -> Outcome:
-        """Do one of the requests of faults.capabilities.ClientControl."""
+        """Carry out a request of `staticfire.faults.model.capabilities.ClientControl`."""
         match request["f"]:
             case "slow_listener":
                 self.delay_s = request["delay_s"]
@@ -86,7 +86,7 @@ Delivery = ConsumeReport | ConsumeManyReport
 
 
 class _DeliveredFrom(TypedDict):
-    """The group of a delivery, and its queue."""
+    """The group and the queue of a delivery."""
 
     group: str
     topic: str
@@ -126,7 +126,7 @@ class RecordingListener:
         return SUCCESS
 
     async def _answer(self, message: Message, queue: MessageQueue) -> None:
-        """Reply with the key of the request, and properties. If that fails, only the requester misses the reply."""
+        """Reply to a request with its key and properties. If that fails, only the requester notices."""
         assert self.reply is not None, "the consumer calls its listener only once it is there"
         key = key_of(message.body)
         properties = properties_of_reply(key)
@@ -144,7 +144,7 @@ class RecordingListener:
             self._port.emit("ok", "reply", value, None)
 
     def _reported(self, messages: list[Message], queue: MessageQueue) -> tuple[str, Delivery]:
-        """Return f and the value of the delivery."""
+        """Return f and value of the delivery, for the history."""
         origin: _DeliveredFrom = {
             "group": self._group,
             "topic": queue.topic,
@@ -178,7 +178,7 @@ class Reports:
     def __init__(self, group: str, port: ClientSide) -> None:
         self._group = group
         self._port = port
-        self._assigned: dict[str, list[list[object]]] = {}  # the last report, by topic
+        self._assigned: dict[str, list[list[object]]] = {}  # last reported queues, by topic
 
     def assigned(self, queues: list[MessageQueue]) -> None:
         pairs: dict[str, list[list[object]]] = {topic: [] for topic in self._assigned}
@@ -280,7 +280,7 @@ async def serve_consumer(
         await consumer.start()
     except BrokerRefused as error:
         if error.code != ResponseCode.SUBSCRIPTION_PARSE_FAILED:
-            raise  # the broker may take the expression later
+            raise  # the broker may accept the expression later
         port.emit("fail", "open", {}, str(error))
         return
     port.emit("ok", "open", subscription_of(config), None)

@@ -5,8 +5,9 @@ from __future__ import annotations
 PUSH = "push"  # DefaultMQPushConsumer: calls a listener
 LITE_PULL = "lite-pull"  # DefaultLitePullConsumer, subscribed; polls commit what earlier ones gave
 LITE_PULL_COMMIT = "lite-pull-commit"  # the same, but the caller commits
-LITE_PULL_ASSIGN = "lite-pull-assign"  # with queues that the caller chooses, and begins by seeking
+# the caller chooses the queues, and seeks to their start offsets
+LITE_PULL_ASSIGN = "lite-pull-assign"
 PULL = "pull"  # DefaultMQPullConsumer: the caller keeps queues, offsets and commits
 CONSUMER_KINDS = (PUSH, LITE_PULL, LITE_PULL_COMMIT, LITE_PULL_ASSIGN, PULL)
 LITE_PULLS = (LITE_PULL, LITE_PULL_COMMIT, LITE_PULL_ASSIGN)
-CHOOSING = (LITE_PULL_ASSIGN, PULL)  # members share queues out by themselves, without the brokers
+CHOOSING = (LITE_PULL_ASSIGN, PULL)  # members divide queues by a fixed rule, without the brokers

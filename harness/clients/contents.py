@@ -1,4 +1,7 @@
-"""Reports the contents of a delivered message, as the message states them (`checkers/model/message_contents.py`)."""
+"""Reports the contents of a delivered message, as the message itself states them.
+
+`checkers/model/message_contents.py` has their order.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +29,10 @@ if TYPE_CHECKING:
     from staticfire.system_under_test.protocol.message import Message
 
 ANSWERS: Final = "ANSWERS"  # property of a half message: the answers to checks, in order
-# This counts as a property of a message that names its broker as the host where it was born.
+# Reported as a property of a message whose born host is its broker.
 BORN_AT_BROKER: Final = "BORN_AT_BROKER"
 NO_HOST: Final = "0.0.0.0", 0  # of a message that does not come from a broker
-SHARDED_BY: Final = "SHARDED_BY"  # property of a message sent in order: once more its sharding key
+SHARDED_BY: Final = "SHARDED_BY"  # property of a message sent in order: a copy of its sharding key
 ANSWERS_TO: Final = "ANSWERS_TO"  # property of a reply: the key of the request
 REPLY_TAG: Final = "reply"
 # Properties that brokers and clients set (RocketMQ: MessageConst), and ours. All others are users' properties.
@@ -82,12 +85,12 @@ RESERVED: Final = frozenset(
         "TRACE_CONTEXT",
     }
 )
-# In place of a physical offset: ORIGIN_MESSAGE_ID does not hold the id of a message, or RETRY_TOPIC not its topic.
+# Instead of a physical offset, if ORIGIN_MESSAGE_ID holds no message id or RETRY_TOPIC not its topic.
 NO_MESSAGE_ID: Final = VALUE_MAX
 
 
 def contents_of(message: Message) -> list[object]:
-    """Return message id, tag, properties, born and store time in ms, bytes of the body, origin."""
+    """Return message id, tag, properties, born and store time in ms, size of the body in bytes, origin."""
     properties = message.properties
     unique_id = properties.get(UNIQUE_KEY)
     users = users_properties(properties, key_of(message.body))
@@ -112,19 +115,22 @@ def properties_of_reply(key: str) -> dict[str, str]:
 
 
 def digest_of_reply(properties: dict[str, str]) -> int:
-    """Return the digest of the properties of a reply that its listener set: KEYS and TAGS are among them."""
+    """Return a digest of the properties that the listener set in a reply, including KEYS and TAGS."""
     return digest_of_properties(
         {name: value for name, value in properties.items() if name == TAGS or name not in RESERVED}
     )
 
 
 def is_born_at_broker(message: Message) -> bool:
-    """Whether the message names the broker that stored it as the host where it was born: no client has that address."""
+    """Whether the message's born host is the broker that stored it; no client has that address."""
     return message.born_host == message.store_host != NO_HOST
 
 
 def names_topic(properties: dict[str, str]) -> bool:
-    """Whether a copy names the topic of its original, which the client passes to the listener. True of no copy."""
+    """Whether a copy names its original's topic, which the client passes to the listener.
+
+    True for a message that is no copy.
+    """
     if ORIGIN_ID not in properties:
         return True
     topic = properties.get(RETRY_TOPIC, "")
@@ -132,9 +138,9 @@ def names_topic(properties: dict[str, str]) -> bool:
 
 
 def users_properties(properties: dict[str, str], key: str) -> dict[str, str]:
-    """Return the sender's properties of a message. KEYS is among them only if it differs from `key`.
+    """Return the properties that the sender set. KEYS is among them only if it differs from `key`.
 
-    So is the sharding key if it is not the one that our producer also noted in SHARDED_BY.
+    The sharding key is among them only if it differs from SHARDED_BY, where our producer also noted it.
     """
     users = {name: value for name, value in properties.items() if name not in RESERVED}
     sharding_key = properties.get(SHARDING_KEY, "")

@@ -1,10 +1,10 @@
-"""A consumer that forwards: it sends a copy of each message that it receives to another topic, and does nothing else.
+"""A forwarding consumer: sends a copy of each message that it gets to another topic, and does nothing else.
 
-Forwarding is the remedy for a backlog in too few queues (RocketMQ: at most one member of a group works on a queue): few
-forwarders move it into a topic with many queues, where many consumers work. Copies have keys of their own, so the
-history has an ordinary send for each, and checkers judge it like any send. The listener succeeds only if the copies are
-stored as safely as asked. Otherwise the group gets the messages again, and sends them again. So every message arrives
-at least once, and a copy that is sent again is another message.
+Forwarding is the remedy for a backlog in too few queues (RocketMQ: at most one member of a group works on a queue). A
+few forwarders move the backlog into a topic with many queues, where many consumers work. Copies have keys of their own,
+so the history has an ordinary send for each, and checkers judge it like any send. The listener succeeds only if the
+copies are stored as safely as requested. Otherwise the group gets the messages again, and sends other copies of them.
+So every message arrives at least once, and each repeated copy is another message.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from staticfire.system_under_test.protocol.message import Message
 
 BATCH_BYTES_MAX = (
     48 << 10
-)  # fits into the smallest drawn log file; brokers take up to 4 MiB (maxMessageSize)
-RECORD_BYTES = 256  # of a stored message, beside its body
+)  # fits into the smallest drawn log file; brokers accept up to 4 MiB (maxMessageSize)
+RECORD_BYTES = 256  # bytes of a stored message besides its body
 
 
 def forwarder_config(config: ConsumerConfig) -> ProducerConfig:
@@ -39,9 +39,10 @@ def forwarder_config(config: ConsumerConfig) -> ProducerConfig:
 
 
 class Forwarder:
-    """Forwards one batch at a time, as every process of a history does one op at a time.
+    """Forwards one batch at a time, since every process of a history does one op at a time.
 
     Args:
+        producer: sends the copies.
         group: the consumer group of the member.
         topic: the topic of the copies.
         process: the process number of this client in the history; keys are `p<process>-<n>`.
@@ -89,12 +90,12 @@ class Forwarder:
         return None
 
     def go_on(self, key: str) -> None:
-        """Note that the history has the beginning of this send."""
+        """Note that the history has the begin of this send."""
         if self._announced is not None and self._announced[0] == key:
             self._answer(goes_on=True)
 
     def end(self) -> None:
-        """Note that the harness will release no more sends."""
+        """Note that the harness will release no further sends."""
         self._is_over = True
         self._answer(goes_on=False)
 
@@ -113,7 +114,7 @@ class Forwarder:
         return None if outcome.type == "ok" else outcome.error or outcome.type
 
     async def _announce(self, value: Request) -> bool:
-        """Report the beginning of a send; return whether the send may go on."""
+        """Report the begin of a send; return whether the send may continue."""
         recorded: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._announced = value["key"], recorded
         self._port.emit("invoke", SEND_MANY, value, None)

@@ -1,4 +1,4 @@
-"""The shell around a client process: arguments, the first line, signals, and an exit status for each kind of end."""
+"""Runs a client process: reads arguments and the first line, handles signals, and returns an exit status."""
 
 from __future__ import annotations
 

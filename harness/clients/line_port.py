@@ -82,7 +82,7 @@ class LinePort:
                 else:
                     self._check(request)
                     self._requests.put_nowait((request, reply))
-        except OSError:  # no reader: `_say` has closed the port
+        except OSError:  # there is no reader, so `_say` has closed the port
             return
         except LineError as error:
             self._close(error)

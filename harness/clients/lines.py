@@ -20,9 +20,9 @@ from staticfire.checkers.op_kinds.fields import (
 )
 
 LINE_BYTES_MAX = 16 << 20
-# Levels of nesting that are always allowed; a deeper value is refused if a history cannot hold it.
+# Levels of nesting that are always allowed. Deeper values are refused if a history cannot hold them.
 DEPTH_MAX = 200
-LEVELS_OF_HISTORY = 8  # around a value that is kept
+LEVELS_OF_HISTORY = 8  # levels of a history around a value
 SHOWN_MAX = 120  # characters of a line in an error message
 
 

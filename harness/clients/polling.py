@@ -1,9 +1,9 @@
 """Consumers that poll: applications around a pull or lite pull consumer, which calls no listener.
 
-A batch goes to the listener that a push consumer would call. If that fails, or does not end before the member stops,
-the member seeks back to the beginning of the batch, so that it comes again. Members that choose their queues share them
-by a fixed rule. No broker tells them of each other, so the queues of an absent member wait for it. They give up the
-queues of a broker that leaves the client's route.
+A batch goes to the listener that a push consumer would call. If the listener fails, or does not end before the member
+stops, the member seeks back to the begin of the batch, so that it comes again. Members that choose their queues divide
+them by a fixed rule. The brokers do not notify them of each other, so the queues of an absent member wait for it. A
+member gives up the queues of a broker that is no longer in the client's route.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from staticfire.system_under_test.runtime.env import Env
 
 POLL_S = 1.0  # seconds between two checks of a member without messages for other work
 COMMIT_S = 1.0  # between two commits of a lite pull member
-COMMIT_OFFSET_S = 5.0  # the same of plain pull; RocketMQ: persistConsumerOffsetInterval
-ROUTE_REFRESH_S = 5.0  # between two questions; RocketMQ: topicMetadataCheckIntervalMillis, 30 s
+COMMIT_OFFSET_S = 5.0  # of a plain pull member; RocketMQ: persistConsumerOffsetInterval
+ROUTE_REFRESH_S = 5.0  # between two queries; RocketMQ: topicMetadataCheckIntervalMillis, 30 s
 PAUSE_S = 0.1  # pause after a pull that found nothing, and after a failed batch of lite pull
 ERROR_PAUSE_S = 1.0
 PULL_TIMEOUT_S = 3.0
@@ -68,9 +68,9 @@ class PolledMember(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Callbacks:
-    """The functions that a member calls.
+    """The callbacks of a member.
 
-    `on_commit_unclear` gets offsets whose commit no broker confirmed but one may still carry out.
+    `on_commit_unclear` takes offsets of a commit that no broker has confirmed but one may still carry out.
     """
 
     on_assignment: OnAssignment
@@ -161,7 +161,7 @@ class LitePullMember:
             on_commit_sent=callbacks.on_commit_sent,
         )
         self._now_s = asyncio.get_running_loop().time
-        self._beginning: dict[MessageQueue, asyncio.Task[None]] = {}  # the last one of each queue
+        self._beginning: dict[MessageQueue, asyncio.Task[None]] = {}  # latest task of each queue
         self._committed_at_s = 0.0
 
     async def start(self) -> None:
@@ -315,7 +315,7 @@ class PullMember:
 
 
 class QueueReader:
-    """Pulls one queue with a PullConsumer, one batch after the other, and commits now and then."""
+    """Pulls one queue with a PullConsumer, batch by batch, and commits every COMMIT_OFFSET_S seconds."""
 
     def __init__(
         self,
@@ -372,7 +372,7 @@ class QueueReader:
                 await asyncio.sleep(ERROR_PAUSE_S)
 
     async def _go_on(self, offset: int) -> int:
-        """Pull once; return the queue and offset of the next pull."""
+        """Pull once; return queue and offset of the next pull."""
         try:
             answer = await self._consumer.pull(
                 self._queue,

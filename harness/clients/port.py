@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from staticfire.checkers.op_kinds.consumer import GO_ON
 from staticfire.checkers.op_kinds.producer import SEND_MANY
 
-if TYPE_CHECKING:  # a client process starts sooner without
+if TYPE_CHECKING:  # a client process starts sooner without this import
     from staticfire.checkers.model.history import OpType, Stamp
 
 
@@ -47,7 +47,7 @@ def answer_to_emitted(type: OpType, f: str, value: Mapping[str, object]) -> Requ
 
 
 class PortClosed(Exception):
-    """There will be no more requests. The client finishes what it has begun, and ends."""
+    """There will be no more requests. The client finishes its work and ends."""
 
 
 class ClientSide(Protocol):
@@ -73,7 +73,7 @@ class ClientPort:
         self._unanswered: dict[asyncio.Future[Outcome], float] = {}
         self._abandoned = ""
 
-    # the harness's side
+    # For the harness
 
     async def request(self, request: Request) -> Outcome:
         """Send a request and wait for its outcome; `info` if the process dies first."""
@@ -102,7 +102,7 @@ class ClientPort:
         self._requests.put_nowait((request, future))
         return future
 
-    # the client's side
+    # For the client
 
     def emit(self, type: OpType, f: str, value: Mapping[str, object], error: str | None) -> None:
         self._emit(type, f, value, error)

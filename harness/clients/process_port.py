@@ -84,7 +84,7 @@ class ProcessPort:
         self._last_id = 0
         self._abandoned = ""
         self._clock = clock
-        self._read_ns = 0  # when the current line was read
+        self._read_ns = 0  # time at which the current line was read
         self._exchanges = 0
         self._next_exchange: asyncio.TimerHandle | None = None
         self._write(configuration)
@@ -159,7 +159,7 @@ class ProcessPort:
     async def _read(self) -> bytes:
         try:
             return await self._reader.read(READ_BYTES)
-        except OSError:  # the connection to its machine broke, so nothing more will come
+        except OSError:  # the connection to its machine has broken, so no more lines come
             return b""
 
     def _write(self, fields: Mapping[str, object]) -> None:
@@ -204,7 +204,7 @@ class ProcessPort:
             waiting.future.set_result(outcome)
 
     def _exchange(self) -> None:
-        """Ask for the client's clock."""
+        """Exchange times with the client's clock."""
         if not self._abandoned:
             self._hand_over({"f": CLOCK})
 

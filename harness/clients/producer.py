@@ -70,7 +70,7 @@ class OtherAccounts:
     """Producers of other accounts, or without TLS, each started on first use.
 
     They make one attempt, so that the answer is that of one broker. Each has a group of its own, because brokers ask
-    any producer of a group how a transaction ended, and these do not answer.
+    any producer of a group how a transaction ended, and these producers do not answer that.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ async def _send_async(producer: Producer, message: Message) -> SendResult:
     called: asyncio.Future[SendResult | SendFailed] = asyncio.get_running_loop().create_future()
 
     def done(outcome: SendResult | SendFailed) -> None:
-        if not called.done():  # the client ends, so the wait for the callback ends, too
+        if not called.done():  # the client is ending, and with it the wait
             called.set_result(outcome)
 
     producer.send_async(message, done)
@@ -181,7 +181,10 @@ async def _invoke_one_way(producer: Producer, message: Message) -> Outcome:
 
 
 async def invoke_transact(producer: Producer, request: Request) -> Outcome:
-    """Do one transaction; `state` is the end of the local one. `ok` means that its half message is as safe as asked."""
+    """Do one transaction; `state` is the end of its local part.
+
+    `ok` means that its half message is stored as requested.
+    """
     message = _message(request["topic"], request)
     message.properties[ANSWERS] = ",".join(request.get("answers") or [default_answer(request)])
     state = STATES[request["state"]]

@@ -1,8 +1,9 @@
-"""`python -m staticfire.harness.clients.cpp.client producer|consumer`: RocketMQ's C++ client, driven by JSON lines.
+"""Runs RocketMQ's C++ client, driven by JSON lines.
 
-The same lines as those of `python -m staticfire.harness.clients`, docs/client-protocol.md, with one more
-field of the first line:
-`log_folder`, below which the library writes its log; without it that is a folder for the time being. It needs the extra
+    python -m staticfire.harness.clients.cpp.client producer|consumer
+
+The lines are those of `python -m staticfire.harness.clients` (docs/client-protocol.md). The first line may also have
+`log_folder`, below which the library writes its log; without it a temporary folder is used. The client needs the extra
 `cpp-client` (PyPI's rocketmq 0.4.4, Linux on x86-64). What the library cannot do (batches, a given queue) is `fail`.
 """
 

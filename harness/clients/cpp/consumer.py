@@ -1,8 +1,8 @@
-"""librocketmq's push consumer as a client process: its threads record each delivery, then succeed.
+"""A push consumer of librocketmq as a client process: its threads record each delivery, then succeed.
 
-After a broker was away it may stop for good: its rebalance waits for the end of a pull that has been forgotten, and
-heartbeats, commits and routes wait behind it (apache/rocketmq-client-cpp, issues 293 and 318). The broker gives its
-queues to other members after 120 s. The harness does not work around this behaviour.
+After a broker was away, the consumer may stop for good: its rebalance waits for the end of a pull that the library has
+forgotten, and heartbeats, commits and route updates wait behind it (apache/rocketmq-client-cpp, issues 293 and 318).
+The broker gives its queues to other members after 120 s. The harness does not work around this behaviour.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class CppListener:
     def __call__(self, consumer: int, message: int) -> int:
         try:
             return self._consume(message)
-        except BaseException:  # not recorded, so it must not succeed; what ctypes made of it would
+        except BaseException:  # not recorded, and ctypes would turn it into SUCCESS
             traceback.print_exc()
             os._exit(EXIT_FAILED)
 
@@ -128,7 +128,7 @@ class CppConsumer:
         self._dll = dll = library.dll
         self._handle = dll.CreatePushConsumer(fields["group"].encode())
         self.listener = listener = CppListener(library, fields["group"], emit, control)
-        self._callback = library.ffi.MSG_CALLBACK_FUNC(listener)  # the library keeps its address
+        self._callback = library.ffi.MSG_CALLBACK_FUNC(listener)  # kept, since the library uses it
         expression = fields.get("expression", "*").encode()
         is_ordered = fields.get("ordered", False)
         register = dll.RegisterMessageCallbackOrderly if is_ordered else dll.RegisterMessageCallback
@@ -138,9 +138,9 @@ class CppConsumer:
                 self._handle, ";".join(fields["name_servers"]).encode()
             ),
             dll.SetPushConsumerInstanceName(self._handle, fields["client_id"].encode()),
-            # One thread, as several would take the messages of a queue in any order.
+            # One thread, since several would process the messages of a queue in any order.
             dll.SetPushConsumerThreadCount(self._handle, 1),
-            # One by one: where one message fails, the library sends its whole batch back.
+            # One message per call, since the library sends a whole batch back if one message fails.
             dll.SetPushConsumerMessageBatchMaxSize(self._handle, 1),
             dll.Subscribe(self._handle, fields["topic"].encode(), expression),
             register(self._handle, self._callback),
@@ -154,14 +154,14 @@ class CppConsumer:
             library.check(status)
 
     def stop(self) -> None:
-        """Let the listener end, commit and leave the group."""
+        """Let the listener end, commit, and leave the group."""
         self.listener.ending.set()
         self.listener.opened.set()
         self._dll.ShutdownPushConsumer(self._handle)
 
 
 def why_not(fields: Configuration) -> str:
-    """Return, as a sentence, what the library does not support of this configuration; empty if nothing."""
+    """Return why the library does not support this configuration, as a sentence; empty if it does."""
     for name, usual in (
         ("strategy", "AVG"),
         ("expression_type", "TAG"),

@@ -1,11 +1,11 @@
-"""librocketmq 1.2, with values that its C interface lacks: the queue of a message, the attempts, the whole body.
+"""Loads librocketmq 1.2, and reads values that its C interface lacks: a message's queue, attempts, the whole body.
 
-The C interface of a send returns a client-made id and a queue offset, but no queue and no broker; a listener does not
-get its queue. The library holds these values, and passes them to small functions of its own through the table that the
-linker filled in. This module redirects three of these functions, and records their arguments by thread.
+The C interface of a send returns an id made by the client and a queue offset, but no queue and no broker; a listener
+does not get its queue. Inside, the library passes these values to functions of its own, which it calls through the
+linker's table. This module replaces three entries of that table, and records the arguments by thread.
 
-All this holds for one file, that of the wheel rocketmq 0.4.4 for Linux on x86-64. Each recorded value is checked
-against the C interface.
+All this is valid for one file only: that of the wheel rocketmq 0.4.4 for Linux on x86-64. Each recorded value is
+compared with the C interface.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ VERSION = "0.4.4"
 LOG_FILES, LOG_FILE_MIB = (
     2,
     10,
-)  # while a broker is away, the library's failed pulls fill its log quickly
+)  # bounded, since failed pulls fill the log quickly while a broker is away
 POINTER_BYTES = 8
 # Of <elf.h>: tags of the dynamic section.
 DT_PLTRELSZ, DT_STRTAB, DT_SYMTAB, DT_JMPREL = 2, 5, 6, 23
@@ -128,10 +128,10 @@ class Library:
         """Return the error of the last failed function of the C interface in this thread."""
         return " ".join((self.dll.GetLatestErrorMessage() or b"").decode(errors="replace").split())
 
-    # What threads are doing
+    # Records of threads
 
     def begin_send(self) -> Sent:
-        """Forget the last send of this thread; return the result that records the next one."""
+        """Forget the last send of this thread; return the object that records the next one."""
         sent = self._sent[threading.get_ident()] = Sent()
         return sent
 
@@ -143,12 +143,12 @@ class Library:
             raise LibraryError("librocketmq did not say which queue it consumes") from None
 
     def body(self, message: int) -> bytes:
-        """Return the whole body; the C interface ends it at the first zero byte."""
+        """Return the whole body, which the C interface ends at the first zero byte."""
         text = ctypes.cast(self._get_body(message), ctypes.POINTER(ctypes.c_void_p))[0]
         size = ctypes.c_size_t.from_address(text - 3 * POINTER_BYTES).value
         return ctypes.string_at(text, size)
 
-    # The table of the linker
+    # The linker's table
 
     def _redirect(self) -> None:
         slots = linked_functions(
@@ -206,7 +206,7 @@ class Library:
 
 
 def linked_functions(dll: ctypes.CDLL, names: tuple[bytes, ...]) -> list[int]:
-    """Return where the library keeps the addresses of these functions. Raises LibraryError."""
+    """Return the addresses at which the linker's table has these functions. Raises LibraryError."""
     base, _, dynamic = struct.unpack("<QQQ", ctypes.string_at(dll._handle, 3 * POINTER_BYTES))
     tags: dict[int, int] = {}
     while (entry := struct.unpack("<qQ", ctypes.string_at(dynamic, 16)))[0]:

@@ -24,14 +24,14 @@ from staticfire.harness.clients.port import ONE_WAY, ClientSide, Outcome, Reques
 from staticfire.system_under_test.protocol.message import java_string_hash
 
 STATUSES = ("SEND_OK", "FLUSH_DISK_TIMEOUT", "FLUSH_SLAVE_TIMEOUT", "SLAVE_NOT_AVAILABLE")
-ATTEMPTS_MAX = 15  # librocketmq takes no more
+ATTEMPTS_MAX = 15  # librocketmq accepts no more
 DEFAULT_RETRIES = 2
 NOT_THERE = {
     "send_batch": "librocketmq's batches are stored as one message, so none was sent",
     "transact": "librocketmq has no transactions in its C interface, so nothing was sent",
     "request": "librocketmq has no requests in its C interface, so nothing was sent",
 }
-CANNOT = {  # by option
+CANNOT = {  # unsupported options, with the reasons
     "trace": "librocketmq's C interface has no message trace",
     "avoids_as_rocketmq": "librocketmq avoids no slow brokers",
 }
@@ -54,7 +54,7 @@ class CppProducer:
             ),
             dll.SetProducerInstanceName(self._handle, fields["client_id"].encode()),
         ]
-        if "send_timeout_s" in fields:  # here it is the time of one attempt
+        if "send_timeout_s" in fields:  # in this library the time-out of one attempt
             milliseconds = max(int(fields["send_timeout_s"] * 1000), 1)
             set_up.append(dll.SetProducerSendMsgTimeout(self._handle, milliseconds))
         if credentials := fields.get("credentials"):
@@ -72,7 +72,7 @@ class CppProducer:
         self._dll.ShutdownProducer(self._handle)
 
     def send(self, request: Request) -> Outcome:
-        """Send one message and wait for the answer, through all attempts. Raises LibraryError."""
+        """Send one message, and wait for the answer, through all attempts. Raises LibraryError."""
         with self._sending:
             return self._send_message(request)
 
@@ -142,7 +142,10 @@ class CppProducer:
         return Outcome("info", {"attempts": sent.attempts}, ONE_WAY)
 
     def _failed(self, sent: Sent) -> Outcome:
-        """Return the outcome of a failed send. Any attempt may have succeeded: the library does not report its end."""
+        """Return the outcome of a failed send.
+
+        Any attempt may have succeeded, since the library does not report their ends.
+        """
         text = f"{self._library.last_error()} (attempts: {sent.attempts})"
         return Outcome("info" if sent.attempts else "fail", {"attempts": sent.attempts}, text)
 
