@@ -1,4 +1,4 @@
-"""Sends of other accounts, beside the load of a campaign with access control or enforced TLS.
+"""Sends of other accounts beside the load, in campaigns with access control or enforced TLS.
 
 Brokers must refuse sends without a right and sends without TLS (`illegal_sends.py` says how that is judged). A guest
 may send until administrators withdraw its right.
@@ -14,9 +14,9 @@ from staticfire.harness.accounts import PLAIN, REFUSED
 from staticfire.harness.campaign.campaign import Campaign
 from staticfire.harness.generators.illegal_sends import ILLEGAL, SIZE_BYTES, SendToRefuse
 
-ACCOUNT: Final = "account"  # the field of a send that names its account, if that is not the load's
-REFUSED_SHARE = 0.02  # of the ops of producers
-GUEST_SHARE = 0.04  # of the sends that are alone and answered
+ACCOUNT: Final = "account"  # field of a send with its account, if that is not the load's
+REFUSED_SHARE = 0.02  # share of the ops of producers
+GUEST_SHARE = 0.04  # share of the single, answered sends
 
 
 class AccountSends:
@@ -27,7 +27,7 @@ class AccountSends:
         self._topic = campaign.topic
         is_free = campaign.client == "own" and not campaign.gap_max_s
         self._has_guest = campaign.acl and is_free
-        self._refused: dict[str, str] = {}  # why it must be refused -> the account
+        self._refused: dict[str, str] = {}  # reason for the refusal -> the account
         if is_free and campaign.acl:
             self._refused |= REFUSED
         if is_free and campaign.tls == "enforcing":

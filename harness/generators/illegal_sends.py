@@ -11,11 +11,11 @@ from typing import Final, NotRequired, TypedDict
 from staticfire.faults.model.draws import pick
 from staticfire.harness.campaign.campaign import Campaign
 
-ILLEGAL: Final = "illegal"  # the field of a send that says why it must be refused
+ILLEGAL: Final = "illegal"  # field of a send with the reason for which brokers must refuse it
 NO_NEW_TOPICS = ("autoCreateTopicEnable", "false")
 BODY_BYTES_MAX = 4 << 20  # RocketMQ: maxMessageSize, of producers and brokers
 PROPERTIES_BYTES_MAX = 32_767  # the length of the section is a signed 16-bit number
-SIZE_BYTES = 100  # of the body of the others
+SIZE_BYTES = 100  # size of legal bodies
 
 
 class SendToRefuse(TypedDict):

@@ -1,9 +1,9 @@
-"""The loop of a run: it takes ops from the generator, lets clients apply them and writes the history.
+"""The loop of a run: takes ops from the generator, lets clients apply them, and writes the history.
 
-A process does one op at a time. An op that ends as `info` may still happen, so its process retires: the client is
-opened anew under an unused process number (Jepsen: generator/interpreter.clj). After a one-way send the client itself
-goes on, under a new number. A batch is one request, and the history has a send for each of its messages; the same holds
-for every other request that stores messages (docs/history.md).
+A process does one op at a time. An op that ends as `info` may still take effect later, so its process retires: the
+client is opened anew under an unused process number (Jepsen: generator/interpreter.clj). After a one-way send the same
+client continues under a new number. A batch is one request, and the history has a send for each of its messages; the
+same holds for every other request that stores messages (docs/history.md).
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from staticfire.harness.recording.recorder import Recorder
 
 TO_BE_REFUSED = "to be refused"  # begins the error of an illegal send that no broker refused
 ACL_REFUSED = "AclException"  # part of a broker's remark when its access control refuses a request
-WITHDRAWN = "the right was withdrawn"  # begins the error of a send that a broker refused after that
+WITHDRAWN = "the right was withdrawn"  # begins the error of a send after the withdrawal
 REFUSED = "refused"  # the op that records the code with which a broker refused an illegal send
-# Of a request that was answered; the history has them in `answer`.
+# A field of an answered request's outcome, which the history has in the op `answer`.
 REPLY_PROPERTIES = "reply_properties"
-SENDS = frozenset({"send_batch", "transact", "request"})  # in the history they are sends
+SENDS = frozenset({"send_batch", "transact", "request"})  # requests that the history has as sends
 
 
 class Generator(Protocol):
@@ -117,10 +117,10 @@ class Interpreter:
             process = await self._next_process(node, process, step, outcome)
 
     async def _work_off(self, node: str, process: int, step: int) -> None:
-        """Do the given ops, each at its time or when the previous one has ended."""
+        """Do the given ops, each at its time, or as soon as the previous one has ended."""
         assert self._ops is not None
         for op in sorted((op for op in self._ops if op.node == node), key=lambda op: op.at_ns):
-            # Half a nanosecond less: a loop rounds up, and a repeated op is to begin at the same nanosecond.
+            # Half a nanosecond less, since a loop rounds up: a repeated op must begin at the same nanosecond.
             await self._wait_until(self._start_ns + op.at_ns + self._late_ns() - 0.5)
             await self._clients.ready(node)
             if self._now_ns() >= self._until_ns + self._late_ns():
@@ -188,8 +188,8 @@ class Interpreter:
 def _without_right(outcome: Outcome) -> Outcome:
     """Return the end of a send whose account had no right throughout, as every master had confirmed.
 
-    Such a message must not be delivered, whatever its client reported. Only without an answer it may still be stored
-    later, once the account has its right again.
+    No group may get such a message, whatever its client reported. Only without an answer may it still be stored later,
+    once the account has its right again.
     """
     if outcome.type == "ok" or "status" in outcome.value:
         error = f"{TO_BE_REFUSED}; it ended as {outcome.type}: {outcome.error}"
@@ -224,7 +224,10 @@ def _is_kept_back(send: SendValue) -> bool:
 
 
 def _stored_elsewhere(end: Mapping[str, object]) -> Mapping[str, object]:
-    """Rewrite an answer that has the position of the kept-back message, not the one that consumers will read."""
+    """Rewrite an answer whose position is that of the message while the broker keeps it back.
+
+    Consumers read the message at another position.
+    """
     kept = {**end, "queue_offset": -1} if "broker" in end else dict(end)
     for field in ("physical_offset", "half_physical_offset"):
         if field in kept:
@@ -235,13 +238,13 @@ def _stored_elsewhere(end: Mapping[str, object]) -> Mapping[str, object]:
 def _end_of_send(send: SendValue, outcome: Outcome) -> tuple[OpType, str | None]:
     """Return type and error of a send's end. A transaction's outcome is that of its half message, not of its end."""
     if ILLEGAL in send and outcome.type != "fail":
-        # It must not be delivered, whatever its client reported.
+        # No group may get it, whatever its client reported.
         return "fail", f"{TO_BE_REFUSED}; it ended as {outcome.type}: {outcome.error}"
     decision = send.get("transaction")
     if decision is None or outcome.type == "fail":
         return outcome.type, outcome.error
     if decision != "commit":
-        # Whatever is stored of it, no producer will ever commit it.
+        # Even if its half message is stored, no producer will ever commit it.
         return "fail", "rolled back" if decision == "rollback" else "never decided"
     if outcome.type == "ok" and send["state"] == "unknown":
         return "info", TO_BE_ASKED

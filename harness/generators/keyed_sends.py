@@ -11,7 +11,7 @@ from staticfire.harness.campaign.ops import BatchValue, GeneratedOp
 from staticfire.harness.generators.account_sends import AccountSends
 from staticfire.harness.generators.illegal_sends import IllegalSends
 
-# Of a large body, in bytes. Clients compress bodies from 4096 bytes on (RocketMQ: compressMsgBodyOverHowmuch).
+# Sizes of a large body. Clients compress bodies from 4096 bytes on (RocketMQ: compressMsgBodyOverHowmuch).
 LARGE_BYTES = (4096, 12288)
 
 
@@ -29,7 +29,7 @@ class KeyedSends:
         self._random = random
         self._topics = campaign.consumer_topics or (campaign.topic,)
         self._sends_max = campaign.sends_max
-        self._count = 0  # of ops
+        self._count = 0  # number of ops
         self._low, self._high = campaign.payload_bytes
         self._batch_share = campaign.batch_share
         self._fewest, self._most = campaign.batch_messages
@@ -88,5 +88,5 @@ class KeyedSends:
 
 
 def _drawn(random: Random, least: int, most: int) -> int:
-    """Draw a whole number, both ends included."""
+    """Draw a whole number from `least` to `most`, both included."""
     return least + int((most - least + 1) * random.random())

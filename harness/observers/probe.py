@@ -14,10 +14,10 @@ POLL_S = 0.25
 PROBE_PROCESS = 99_999
 PROBE_BYTES = 64
 NOT_YET = (
-    14  # SERVICE_NOT_AVAILABLE: the answer of our broker until it has fetched its replicas' records
+    14  # SERVICE_NOT_AVAILABLE: our broker's answer until it has fetched its replicas' records
 )
-SILENCE = -1  # in place of a code: the broker took a send and answered nothing
-SILENT_S = 1.0  # a connection lost sooner was closed by the broker's side, which may be starting
+SILENCE = -1  # instead of a code: the broker got a send and did not answer
+SILENT_S = 1.0  # an earlier loss was a close by the broker's side, which may be starting
 
 
 class Prober:
@@ -62,7 +62,7 @@ class Prober:
             b.node for b in self._environment.topology.leaders if b.replica_set == broker_name
         ]
         deadline_ns = self._environment.now_ns() + int(bound_s * 1e9)
-        refusal, refused_ns = None, 0  # the code or SILENCE, and since when
+        refusal, refused_ns = None, 0  # the code or SILENCE, and the time since when
         for number in itertools.count():
             began_ns, awake_ns = self._environment.now_ns(), self._awake_ns()
             outcome = await self._send(broker_name, f"{prefix}-{broker_name}-{number}")

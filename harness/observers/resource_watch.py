@@ -1,4 +1,4 @@
-"""Measures what servers hold, before the clients start and after they have ended: observations `resources`."""
+"""Measures the resources of servers, before the clients start and after they have ended: observations `resources`."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ SETTLE_BOUND_S = 180.0  # a silent connection is closed after 120 s
 
 
 class ResourceWatch:
-    """Records what each server holds."""
+    """Records the resources of each server."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
         self._first: dict[str, dict[str, Any]] = {}
 
     async def begin(self) -> None:
-        """Measure every server, once it is connected with those that it registers with, or that register with it.
+        """Measure every server, once it has its connections for registration.
 
-        A follower that serves nothing yet may still be looking for its coordinators when the leaders serve. What it
-        connects later would look like a leak. After CONNECT_BOUND_S the measurement counts as it is.
+        A follower that does not serve yet may still be connecting to its coordinators when the leaders serve. Its later
+        connections would look like a leak. After CONNECT_BOUND_S the measurement counts as it is.
         """
         environment = self._environment
         until_ns = environment.now_ns() + int(CONNECT_BOUND_S * 1e9)

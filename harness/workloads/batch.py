@@ -1,4 +1,4 @@
-"""Batches of messages in one send and in one listener call: is each message there, once and at its offset?"""
+"""Batches: several messages in one send and in one call of the listener. Is each there, once, and at its offset?"""
 
 from __future__ import annotations
 

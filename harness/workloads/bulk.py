@@ -1,4 +1,4 @@
-"""Millions of messages, sent and consumed in large batches. One op of the history is a batch, and names all of it."""
+"""Millions of messages, sent and consumed in large batches. One op of the history is a batch, with all its messages."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from staticfire.harness.generators.many_sends import ManySends
 from staticfire.harness.workloads.consumer_spec import ConsumerSpec, plain
 from staticfire.harness.workloads.workload import Workload
 
-AT_ONCE = 500  # messages of a pull, and of a call of the listener
-WIDER = 4  # times as many queues in the topic to which is forwarded
+AT_ONCE = 500  # messages of a pull and of a call of the listener
+WIDER = 4  # factor by which the topic of the copies has more queues
 QUEUES_MAX = 64
 
 
@@ -36,8 +36,8 @@ BULK = Workload(
     generator=ManySends,
     membership=member,
     options={"batch_share": 1.0, "batch_messages": (5, 15), "one_way_share": 0.0},
-    # The files of a short run are too small for so many: a query by key looks into each index file, which takes 0.7 ms
-    # where 250,000 messages lie in 251 of them, and 0.02 ms where they lie in one.
+    # Larger index files than in other runs: a query by key reads each of them. With 250,000 messages it takes 0.7 ms
+    # for 251 files, and 0.02 ms for one file.
     broker_properties={
         "maxHashSlotNum": "50000",
         "maxIndexNum": "200000",

@@ -64,6 +64,6 @@ def plain(campaign: Campaign, _number: int) -> ConsumerSpec:
 
 
 def tags_of(expression: str) -> tuple[str, ...] | None:
-    """The tags that a tag expression names; None for all."""
+    """Return the tags that a tag expression names; None for all."""
     tags = tuple(part.strip() for part in expression.split("||") if part.strip())
     return None if not tags or tags == ("*",) else tags

@@ -10,6 +10,6 @@ PROPERTY = "messageDelayLevel"
 
 def delay_levels_ms(campaign: Campaign) -> tuple[int, ...]:
     """Return the durations in milliseconds, level 1 first."""
-    # Imported late: a defect may have to be planted in the system first.
+    # Imported here, since a defect may have to be planted in the system first.
     text = dict(campaign.broker_properties).get(PROPERTY)
     return tuple(DELAY_LEVELS_MS if text is None else parse_delay_levels(text))

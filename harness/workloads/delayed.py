@@ -14,7 +14,7 @@ from staticfire.harness.workloads.delay_levels import delay_levels_ms
 from staticfire.harness.workloads.workload import Workload
 
 DELAYED_SHARE = 0.8
-LEVEL_MS_MAX = 60_000  # levels above would outlast the run
+LEVEL_MS_MAX = 60_000  # longer levels would outlast the run
 NS_PER_MS = 1_000_000
 # A master that is down delivers its delayed messages late, since its slave does not deliver them.
 TRAVEL_NS = 2_000 * NS_PER_MS

@@ -12,10 +12,10 @@ from staticfire.harness.generators.keyed_sends import KeyedSends
 from staticfire.harness.workloads.consumer_spec import SQL92, ConsumerSpec, plain, tags_of
 from staticfire.harness.workloads.workload import Workload
 
-# "Aa" and "BB" have the same hash in Java, by which brokers compare tags.
+# "Aa" and "BB" have the same Java hash, and brokers compare tags by their hashes.
 WEIGHT_OF_TAG = {"red": 1, "green": 2, "blue": 3, "Aa": 4, "BB": 5}
 UNTAGGED_SHARE = 0.1
-WEIGHT = "weight"  # a property that follows from the tag, for groups that filter by SQL92
+WEIGHT = "weight"  # property with a number for the tag, for groups that filter by SQL92
 
 
 class TaggedSends(KeyedSends):
@@ -23,7 +23,7 @@ class TaggedSends(KeyedSends):
 
     def __init__(self, random: Random, campaign: Campaign) -> None:
         super().__init__(random, campaign)
-        # Of a campaign with expressions of its own: every tag in turn.
+        # If the campaign has expressions of its own, their tags take turns.
         named = (tags_of(expression) or () for expression in campaign.expressions)
         self._named = tuple(dict.fromkeys(tag for tags in named for tag in tags))
         self._tagged = 0

@@ -1,4 +1,4 @@
-"""Members join and leave while they consume: every queue has one owner at a time, and none is left without one."""
+"""Members join and leave while they consume: every queue always has exactly one owner."""
 
 from __future__ import annotations
 

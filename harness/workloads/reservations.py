@@ -17,8 +17,8 @@ from staticfire.harness.workloads.delayed import awaits
 from staticfire.harness.workloads.workload import Workload
 
 DELAY_LEVEL = 3  # 10 s in RocketMQ's table: longer than a confirmation takes
-GIVEN_UP_SHARE = 0.15  # of the reservations is never confirmed
-CONFIRMS = "confirms"  # a property: the key of the reservation
+GIVEN_UP_SHARE = 0.15  # share of the reservations that is never confirmed
+CONFIRMS = "confirms"  # property with the key of the confirmed reservation
 
 
 class Reservations(KeyedSends):

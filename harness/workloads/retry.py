@@ -1,4 +1,4 @@
-"""A listener that fails for some messages: brokers redeliver them ever later, and finally make them dead letters."""
+"""A listener that fails for some messages. Brokers redeliver them with growing delays, and finally as dead letters."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from staticfire.harness.generators.keyed_sends import KeyedSends
 from staticfire.harness.workloads.consumer_spec import ConsumerSpec, plain
 from staticfire.harness.workloads.workload import Workload
 
-FAILS = "fails"  # a property: for how many deliveries of the message the listener is to fail
+FAILS = "fails"  # property with the number of deliveries for which the listener fails
 FAILING_SHARE = 0.15
 ALWAYS = 1_000
 RETRIES_MAX = 5
-# Level 3 is the first of the ladder; RocketMQ's own would take four hours and a half.
+# Retries begin at level 3. With RocketMQ's own levels they would take four and a half hours.
 LEVELS = "1s 1s 2s 3s 5s 7s 9s 11s 13s 15s 17s 19s 21s 23s 25s 27s 29s 31s"
 
 
@@ -47,7 +47,7 @@ def awaits(ops: Sequence[Op], _now_ns: int) -> str | None:
                 elif message[4] < RETRIES_MAX:
                     failed[message[0]] = None
                 else:
-                    failed.pop(message[0], None)  # its next delivery is to the dead letters
+                    failed.pop(message[0], None)  # it goes to the dead letters next
     return f"{len(failed)} messages that the listener failed for" if failed else None
 
 

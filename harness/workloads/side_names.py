@@ -7,7 +7,7 @@ from staticfire.faults.kinds.topic_anew import TopicAnew
 from staticfire.faults.model.fault import PlannedFault
 from staticfire.harness.campaign.campaign import Campaign
 
-CLONE = "-clone"  # the end of the name of a group that gets the offsets of another one
+CLONE = "-clone"  # name suffix of a group that gets the offsets of another group
 
 
 def side_scopes(campaign: Campaign, planned: PlannedFault) -> list[tuple[str, str]]:

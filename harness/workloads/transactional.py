@@ -13,11 +13,11 @@ from staticfire.harness.clients.port import TO_BE_ASKED
 from staticfire.harness.generators.keyed_sends import KeyedSends
 from staticfire.harness.workloads.workload import Workload
 
-ASKED_SHARE = 0.15  # of the transactions, the producer leaves to the broker's question
-# The end of these is never known: brokers ask as often as they may, and give up.
+ASKED_SHARE = 0.15  # share of transactions whose end the producer reports only when the broker asks
+# Share of transactions whose end no producer knows: brokers ask as often as they may, and give up.
 UNDECIDED_SHARE = 0.02
 UNDECIDED = "unknown"
-# Of these the message has a delay level, which producers take from it (RocketMQ: sendMessageInTransaction).
+# Share of transactions whose message has a delay level, which producers remove (RocketMQ: sendMessageInTransaction).
 DELAYED_SHARE = 0.1
 DELAY_LEVELS = (1, 2, 3, 4, 5)
 DECISIONS = ("commit", "commit", "rollback")
@@ -58,7 +58,7 @@ class Transactions(KeyedSends):
 def awaits(ops: Sequence[Op], _now_ns: int) -> str | None:
     """Count transactions whose half message is safely stored, that will be committed, and that no consumer got yet."""
     waiting: dict[str, None] = {}
-    seen: dict[str, None] = {}  # a consumer may be quicker than the answer to the producer
+    seen: dict[str, None] = {}  # a consumer may get the message before the producer gets its answer
     for op in ops:
         if op.f == "send":
             send: SendValue = op.value

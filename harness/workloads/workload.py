@@ -16,7 +16,7 @@ Awaits = Callable[[Sequence[Op], int], str | None]
 
 
 def awaits_nothing(_ops: Sequence[Op], _now_ns: int) -> str | None:
-    """Return None: every message that consumers are to get is already in a queue."""
+    """Return None: every message that consumers must get is already in a queue."""
     return None
 
 
@@ -69,7 +69,7 @@ class Workload:
         return spec
 
     def member_changed(self, campaign: Campaign, number: int) -> ConsumerSpec:
-        """The same, once the fault `filter-change` has struck; expressions of the campaign do not change."""
+        """Return the specification after the fault `filter-change`; expressions of the campaign do not change."""
         if self.changed is None or campaign.expressions:
             return self.member(campaign, number)
         return self._settled(campaign, number, self.changed)
@@ -98,5 +98,5 @@ class Workload:
         return None
 
     def members(self, campaign: Campaign) -> list[ConsumerSpec]:
-        """The specifications of all consumers, in order."""
+        """Return the specifications of all consumers, in order."""
         return [self.member(campaign, number) for number in range(campaign.consumers)]
