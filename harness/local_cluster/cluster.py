@@ -26,30 +26,31 @@ T = TypeVar("T")
 
 
 class LocalCluster:
-    """A RocketMQ cluster on 127.0.0.1, ready when the `with` block begins and gone when it ends.
+    """A RocketMQ cluster on 127.0.0.1, ready when the `with` block begins and removed when it ends.
 
         with LocalCluster(masters=2, slaves=1) as cluster:
             producer = Producer(name_servers=cluster.name_server_address)
 
-    `async with` works as well. Ports are free ones unless `port` says otherwise, so that any number of clusters can run
-    beside each other. All methods may be called from any thread.
+    `async with` works as well. Ports are free ones unless `port` is given, so any number of clusters can run at the
+    same time. All methods may be called from any thread.
 
     Args:
-        name_servers, masters: how many of each, 1 to 9.
-        slaves: of each master: one number for all, or one for each.
+        name_servers, masters: number of each, 1 to 9.
+        slaves: number of slaves of each master: one number for all, or one for each.
         flush: "sync" or "async": whether a send waits for the disk.
         replication: "sync" or "async": whether a send waits for a slave.
-        tls: "disabled"; "permissive": nodes take both kinds of clients, with a certificate for tests; "enforcing".
-        store: where to keep the data; None is a temporary folder, removed at the end.
-        port: of the first name server; brokers listen from 1035 above it. 0: free ports, or those of last time if the
-            store was used before.
-        faithful: behave as Apache RocketMQ 4.9.8 does, known safety bugs included.
-        processes: a process for each node, so that `kill` works; it takes longer to be ready.
-        broker_properties: options of all brokers under the names that they have in RocketMQ's `.properties` files.
+        tls: "disabled"; "permissive": nodes accept clients with and without TLS, with a certificate for tests;
+            "enforcing": nodes accept only TLS.
+        store: folder of the data; None: a temporary folder, removed at the end.
+        port: port of the first name server; brokers listen from 1035 above it. 0: free ports, or the former ports if
+            the store was used before.
+        faithful: behave as Apache RocketMQ 4.9.8 does, including known safety bugs.
+        processes: run each node in a process of its own, so that `kill` works; the start takes longer.
+        broker_properties: options of all brokers, by their names in RocketMQ's `.properties` files.
         on_end: called with one sentence when a node ends by itself.
 
     Raises:
-        ClusterOptionError: an option, in one sentence.
+        ClusterOptionError: an option is not valid; one sentence.
     """
 
     def __init__(
@@ -93,7 +94,7 @@ class LocalCluster:
         ports = dict.fromkeys(node_names(self.options), 1)
         make_nodes(self.options, ports, Path("/"), is_new=True)
 
-    # Life
+    # Start and end
 
     def start(self) -> None:
         """Start all nodes and return when producers and consumers can use them.
@@ -151,21 +152,21 @@ class LocalCluster:
     async def __aexit__(self, *_: object) -> None:
         await asyncio.to_thread(self.stop)
 
-    # What there is
+    # Properties
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """Name servers, then masters, then slaves."""
+        """The names of name servers, then masters, then slaves."""
         return tuple(self._running().nodes.values())
 
     @property
     def brokers(self) -> tuple[Node, ...]:
-        """Masters, then slaves: `broker-a-0` is the first master, `broker-a-1` its first slave."""
+        """The names of masters, then slaves: `broker-a-0` is the first master, `broker-a-1` its first slave."""
         return tuple(node for node in self.nodes if node.is_broker)
 
     @property
     def name_servers(self) -> tuple[str, ...]:
-        """Addresses `host:port`."""
+        """The addresses of the name servers, `host:port`."""
         return tuple(node.address for node in self.nodes if not node.is_broker)
 
     @property
@@ -175,19 +176,19 @@ class LocalCluster:
 
     @property
     def folder(self) -> Path:
-        """A folder for each node with its data, and `logs`."""
+        """The folder with a folder for each node's data, and `logs`."""
         assert self._folder is not None, "there is a folder while the cluster runs"
         return self._folder.path
 
     def pid(self, name: str) -> int | None:
-        """The process of a node; None if the node does not run."""
+        """Return the process id of a node; None if the node does not run."""
         running = self._running().running(name)
         return None if running is None else running.pid
 
     # Single nodes
 
     def stop_node(self, name: str) -> None:
-        """Stop one node gracefully; nothing happens if it does not run. Raises ClusterError."""
+        """Stop one node gracefully; does nothing if it does not run. Raises ClusterError."""
         self._run(self._running().stop_node(name))
 
     def kill_node(self, name: str) -> None:
@@ -217,7 +218,7 @@ class LocalCluster:
 
     def _start_thread(self) -> None:
         self._loop = asyncio.new_event_loop()
-        # A daemon, so that a program that does not stop its cluster can end.
+        # A daemon thread, so that a program can end without stopping its cluster.
         self._thread = threading.Thread(target=self._loop.run_forever, name="rocketmq", daemon=True)
         self._thread.start()
 
@@ -268,7 +269,7 @@ class LocalCluster:
                     raise
             else:
                 folder.remember(ports)
-                # From now on a master that comes back fetches missing records from its slaves.
+                # From now on a master that restarts fetches missing records from its slaves.
                 again = make_nodes(self.options, ports, folder.path, is_new=False)
                 supervisor.nodes = {node.name: node for node in again}
                 self._supervisor = supervisor

@@ -13,9 +13,9 @@ from staticfire.harness.local_cluster.errors import ClusterError
 
 
 class ClusterFaults:
-    """Kill, stop and freeze nodes. The cluster must have been made with `processes=True`.
+    """Kills, stops and freezes nodes. The cluster must have been made with `processes=True`.
 
-    Raises ClusterError for a cluster whose nodes share this process, and for a name that no node has.
+    Raises ClusterError for a cluster whose nodes share this process, and for an unknown node.
     """
 
     def __init__(self, cluster: LocalCluster) -> None:
@@ -27,12 +27,12 @@ class ClusterFaults:
         self._frozen: set[str] = set()
 
     def kill(self, node: str) -> None:
-        """Send SIGKILL. The page cache survives."""
+        """Send SIGKILL to a node. The page cache survives."""
         self.thaw(node)
         self._cluster.kill_node(node)
 
     def stop(self, node: str) -> None:
-        """End the node gracefully."""
+        """End a node gracefully."""
         self.thaw(node)
         self._cluster.stop_node(node)
 
@@ -41,12 +41,12 @@ class ClusterFaults:
         self._cluster.start_node(node)
 
     def freeze(self, node: str) -> None:
-        """SIGSTOP: connections stay open, and no answer comes."""
+        """Send SIGSTOP to a node: connections stay open, but no answer comes."""
         os.kill(self._pid(node), signal.SIGSTOP)
         self._frozen.add(node)
 
     def thaw(self, node: str) -> None:
-        """SIGCONT; nothing happens to a node that is not frozen."""
+        """Send SIGCONT to a node; does nothing if it is not frozen."""
         if node in self._frozen:
             os.kill(self._pid(node), signal.SIGCONT)
             self._frozen.discard(node)

@@ -49,12 +49,12 @@ class Node:
 
     @property
     def broker_name(self) -> str:
-        """Shared by a master and its slaves; empty for a name server."""
+        """The broker's name, which a master and its slaves share; empty for a name server."""
         return self.config.broker_name if isinstance(self.config, BrokerConfig) else ""
 
     @property
     def broker_id(self) -> int:
-        """0 for a master; -1 for a name server."""
+        """The broker's id: 0 for a master; -1 for a name server."""
         return self.config.broker_id if isinstance(self.config, BrokerConfig) else -1
 
     @property

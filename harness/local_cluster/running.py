@@ -26,7 +26,7 @@ REASON_MAX = 500  # characters
 
 OnEnd = Callable[
     ["RunningNode", str], None
-]  # takes the reason; not called for a node that was stopped
+]  # called with the reason; not called for a node that was stopped
 
 
 class RunningNode(Protocol):
@@ -90,7 +90,7 @@ class LoopNode(_Milestones):
         env = replace(env, log=JsonLinesLog(self.node.name, RealClock(), log))
         try:
             await serve(env, self.node.config, self._say, peers=peers)
-        except Exception as error:  # whatever it is, it has ended this node, and only this one
+        except Exception as error:  # it has ended this node, and no other one
             env.log.error("node failed", error=str(error))  # noqa: TRY400
             kind = type(error) if isinstance(error, ClusterError) else ClusterError
             self._break_promises(kind(f"{self.node.name} failed: {error}"))
@@ -183,7 +183,7 @@ class ProcessNode(_Milestones):
 
     async def _end(self, number: signal.Signals) -> None:
         self._stopping = True
-        while self._process is None and not self._task.done():  # it is being made
+        while self._process is None and not self._task.done():  # until it is made
             await asyncio.sleep(0.001)
         self._signal(number)
         done, _ = await asyncio.wait([self._task], timeout=STOP_TIMEOUT_S)

@@ -87,7 +87,7 @@ async def _serve_broker(env: Env, config: BrokerConfig, say: Say, *, peers: int)
     except BaseException:
         await broker.stop()
         raise
-    with suppress(StoreFailed):  # of course it cannot be saved
+    with suppress(StoreFailed):  # a failed store cannot be saved
         await broker.stop()
     raise StoreFailed(f"store {config.store_path} failed: {error}") from error
 

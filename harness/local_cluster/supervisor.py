@@ -112,11 +112,11 @@ class Supervisor:
         ]
 
     async def stop_node(self, name: str) -> None:
-        """End a node gracefully; nothing happens if it does not run. Raises ClusterError if there is no such node."""
+        """End a node gracefully; does nothing if it does not run. Raises ClusterError if there is no such node."""
         await self._end(name, lambda running: running.stop())
 
     async def kill_node(self, name: str) -> None:
-        """End a node with SIGKILL; nothing happens if it does not run. Raises ClusterError."""
+        """End a node with SIGKILL; does nothing if it does not run. Raises ClusterError if there is no such node."""
         await self._end(name, lambda running: running.kill())
 
     async def _end(self, name: str, how: Callable[[RunningNode], Awaitable[None]]) -> None:
@@ -182,7 +182,7 @@ class Supervisor:
         try:
             answer = await self._remoting.invoke(name_server, request, ASK_TIMEOUT_S)
             info = ClusterInfo.from_json(loads(answer.body))
-        except (RemotingError, ValueError):  # it has just begun or ended
+        except (RemotingError, ValueError):  # the name server has just started or ended
             return []
         return [
             address
