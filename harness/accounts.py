@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-Keys = Mapping[str, str]  # access_key and secret_key; empty: clients do not sign requests
+Keys = Mapping[str, str]  # access_key and secret_key; empty: the client does not sign its requests
 
 # The administrators' and the brokers' keys.
 OPERATOR: dict[str, Any] = {"access_key": "sf-operator", "secret_key": "operators-secret"}
@@ -15,7 +15,7 @@ LOAD: dict[str, Any] = {"access_key": "sf-load", "secret_key": "secret-of-the-lo
 
 GUEST = "guest"  # may send until the fault rights-change withdraws its right
 GUEST_KEY = "sf-guest"
-# Why a broker must refuse a send -> the account that sends it.
+# Reason for which a broker must refuse a send -> the account of the send.
 REFUSED: Mapping[str, str] = MappingProxyType(
     {
         "signature": "forger",
@@ -54,7 +54,7 @@ accounts:
   defaultTopicPerm: SUB
   defaultGroupPerm: SUB
 """.encode()
-# RocketMQ's conf/tools.yml, with which a slave signs requests to its master.
+# RocketMQ's conf/tools.yml: the keys by which a slave signs requests to its master.
 CREDENTIALS_FILE = f"""\
 accessKey: {OPERATOR["access_key"]}
 secretKey: {OPERATOR["secret_key"]}
@@ -62,9 +62,10 @@ secretKey: {OPERATOR["secret_key"]}
 
 
 class GuestRights:
-    """The state of the guest's right to send: whether every master has confirmed that it is withdrawn.
+    """Whether every master has confirmed that the guest's right to send is withdrawn.
 
-    Once the right was given back, its state stays unknown, since a master may carry out an unanswered request late.
+    Once administrators give the right back, its state stays unknown, since a master may carry out an unanswered request
+    late.
     """
 
     def __init__(self) -> None:

@@ -24,8 +24,8 @@ FLUSH_MODES = ("sync", "async")
 REPLICATION_MODES = ("sync", "async", "none")
 ENVIRONMENTS = ("simulation", "processes", "namespaces", "docker", "ssh", "address")
 TARGETS = ("own", "apache", "address")
-# The mode of our brokers and name servers, and the promises by which any target is judged.
-# permissive: every second node speaks TLS where it connects; enforcing: all do.
+# The mode of our brokers and name servers, which also sets the promises by which any target is judged.
+# permissive: every second node connects with TLS; enforcing: all nodes do.
 TLS_MODES = ("disabled", "permissive", "enforcing")
 MODES = ("hardened", "faithful")
 PROPERTY_TABLES = ("broker_properties", "coordinator_properties")
@@ -34,7 +34,7 @@ DEFAULT_SYSTEM = "rocketmq"
 T = TypeVar("T")
 Properties = tuple[tuple[str, str], ...]  # names and values, sorted by name
 
-# Options that recorded runs of earlier versions lack: their defaults say what such a run did.
+# Options that recorded runs of earlier versions lack. Their defaults describe what such a run did.
 LATER_OPTIONS = frozenset(
     {
         "quiet_s",
@@ -77,14 +77,14 @@ def with_current_names(options: Mapping[str, T]) -> dict[str, T]:
 
 
 def stream_of(seed: int, option: str) -> Random:
-    """The random stream that decides an option of a campaign."""
+    """Return the random stream that decides an option of a campaign."""
     return Random(f"staticfire/{seed}/{_STREAMS.get(option, option)}")
 
 
 # Strategies by which members share out queues, under RocketMQ's names. The first is its default.
 STRATEGIES = ("AVG", "AVG_BY_CIRCLE", "CONSISTENT_HASH")
 AVERAGELY = STRATEGIES[0]
-EVEN_STRATEGIES = STRATEGIES[:2]  # no member gets two queues more than another one
+EVEN_STRATEGIES = STRATEGIES[:2]  # members' numbers of queues differ by at most 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,53 +113,56 @@ class Campaign:
     latency_ms: tuple[float, float]
     fsync_us: int
     log_file_bytes: int
-    faults: tuple[str, ...]  # the kinds
-    acks_min: int  # fewer acknowledged messages than this are no verdict
-    gap_max_s: float  # the longest time a client may go without success under load; 0: no bound
+    faults: tuple[str, ...]  # kinds of fault
+    acks_min: int  # with fewer acknowledged messages the verdict is unknown
+    gap_max_s: float  # longest time that a client may go without success under load; 0: no bound
     plan: tuple[PlannedFault, ...]
-    batch_share: float = 0.0  # of the ops of producers
-    batch_messages: tuple[int, int] = (2, 5)  # of a batch
+    batch_share: float = 0.0  # share of the ops of producers
+    batch_messages: tuple[int, int] = (2, 5)  # least and most messages of a batch
     one_way_share: float = 0.0
-    quiet_s: float = 0.0  # of load behind the last fault, after time_s
-    idle: tuple[float, float] = (0.0, 0.0)  # from when on, and for how long, nothing is sent
-    large_share: float = 0.0  # of the messages sent alone: bodies that clients compress
-    async_share: float = 0.0  # of the sends that are alone and answered
-    illegal_share: float = 0.0  # of the ops of producers: sends that must be refused
-    strategy: str = AVERAGELY  # how the members of a group share out queues
-    acl: bool = False  # brokers check signatures and rights, and every client and broker has keys
-    consumer_kind: str = PUSH  # of all members
+    quiet_s: float = 0.0  # load after the last fault, in addition to time_s
+    # begin and length of a time in which clients send nothing
+    idle: tuple[float, float] = (0.0, 0.0)
+    large_share: float = 0.0  # share of single messages with bodies that clients compress
+    async_share: float = 0.0  # share of the single, answered sends
+    illegal_share: float = 0.0  # share of the ops of producers: sends that brokers must refuse
+    strategy: str = AVERAGELY  # how the members of a group divide its queues
+    acl: bool = False  # brokers check signatures and rights; clients and brokers have keys
+    consumer_kind: str = PUSH  # kind of all consumers
     tls: str = "disabled"  # RocketMQ: tls.server.mode of every server
-    replica_tls: bool = False  # brokers replicate over TLS, in which each side shows a certificate
+    replica_tls: bool = False  # brokers replicate over TLS; both sides present a certificate
     environment: str = "simulation"
-    target: str = "own"  # what is tested
-    client: str = "own"  # which implementation of producers and consumers; see client_command.py
+    target: str = "own"  # the tested variant of the system
+    client: str = "own"  # implementation of producers and consumers; see client_command.py
     mode: str = "hardened"
-    policies: tuple[str, ...] = ()  # in faithful mode only these lines of the policy table; (): all
+    # the faithful lines of the policy table in faithful mode; (): all
+    policies: tuple[str, ...] = ()
     defect: str = ""
-    broker_properties: Properties = ()  # of every broker, under the names of a `.properties` file
+    broker_properties: Properties = ()  # of every broker, by their names in `.properties` files
     coordinator_properties: Properties = ()
     brokers: tuple[
         str, ...
-    ] = ()  # of a cluster that is not ours, each `name:id`, leaders first; (): ours
-    consumer_topics: tuple[str, ...] = ()  # of the consumers in turn; (): the topic of the campaign
+    ] = ()  # nodes `name:id` of an external cluster, leaders first; (): our own cluster
+    # topics of the consumers, in turn; (): the topic of the campaign
+    consumer_topics: tuple[str, ...] = ()
     expressions: tuple[
         str, ...
-    ] = ()  # tag expressions of the consumers in turn; (): the workload's
-    sends_max: int = 0  # ops of all producers together; 0: as many as there is time for
+    ] = ()  # tag expressions of the consumers, in turn; (): the workload's
+    sends_max: int = 0  # most ops of all producers together; 0: no bound
     # How many of the last consumers forward each message to a topic with more queues, and how many consume that topic
     # in a group of their own.
     forwarding: tuple[int, int] = (0, 0)
-    hot_share: float = 0.0  # of ordered messages, for the key that all share; 0: the workload's
-    asked_share: float = 0.0  # of transactions, for the broker to ask about; 0: the workload's
+    hot_share: float = 0.0  # share of ordered messages with the common key; 0: the workload's
+    asked_share: float = 0.0  # share of transactions that brokers must ask about; 0: the workload's
     immune_share: float = (
-        0.0  # of transactions that say for how long brokers must not ask about them
+        0.0  # share of transactions that set a time in which brokers must not ask about them
     )
     auto_topic: bool = (
-        False  # no operator creates the topic: the first message that a broker gets does
+        False  # whether the first message at a broker creates the topic, instead of an operator
     )
-    system: str = DEFAULT_SYSTEM  # which message queue is tested
-    token: str = ""  # what makes topic and group those of one run, in a cluster that is not ours
-    ops: tuple[PlannedOp, ...] | None = None  # of the producers; None: drawn from the seed
+    system: str = DEFAULT_SYSTEM  # the tested message queue
+    token: str = ""  # makes names of topics and groups unique to one run, in an external cluster
+    ops: tuple[PlannedOp, ...] | None = None  # ops of the producers; None: drawn from the seed
 
     @property
     def leaders(self) -> int:
@@ -210,7 +213,7 @@ class Campaign:
 
 
 def foreign_broker(text: str) -> Replica:
-    """A node from `name:id`. Raises CampaignError."""
+    """Parse a broker `name:id` of an external cluster. Raises CampaignError."""
     name, _, number = text.rpartition(":")
     if not name or not (number.isascii() and number.isdigit()):
         raise CampaignError(f"brokers hold {text!r:.80}; allowed: name:id, such as broker-a:0")

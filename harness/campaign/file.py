@@ -48,7 +48,7 @@ def read_options(text: str, source: str) -> dict[str, Any]:
     """
     try:
         document = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # a number of 5000 digits, lists too deep
+    except (ValueError, RecursionError) as error:  # also for numbers too long, lists too deep
         raise CampaignError(f"{source} is not valid TOML: {error}") from error
     table = document.pop("campaign", None)
     if not isinstance(table, dict):
@@ -98,7 +98,7 @@ def _current(table: Mapping[str, T], source: str) -> dict[str, T]:
 
 
 def _typed(given: str, value: object, source: str) -> object:
-    """The value of an option. Raises CampaignError, which names the option as the file does."""
+    """Return the value of an option, with its type. Raises CampaignError, which names the option as the file does."""
     name = FORMER_NAMES.get(given, given)
     if name == "plan":
         try:
@@ -123,7 +123,7 @@ def _typed(given: str, value: object, source: str) -> object:
 
 
 def _properties(name: str, value: object, source: str) -> Properties:
-    """A table of properties; TOML's numbers and booleans become the text that a `.properties` file has."""
+    """Return a table of properties as texts: numbers and booleans are written as in a `.properties` file."""
     if not isinstance(value, dict):
         raise CampaignError(f"{source}: {name} is {truncated_repr(value)}; allowed: a table")
     for item in value.values():

@@ -39,7 +39,7 @@ GeneratedOp = tuple[str, Mapping[str, Any]]
 
 
 class OpError(ValueError):
-    """An op of a campaign is not valid. The text names it, the value and what is allowed."""
+    """An op of a campaign is not valid. The text names the field, its value and what is allowed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ class PlannedOp:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The keys of its messages; of a range of messages, the first key."""
+        """Return the keys of the op's messages; for a range of messages, the first key."""
         messages = self.value["messages"] if self.f == "send_batch" else [self.value]
         return tuple(message["key"] for message in messages)
 
@@ -104,7 +104,7 @@ def _check_row(row: object, entry: str) -> None:
 
 
 def check_ops(ops: Sequence[PlannedOp], producers: Sequence[str], load_s: float) -> None:
-    """Raises OpError for the first op that no producer of the campaign can carry out."""
+    """Raise OpError for the first op that no producer of the campaign can carry out."""
     keys: set[str] = set()
     for number, op in enumerate(ops):
         entry = f"op {number}"

@@ -16,7 +16,7 @@ from staticfire.faults.plans.plan import from_data
 from staticfire.harness.campaign.campaign import SEED_MAX, Campaign, CampaignError
 from staticfire.harness.truncated_repr import truncated_repr
 
-PLAN_MAX = 10_000  # faults
+PLAN_MAX = 10_000  # faults in a plan
 _NUMBER: tuple[tuple[type, ...], str] = ((int, float), "a number")
 _FIELDS: dict[str, tuple[tuple[type, ...], str]] = {
     "id": ((int,), "a whole number"),
@@ -30,7 +30,7 @@ _FIELDS: dict[str, tuple[tuple[type, ...], str]] = {
 
 
 def read_plan(rows: object) -> tuple[PlannedFault, ...]:
-    """A plan from the tables of a file. Raises CampaignError or FaultError."""
+    """Read a plan from the tables of a file. Raises CampaignError, FaultError."""
     if not isinstance(rows, list):
         raise CampaignError(f"plan is {truncated_repr(rows)}; allowed: a list of tables")
     if len(rows) > PLAN_MAX:
