@@ -29,8 +29,8 @@ ALL_HOURS = ";".join(map(str, range(24)))
 NONE_SHARE = 0.5  # share of the campaigns with default properties
 EACH_SHARE = 0.3
 
-# Options of brokers that must not change which promises are kept, in groups that belong together. One of the values of
-# each option is drawn.
+# Options of brokers under which all promises must still be kept, in groups that belong together. One value of each
+# option is drawn.
 _GROUPS: tuple[tuple[tuple[str, tuple[str, ...]], ...], ...] = (
     (("slaveReadEnable", ("true",)), ("accessMessageInMemoryMaxRatio", ("0",))),
     (("longPollingEnable", ("false",)), ("shortPollingTimeMills", ("100", "1000"))),
@@ -62,11 +62,11 @@ def _some_properties(random: Random, drawn: Mapping[str, object]) -> Properties:
         return ()
     groups = [group for group in _GROUPS if random.random() < EACH_SHARE]
     picked = {name: pick(random, values) for group in groups for name, values in group}
-    workload = WORKLOADS.get(str(drawn["workload"]))  # a name that is none is refused later
+    workload = WORKLOADS.get(str(drawn["workload"]))  # an unknown name is refused later
     if workload is not None and workload.forwards:
-        # A forwarder repeats a batch until it is stored with SEND_OK. A master asks no slave for a larger one.
+        # A forwarder repeats a batch until it gets SEND_OK, which a master never gives for a batch above this size.
         picked.pop("haSlaveFallbehindMax", None)
-        # Its topic has more queues than that. One flush wakes their pulls, and a member rests after a refused one.
+        # The topic of the copies has more queues than that. One flush wakes all their pulls, and a refused pull pauses.
         picked.pop("pullThreadPoolQueueCapacity", None)
     return tuple(sorted(picked.items()))
 
@@ -126,7 +126,7 @@ def _coordinator_properties(drawn: Mapping[str, object]) -> Properties:
 
 
 def _is_closed(drawn: Mapping[str, object]) -> bool:
-    """Whether servers list who may connect: with access control, where it is known which addresses nodes get."""
+    """Whether servers list who may connect: with access control, if the addresses of the nodes are known."""
     return bool(drawn["acl"]) and drawn["environment"] == "simulation"
 
 
@@ -173,7 +173,7 @@ DRAWS: Mapping[str, Draw] = {
     "followers": _draw_followers,
     "coordinators": lambda random, drawn: pick(random, (1, 2, 2, 2, 3)),
     "log_file_bytes": lambda random, drawn: pick(random, (65536, 131072, 262144, 1048576)),
-    # A swarm looks for bugs, and faithful mode has known ones. Other products are always judged as faithful.
+    # A swarm searches for unknown bugs, and faithful mode has known ones. Other products are always judged as faithful.
     "mode": lambda random, drawn: "hardened" if drawn["target"] == "own" else "faithful",
     "strategy": _draw_strategy,
     "large_share": _draw_large_share,

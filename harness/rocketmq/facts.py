@@ -40,7 +40,7 @@ from staticfire.harness.workloads.delay_levels import delay_levels_ms
 from staticfire.harness.workloads.groups import groups_of
 
 SIDE_STARTS = ("start_topic-anew", "start_offsets-cloned")
-# How full a disk must be for a broker to delete unexpired files.
+# Options for how full a disk must be before a broker deletes unexpired files.
 FORCING = frozenset(
     {
         "rocketmq.broker.diskSpaceCleanForciblyRatio",
@@ -49,7 +49,7 @@ FORCING = frozenset(
 )
 SIMULATION_PART = "simulation"  # of a compiled build
 POOL_PROPERTY = "transientStorePoolEnable"
-# Every message counts as no longer in the leader's memory: a follower serves it.
+# With these options every message counts as no longer in the leader's memory, so a follower serves it.
 FOLLOWER_READS = frozenset({("slaveReadEnable", "true"), ("accessMessageInMemoryMaxRatio", "0")})
 
 
@@ -146,7 +146,7 @@ def _fault_facts(record: FaultRecord, replica_sets: Iterable[str]) -> FaultFacts
                 topic=planned.params["topic"],
                 stream=stream,
                 queues=planned.params["queues"],
-                answered_ns=record.healed_ns,  # at the latest
+                answered_ns=record.healed_ns,  # at the latest then
             )
             for stream in streams
         ),
@@ -158,9 +158,9 @@ def _reserved_s(campaign: Campaign) -> float:
 
 
 def _kept_s(campaign: Campaign) -> float:
-    """Return how long brokers keep consumed messages, by clocks that faults may set; 0 if it is not known.
+    """Return how long brokers keep consumed messages, by clocks that faults may step; 0 if that is not known.
 
-    They delete messages earlier once a disk is as full as options say, and other files may fill a real disk.
+    They delete messages earlier if a disk is as full as options say, and other files may fill a real disk.
     """
     properties = dict(campaign.broker_properties)
     forcible = properties.get("cleanFileForciblyEnable", "true") == "true"
@@ -184,7 +184,7 @@ def _measures_resources(campaign: Campaign) -> bool:
 
 def _due(campaign: Campaign, lives: bool, ops: Sequence[Op]) -> Iterator[str]:
     """Return the evidence that a history of this campaign must hold: see checkers/engine/evidence.py."""
-    if lives:  # there is a master to query
+    if lives:  # some master can be queried
         yield "look_up"
     if campaign.environment == "simulation":  # simulated nodes keep their logs through every fault
         yield "recovery"

@@ -16,8 +16,8 @@ from staticfire.harness.workloads.request_reply import REQUEST_REPLY, TIMEOUT_S
 
 FSYNC_S = 3.0
 SEND_S = 3.0  # sendMsgTimeout
-OWN_RESET_S = 1.0  # on real machines, for our members, which go on at the new offsets at once
-OWN_LOCK_END_S = 2.0  # our members look for ended connections every 0.75 s
+OWN_RESET_S = 1.0  # on real machines, for our members, which use the new offsets at once
+OWN_LOCK_END_S = 2.0  # our members check for ended connections every 0.75 s
 # Of version 4.9, in seconds.
 DEFAULTS = Timings(
     rebalance_s=20.0,  # rocketmq.client.rebalance.waitInterval
@@ -27,7 +27,7 @@ DEFAULTS = Timings(
     lock_life_s=60.0,  # rocketmq.broker.rebalance.lockMaxLiveTime
     lock_renewal_s=20.0,  # rocketmq.client.rebalance.lockInterval
     lock_belief_s=30.0,
-    lock_end_s=30.0,  # RocketMQ's members do not give them up
+    lock_end_s=30.0,  # RocketMQ's members do not give locks up
     commit_s=5.0,  # persistConsumerOffsetInterval of clients
     offset_persist_s=5.0,  # flushConsumerOffsetInterval
     progress_s=10.0,  # flushDelayOffsetInterval
@@ -39,7 +39,7 @@ DEFAULTS = Timings(
     clean_s=10.0,  # cleanResourceInterval
     request_s=3.0,  # mqClientApiTimeout
     consume_timeout_s=900.0,  # consumeTimeout
-    reset_s=10.0 + 1.0,  # MQClientInstance.resetOffset sleeps for ten of them
+    reset_s=10.0 + 1.0,  # MQClientInstance.resetOffset sleeps for 10 s
     flush_timeout_s=5.0,  # syncFlushTimeout: then FLUSH_DISK_TIMEOUT
     follower_timeout_s=3.0,  # slaveTimeout: then FLUSH_SLAVE_TIMEOUT
     flush_s=0.5 + 10.0 + FSYNC_S,  # flushIntervalCommitLog, flushCommitLogThoroughInterval
@@ -57,14 +57,15 @@ OPTIONS: Mapping[str, str] = {
 SHORT_POLLING_S = 1.0  # shortPollingTimeMills
 METADATA_POLICY = "metadata_file"  # policies.py: offsets are written without fsync
 WRITE_BACK_S = 35.0  # Linux: dirty_expire_centisecs, and the next turn of its flusher
-PACKET_LATENCIES = 9  # a packet takes at most so many times the base latency of its link (`Link`)
+# greatest ratio of a packet's latency to the base latency of its link (`Link`)
+PACKET_LATENCIES = 9
 SIMULATED_FLUSH_S = (
-    1.0  # our broker begins a flush when the previous one has ended, or after this time
+    1.0  # our broker begins a flush when the previous one ends, but at the latest after this time
 )
-# Files that a broker flushes beside the log and its queues: the index, and twice the checkpoint, the offsets, the
-# progress of delays, topics and groups.
+# Fsyncs of files besides the log and its queues: the index once, and twice each the checkpoint, the offsets, the
+# progress of delays, the topics and the groups.
 OTHER_FSYNCS = 11
-LOG_FSYNCS = 2  # a flush that had begun before, and the message's own
+LOG_FSYNCS = 2  # of a flush that is under way, and of the message's own flush
 KEPT_BACK_QUEUES = 2  # the queues of half messages and of op messages
 
 
@@ -76,7 +77,7 @@ def timings_of(campaign: Campaign) -> Timings:
     properties = dict(campaign.broker_properties)
     later = ({**properties, name: value} for name, value in changed_options(campaign.plan))
     found = reduce(_wider, map(_timings_under, later), _timings_under(properties))
-    if campaign.client == "own":  # the others give each attempt a time of its own
+    if campaign.client == "own":  # other clients have a time-out for each attempt
         is_request = campaign.workload == REQUEST_REPLY.name
         found = replace(
             found,

@@ -1,4 +1,4 @@
-"""Changes that faults have made to a cluster through its administration during one run."""
+"""The changes that faults make to a cluster through its administration during one run."""
 
 from __future__ import annotations
 

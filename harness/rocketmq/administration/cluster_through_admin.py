@@ -73,7 +73,7 @@ class ClusterThroughAdmin:
                 answered_ns[node] = environment.now_ns()
             elif answer != "fail":
                 unsure.append(node)
-        # A master answers once its name servers have the change. If they are silent, its own table shows the change.
+        # A master answers once its name servers have the change. If they are silent, the change is in its own table.
         for node in unsure:
             if await self._has_queues(node, topic, count):
                 answered_ns[node] = environment.now_ns()
@@ -100,7 +100,7 @@ class ClusterThroughAdmin:
             spec.group
             for members in groups_of(environment.campaign).values()
             for spec in members
-            # Java's pull consumers ignore the order, too (MQClientInstance.resetOffset).
+            # Pull consumers ignore resets, also in Java (MQClientInstance.resetOffset).
             if spec.topic == topic and spec.model != BROADCASTING and spec.kind == PUSH
         )
         resets: list[Evidence] = []

@@ -1,8 +1,8 @@
-"""Topics and groups beside the load: changes by administrators, and readers whose deliveries are in the history.
+"""Topics and groups beside the load: administrators change them, and readers' deliveries are in the history.
 
 The main topic does not change. The producer that no fault touches fills a side topic, and the harness's own client
-reads it, so that checkers judge it like any other topic: acknowledged messages must come, and messages from before the
-topic was made must not.
+reads it, so that checkers judge it like any other topic: groups must get its acknowledged messages, and none from
+before the topic was made.
 """
 
 from __future__ import annotations
@@ -55,10 +55,11 @@ class SideTopic:
         self._environment = environment
         self._process = FIRST_PROCESS + index
         self._sent = 0
-        self._begins: dict[BrokerQueue, int] = {}  # of the new topic, on the brokers that take part
+        # first offsets of the new topic, on brokers that take part
+        self._begins: dict[BrokerQueue, int] = {}
         self._first = Reader(group=self.group)
         self._again = Reader(group=f"{self.group}-again")
-        # Where offsets were cloned: those that the source had committed.
+        # Cloned offsets: those that the source had committed.
         self._cloned: dict[BrokerQueue, int] = {}
 
     @property
@@ -71,7 +72,7 @@ class SideTopic:
         return _brokers(self._begins)
 
     async def make_anew(self) -> Evidence:
-        """Use a topic and a group, delete both and make them again; then send. Returns the results.
+        """Use a topic and a group, delete both and make them again; then send more. Return the results.
 
         A broker that leaves a request unanswered takes no further part, since its state is unknown.
         """
@@ -97,10 +98,10 @@ class SideTopic:
         }
 
     async def clone_offsets(self) -> Evidence:
-        """Let the group read, then clone its offsets to another group, which reads on.
+        """Let the group read, then clone its offsets to another group, which continues from them.
 
-        In the history the two are one group: it must get each message, and none twice. The source reads on once the
-        clone has committed more. In the history it is another group from the beginning on.
+        In the history the two are one group: it must get each message, and none twice. The source continues once the
+        clone has committed more. From then on the history has it as another group, from the begin of the topic.
         """
         made = [name for name in self._living_masters() if await self._make(name)]
         await self._wait_for_route()
@@ -126,7 +127,10 @@ class SideTopic:
         }
 
     async def _clone(self, name: str) -> dict[BrokerQueue, int]:
-        """Clone the group's offsets on a broker, each request once. Return the clone's offsets; empty: a failure."""
+        """Clone the group's offsets on a broker, with one request each.
+
+        Return the clone's offsets; empty after a failure.
+        """
         for queue in range(QUEUES):
             if not await self._commit(name, queue, self._first.positions[name, queue], tries=1):
                 return {}
@@ -154,7 +158,7 @@ class SideTopic:
         rows = {(self._first.group, self.topic): first, (self._again.group, self.topic): again}
         return rows, complete and is_whole
 
-    # What administrators do
+    # Administration
 
     def _living_masters(self) -> list[str]:
         topology, is_lost = self._environment.topology, self._environment.is_lost
@@ -175,9 +179,10 @@ class SideTopic:
     async def _delete_topic(self, masters: Sequence[str]) -> list[str]:
         """Delete the topic as mqadmin does: on all masters, then at the name servers.
 
-        Returns the masters that it may be made on again: none while a name server may still remove it. Name servers
-        remove it from the routes of all brokers, so they are not asked while a master may have it. A name server is
-        asked once: what a cut holds up may be carried out seconds later, and would remove what is made meanwhile.
+        Returns the masters on which it may be made again: none while a name server may still remove it. Name servers
+        remove it from the routes of all brokers, so the request goes to them only once no master has it. Each name
+        server gets one request: a request that a cut delays may be carried out seconds later, and would remove the new
+        topic.
         """
         ext = {"topic": self.topic}
         code = RequestCode.DELETE_TOPIC_IN_BROKER
@@ -192,19 +197,22 @@ class SideTopic:
         return deleted
 
     async def _remake(self, name: str) -> dict[BrokerQueue, int]:
-        """Delete the group on a broker, make both again. Return the group's offsets; empty: no answer."""
+        """Delete the group on a broker, and make topic and group again.
+
+        Return the group's offsets; empty without an answer.
+        """
         if await self._delete_group(name) and await self._make(name):
             return await self._stands(name, self.group)
         return {}
 
     async def _return_to_source(self, name: str) -> None:
-        """Let the source go on at its offset on the broker, or at what it had committed, where that is higher."""
+        """Let the source continue on the broker, at its offset or, if that is higher, at its committed offset."""
         for queue, offset in (await self._stands(name, self.group)).items():
             if self._again.positions[queue] == self._cloned.get(queue):
                 self._again.positions[queue] = max(offset, self._again.positions[queue])
 
     async def _make_group_anew(self) -> bool:
-        """Delete the group and make it again, to begin at the beginning; return whether that is done."""
+        """Delete the group and make it again, to begin at the first offsets; return whether that succeeded."""
         begins = dict(self._begins)
         for name in filter(self._is_served_by_master, self.brokers):
             for queue in range(QUEUES):
@@ -215,12 +223,12 @@ class SideTopic:
             if not (stands := await self._stands(name, self.group)):
                 return False
             begins |= stands
-        # A slave without its master never got the deletion, so it is read from the master's first offsets.
+        # A slave whose master is lost never got the deletion, so it is read from the master's first offsets.
         self._again.positions = begins
         return True
 
     async def _stands(self, name: str, group: str) -> dict[BrokerQueue, int]:
-        """Return a group's offsets on a broker, without an offset the beginning of the queue; empty: no answer."""
+        """Return a group's offsets on a broker, or else the begin of a queue; empty without an answer."""
         outcome = await self._queue_state(name, group)
         return {(name, queue): at for queue, _, _, at in outcome.value.get("queues", [])}
 
@@ -321,7 +329,7 @@ class SideTopic:
         return await self._ask(self._living(name), {"f": "queue_state", **scope})
 
     async def _read(self, reader: Reader) -> tuple[list[Row], bool]:
-        """Let a reader read all there is. Return its queues as far as brokers answered, and whether all did."""
+        """Let a reader read everything. Return its queues as far as brokers answered, and whether all did."""
         rows: list[Row] = []
         complete = True
         for name in _brokers(reader.positions):
@@ -334,7 +342,7 @@ class SideTopic:
 
     async def _read_queue(self, reader: Reader, name: str, queue: int, high: int) -> bool:
         """Deliver the messages behind the reader's position; return whether the broker returned all up to `high`."""
-        # A power cut may have taken messages that the reader had. New messages then have their offsets.
+        # A power cut may have removed messages that the reader got. New messages then reuse their offsets.
         position = min(reader.positions[name, queue], high)
         where = {"topic": self.topic, "broker": name, "queue": queue}
         request = {"f": "read_queue", **where, "offset": position}
@@ -354,5 +362,5 @@ def _brokers(queues: dict[BrokerQueue, int]) -> list[str]:
 
 
 def order(code: RequestCode, ext: dict[str, str], body: str = "") -> dict[str, object]:
-    """Return the request by which the harness's own client sends a server an administrator's request."""
+    """Return a request with which the harness's own client sends an administrator's request to a server."""
     return {"f": "order", "code": int(code), "ext": ext, "body": body}

@@ -30,7 +30,7 @@ from staticfire.harness.workloads.catalogue import WORKLOADS
 
 SETUP_BOUND_S = 60.0
 PROBE_BOUND_S = 120.0  # after the last heal, for sends to work again on every broker that is left
-DRAIN_BOUND_S = 180.0  # after that, for the group to have consumed and committed everything
+DRAIN_BOUND_S = 180.0  # after that, for the groups to consume and commit everything
 POLL_S = 0.25
 
 

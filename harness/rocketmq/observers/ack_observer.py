@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 class _Copy(NamedTuple):
     """A record on one node."""
 
-    end_offset: int  # in the log
-    is_durable: bool  # the whole record is on the disk
+    end_offset: int  # of the record, in the log
+    is_durable: bool  # whether the whole record is on the disk
 
 
 class _RecordPosition(NamedTuple):
     """The position at which each node must have a record."""
 
     offset: int  # physical
-    paths: list[str]  # the names of the commit-log file: one in each folder of the log
-    position: int  # in that file
+    paths: list[str]  # possible paths of the commit-log file: one in each folder of the log
+    position: int  # of the record, in that file
     size: int | None  # size of the record with the mark; None: the size in the record
     mark: bytes
 
@@ -73,7 +73,7 @@ class AckObserver:
         start = stored_at - stored_at % self._log_file_bytes
         paths = [f"{folder}/{start:020d}" for folder in self._log_folders]
         key, size = value["key"].encode(), value["size"]
-        if size >= COMPRESS_OVER_BYTES:  # then only a property holds the uncompressed key
+        if size >= COMPRESS_OVER_BYTES:  # the body is compressed, so only a property holds the key
             return _RecordPosition(stored_at, paths, stored_at - start, None, b"KEYS\x01" + key)
         return _RecordPosition(
             stored_at, paths, stored_at - start, RECORD_HEADER_SIZE + size, key + b" "

@@ -25,7 +25,7 @@ from staticfire.harness.observers.probe import PROBE_PROCESS
 IDLE_NS = 120_000_000_000  # brokers forget clients that are silent for longer
 LONG_AFTER_NS = 45_000_000_000  # longer than the window of any excuse behind a fault
 _REFUSED = re.compile(r"refused the message with code (\d+)")
-# Events with details that are counted, too: event -> (detail, condition).
+# Events of which a detail is counted, too: event -> (detail, condition).
 DETAILS: Mapping[str, Mapping[str, Callable[[Mapping[str, object]], bool]]] = {
     "store opened": {
         "unclean": lambda fields: fields["clean"] is False,

@@ -1,8 +1,8 @@
 """Reads retry and dead-letter topics at the end of a run.
 
-No consumer of the load reads dead letters; for the checkers the group has given them up. A topic that a broker refuses
-to serve would appear empty, so each attempt is recorded (`try_read`). So is the offset at which the reading of dead
-letters ended early: a broker serves nothing behind a damaged record that no replica has repaired.
+No consumer of the load reads dead letters: for the checkers, the group has given them up. A topic that a broker refuses
+to serve would appear empty, so each attempt is recorded (`try_read`). The harness also records the offset at which the
+reading of dead letters ended early: a broker serves nothing behind a damaged record that no replica has repaired.
 """
 
 from __future__ import annotations

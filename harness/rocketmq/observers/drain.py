@@ -24,11 +24,11 @@ from staticfire.harness.workloads.catalogue import WORKLOADS
 from staticfire.harness.workloads.consumer_spec import BROADCASTING, ConsumerSpec
 from staticfire.harness.workloads.groups import groups_of
 
-# Time until acknowledged messages are visible in their queue. A slave takes a master without power for silent for 20 s
-# (haHousekeepingInterval), and only then asks the other slaves.
+# Time until acknowledged messages are visible in their queue. Only after 20 s does a slave notice that its master has no
+# power (haHousekeepingInterval), and then it asks the other slaves.
 VISIBLE_BOUND_S = 40.0
-# Time until a failed message comes again. A client that sends it back gets it from a retry topic, 10 s later the first
-# time and 30 s later the second (RocketMQ: messageDelayLevel from level 3 on).
+# Time until a failed message is delivered again. A client that sends it back gets it from a retry topic, after 10 s the
+# first time, and after 30 s the second time (RocketMQ: messageDelayLevel from level 3 on).
 RETRY_BOUND_S = 60.0
 POLL_S = 1.0
 
@@ -70,7 +70,7 @@ class Drain:
         while True:
             rows, complete = await self._rows_of_all()
             before = dict(ends)
-            for scope, found in rows.items():  # without an answer no offset moves
+            for scope, found in rows.items():  # without an answer, no offset counts as moved
                 ends |= {(scope, row[0], row[1]): row[2:] for row in found}
             if ends != before:
                 moved_ns = self._environment.now_ns()
@@ -203,7 +203,7 @@ class Drain:
             rows += [[name, *row] for row in outcome.value.get("queues", [])]
         if (
             spec.model == BROADCASTING
-        ):  # members keep their offsets themselves; Workload.awaits counts
+        ):  # members keep their own offsets; Workload.awaits counts instead
             rows = [[name, queue, low, high, high] for name, queue, low, high, _ in rows]
         return rows, complete
 

@@ -20,8 +20,9 @@ from staticfire.system_under_test.protocol.message import RecordError, size_at
 
 READ_MAX = 1_000_000  # acknowledged messages: larger stores are not read into memory
 LOOKS_MAX = 5
-DIFFERENCES_MAX = 100  # offsets of differing bytes of two logs; more differences make another log
-LOOK_AGAIN_S = 0.5  # a record gets its entry a flush later, and a delayed send may come at any time
+# reported offsets of bytes that differ; with more, the logs are different logs
+DIFFERENCES_MAX = 100
+LOOK_AGAIN_S = 0.5  # pause, since a record gets its entry after a flush, and delayed sends may come at any time
 
 
 class Inspector:

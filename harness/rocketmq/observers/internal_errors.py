@@ -1,4 +1,4 @@
-"""Finds errors in the logs of our own nodes that only a wrong program can raise."""
+"""Finds errors in the logs of our own nodes that only a programming mistake can raise."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 from staticfire.harness.log_line import LogLine
 
-KINDS_MAX = 20  # different errors of one node
-TEXT_MAX = 300  # characters of one
+KINDS_MAX = 20  # different errors reported for one node
+TEXT_MAX = 300  # characters of an error
 # The operating system and peers raise these. Our own nodes define classes for what they raise on purpose.
 FROM_OUTSIDE = (OSError, EOFError, MemoryError, Warning)
 FROM_INSIDE = frozenset(
@@ -26,9 +26,7 @@ FROM_INSIDE = frozenset(
         "error",  # of struct and zlib
     }
 )
-_TYPED = re.compile(
-    r"(\w+)[(:]"
-)  # as repr writes an exception, or a text that begins with its type
+_TYPED = re.compile(r"(\w+)[(:]")  # the repr of an exception, or a text that begins with its type
 
 
 def internal_errors(lines: Iterable[LogLine]) -> Iterator[dict[str, Any]]:

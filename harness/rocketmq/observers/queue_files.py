@@ -1,4 +1,4 @@
-"""Compares the consume queue files of a node with its commit log: without holes, correct and complete.
+"""Compares the consume queue files of a node with its commit log: no hole, no wrong entry, no missing entry.
 
 It uses NumPy for many records at a time, since it runs after every seed of a hunt.
 """

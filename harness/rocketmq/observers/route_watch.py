@@ -27,7 +27,7 @@ class RouteWatch:
             await asyncio.sleep(EVERY_S)
 
     async def look(self, *, last: bool = False) -> None:
-        """Query every name server once; `last` also records unchanged answers."""
+        """Query every name server once. `last` also records unchanged answers."""
         servers = [
             node
             for node in self._environment.topology.coordinators
@@ -36,7 +36,7 @@ class RouteWatch:
         await asyncio.gather(*(self._look_at(node, last=last) for node in servers))
 
     async def _look_at(self, node: str, *, last: bool) -> None:
-        """Query a name server, and see which brokers run when it answers: another one may answer much later."""
+        """Query a name server, and list the brokers that run when it answers: other ones may answer much later."""
         brokers = await self._ask(node)
         states = self._environment.states()
         up = [b.node for b in self._environment.topology.replicas if states[b.node] == "up"]

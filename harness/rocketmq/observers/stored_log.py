@@ -16,8 +16,8 @@ from staticfire.system_under_test.protocol.message import (
     decode_record,
 )
 
-FOLDER = "commitlog"  # with --multi-path there are more, with a suffix
-FILES_MAX = 10_000  # of one log
+FOLDER = "commitlog"  # with --multi-path there are further folders, with a suffix
+FILES_MAX = 10_000  # files of one log
 NAME_DIGITS = 20
 
 
