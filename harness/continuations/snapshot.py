@@ -42,7 +42,7 @@ class Snapshot:
         self._commands = commands
         self._fork = fork
         self._answer: int | None = None  # the pipe of a continuation
-        self._way_s = 0.0  # CPU time of the run up to here, until a continuation has reported it
+        self._way_s = 0.0  # CPU time of the run up to here, which the first continuation reports
 
     def run(self, campaign: Campaign) -> NoReturn:
         """Run, stop at once, and serve. Does not return: all processes forked from this one exit here."""
@@ -62,7 +62,7 @@ class Snapshot:
     def _serve(self, live: LiveRun) -> None:
         """Take commands; return in children only."""
         self._way_s = time.process_time()
-        gc.freeze()  # a collection would write to every page that is shared
+        gc.freeze()  # a collection would write to every shared page
         while True:
             command, descriptor = self._next()
             try:

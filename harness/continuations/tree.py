@@ -62,7 +62,7 @@ class Continuations:
         self._pending: dict[int, _Pending] = {}  # by the descriptor of its pipe
         self.group: int | None = None
         _adopt_orphans(True)
-        with contextlib.suppress(OSError):  # every continuation is run from the start then
+        with contextlib.suppress(OSError):  # then every continuation is run from the start
             self.group, self._snapshots[0] = start_snapshot(campaign, fork)
 
     def __enter__(self) -> Self:

@@ -1,7 +1,7 @@
-"""Backlogs: their sizes, the rates at which groups worked them off, and the numbers of queues.
+"""Diagnoses backlogs: their sizes, the rates at which groups worked them off, and the numbers of queues.
 
 Source: a consumer of RocketMQ has one pull under way for each queue that it owns, so the rate of a group per queue does
-not depend on the size of the backlog. More queues raise the group's rate, and so do more members up to one a queue.
+not depend on the size of the backlog. More queues raise the group's rate, and so do more members, up to one per queue.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from staticfire.harness.diagnoses.new_deliveries import NewDeliveries
 from staticfire.harness.results.run_result import RunResult
 
 BOTH_ENDS = SENDS | DELIVERIES
-PEAK_MIN = 1000  # messages: fewer are no backlog
+PEAK_MIN = 1000  # messages; fewer are not a backlog
 LONG_NS = 5 * NS_PER_S  # a small backlog this long is reported beside a large one
 DRAINED_SHARE = 20  # of the peak: worked off when no more than a twentieth is left
 
@@ -45,8 +45,8 @@ class Backlog:
 
     peak: int
     start_ns: int
-    first_ns: int  # a third of it was gone
-    second_ns: int  # two thirds
+    first_ns: int  # when a third of it was worked off
+    second_ns: int  # when two thirds of it were worked off
     end_ns: int
     queues: int
     members: int
@@ -78,7 +78,7 @@ def backlog(result: RunResult) -> list[str]:
     if not found:
         return []
     largest = max(one.peak for one in found)
-    # The others are noise.
+    # Drop small, short ones, which are noise beside a large one.
     found = [one for one in found if one.peak * DRAINED_SHARE > largest or one.lasts_long]
     ways = {
         one: way
@@ -201,10 +201,10 @@ def _shared(given: Counter[tuple[str, int]]) -> int:
 def _backlogs(steps: Iterator[Step]) -> Iterator[Backlog]:
     """Yield the backlogs, each from the first delivery after its peak to its end."""
     peak = start_ns = first_ns = second_ns = 0
-    queues: Counter[tuple[str, int]] = Counter()  # messages that came out of each
+    queues: Counter[tuple[str, int]] = Counter()  # messages delivered from each queue
     members: set[str] = set()
     for step in steps:
-        if step.queue is None and step.open > peak:  # the rest of a backlog is no new one
+        if step.queue is None and step.open > peak:  # the rest of a backlog is not a new one
             peak, start_ns, first_ns, second_ns = step.open, 0, 0, 0
             queues.clear()
             members.clear()

@@ -106,7 +106,7 @@ def _overtakings(
     moved: dict[str, tuple[Sent, Sent]],
     consumed_ns: dict[str, int],
 ) -> list[Overtaking]:
-    """Return messages of moved keys that were consumed before an earlier acknowledged one of another queue."""
+    """Return messages of moved keys that were consumed before an earlier acknowledged message of another queue."""
     found = []
     for sharding_key in moved:
         known = [sent for sent in by_key[sharding_key] if sent.key in consumed_ns]

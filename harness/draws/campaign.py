@@ -27,17 +27,17 @@ from staticfire.harness.systems.errors import SystemRefused
 from staticfire.harness.systems.registry import system_named, system_of
 from staticfire.harness.systems.system import Draw
 
-LONG_S = 30.0  # length of a load with room for more than one fault
-# Share of the seeds in which one kind of fault strikes alone, and the seconds of load behind it: no later fault then
-# heals by accident what the first one left dead.
+LONG_S = 30.0  # least length of a load with room for more than one fault
+# Share of the seeds in which only one kind of fault strikes, and the seconds of load after it. No later fault can then
+# accidentally repair what the first one left broken.
 QUIET_SHARE = 0.05
 QUIET_S = 60.0
 IDLE_SHARE = 0.1  # share of the seeds in which clients send nothing for minutes
-# Longer than brokers keep clients that are silent (120 s), and locks (60 s).
+# Longer than brokers keep silent clients (120 s) and locks (60 s).
 IDLE_S = (130.0, 190.0)
-IDLE_MARGIN_S = 10.0  # of load before and behind it
+IDLE_MARGIN_S = 10.0  # load before and after the pause
 GROUP_RESTART = "group-and-broker-crash"
-GROUP_RESTART_SHARE = 0.1  # of the seeds draw it in place of another kind
+GROUP_RESTART_SHARE = 0.1  # share of the seeds that draw it in place of another kind
 
 
 def _draw_payload(random: Random, drawn: Mapping[str, object]) -> tuple[int, int]:
@@ -119,7 +119,7 @@ def _may_last(drawn: Mapping[str, Any]) -> bool:
 
 
 def _draw_target(random: Random, drawn: Mapping[str, object]) -> str:
-    """The first variant of the system that runs in this environment."""
+    """Draw the first variant of the system that runs in this environment."""
     targets = system_named(drawn["system"]).targets
     here = (name for name, environments in targets.items() if drawn["environment"] in environments)
     return next(here, next(iter(targets)))

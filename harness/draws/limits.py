@@ -15,15 +15,15 @@ from staticfire.harness.campaign.require import require
 from staticfire.harness.systems.errors import SystemRefused
 from staticfire.harness.systems.registry import system_of
 
-FAULTS_MAX = 1000  # kinds; one may be named again to be drawn more often
+FAULTS_MAX = 1000  # kinds; a repeated kind is drawn more often
 BATCH_MAX = 1000  # messages
-# Of a link in a new campaign: what clients wait for answers is longer than the slowest round trip.
+# Latency of a link in a new campaign. Its slowest round trip is shorter than clients' time-outs.
 LATENCY_MS_MAX = 70
-RECORDED_LATENCY_MS_MAX = 1000  # runs of earlier versions may have more
+RECORDED_LATENCY_MS_MAX = 1000  # recorded runs of earlier versions may have more
 
 
 def check_new_campaign(campaign: Campaign) -> None:
-    """Check what recorded runs may have and new ones may not. Raises CampaignError."""
+    """Check limits that hold for new runs, but not for recorded ones. Raises CampaignError."""
     require(
         campaign.latency_ms[1] <= LATENCY_MS_MAX,
         "latency_ms",

@@ -32,7 +32,7 @@ class Copies:
     name: str = "copies"
 
     def lines(self) -> list[str]:
-        if len(self.steps) == 1:  # the event of the answer says the same
+        if len(self.steps) == 1:  # the event of the answer has the same information
             return []
         return [
             "copies    "

@@ -45,7 +45,8 @@ class Change:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
     """The outcome of one run with a change.
-    `difference` holds its first op that the failed run lacks, and the other way round.
+
+    `difference` holds its first op that the failed run lacks, and vice versa.
     """
 
     fingerprint: Fingerprint | None
@@ -167,7 +168,7 @@ def ended(campaign: Campaign, ops: Sequence[Op] | None) -> Ended:
 
     try:
         result = run_simulated(campaign)
-    except Exception as error:  # a change that cannot be run is no counterfactual
+    except Exception as error:  # a change that cannot be run is not a counterfactual
         return Ended(fingerprint=None, failed=f"{type(error).__name__}: {error}")
     return Ended(
         fingerprint=fingerprint_of(result.verdict.violations()),

@@ -21,7 +21,7 @@ LINES_MAX = 25
 EVENTS_MAX = 16  # in text; JSON has all
 EVENTS_MIN = 4
 FORMAT_VERSION = 2
-PROCESS = re.compile(r"process (\d+)(?: on [\w.-]*\w)?")  # with its node, if a checker says it
+PROCESS = re.compile(r"process (\d+)(?: on [\w.-]*\w)?")  # with its node, if a checker names it
 NUMBER = re.compile(r"\d+")
 
 

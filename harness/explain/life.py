@@ -25,8 +25,8 @@ from staticfire.harness.explain.passing import (
 from staticfire.harness.observers.probe import PROBE_PROCESS
 from staticfire.harness.recording.stored_logs import StoredLogs
 
-BEFORE_NS = 30_000_000_000  # shown faults lie at most this long before a finding without a message
-LAST_EVENTS = 6  # of faults that ended before
+BEFORE_NS = 30_000_000_000  # time before a finding without a message in which faults are shown
+LAST_EVENTS = 6  # shown events of faults that ended earlier
 LONG_CALL_NS = 500_000_000  # the least length of a call whose end is shown
 Record = Mapping[str, Any]  # a line of observations.jsonl or faults.jsonl
 
@@ -219,7 +219,7 @@ def _observed(
             text += f", in memory alone of {_names(memory)}" if memory else ""
             yield Event(time_ns=time_ns, where="", text=text), False
             if is_moved(witness, seen):
-                position = None  # nodes may have recovered before it was there
+                position = None  # a node may have recovered before the message was stored
         elif kind == "recovery" and node in nodes and node not in without and time_ns > begin_ns:
             if position is None or seen["clean"] or "end_offset" not in seen:
                 continue
@@ -233,7 +233,7 @@ def _observed(
 
 
 def is_moved(witness: Finding, seen: Record) -> bool:
-    """Whether the witness is not where the send was acknowledged: a broker stored it again when it was due."""
+    """Whether the witness is not where the send was acknowledged, because a broker stored it again when it was due."""
     end, position = seen.get("end_offset"), witness.physical_offset
     return position is not None and end is not None and end <= position
 

@@ -14,21 +14,21 @@ from math import log, sqrt
 from staticfire.harness.continuations.rewind import Outcome, Rewind
 
 Z = 1.96  # half the width of a 95 % band, in standard deviations
-FIRST = 1  # continuations from the start
-MORE = 6  # if one of these fails
+FIRST = 1  # number of continuations from the start
+MORE = 6  # number of further ones if the first one fails
 BEHIND = 0.95  # share after the jump that the sequential test assumes
-BEFORE_MIN, BEFORE_MAX = 0.05, 0.7  # and the bounds of the share that it assumes before the jump
+BEFORE_MIN, BEFORE_MAX = 0.05, 0.7  # bounds of the share before the jump that the test assumes
 ODDS = 18.0  # odds at which the test decides for a side of the jump
 HALFWAY = 0.5  # least share before the jump in the stricter test of the final two sides
-TRIALS_MAX = 8  # of a sequential test, which then takes the likelier side
-ROUNDING = 1e-9  # of logarithms of odds
-BEGUN_MAX = 4 * TRIALS_MAX  # the same if some continuations cannot be run
+TRIALS_MAX = 8  # trials of a sequential test, which then decides for the likelier side
+ROUNDING = 1e-9  # tolerance for logarithms of odds
+BEGUN_MAX = 4 * TRIALS_MAX  # bound of attempts, some of which cannot be run
 TIMES_MAX = 4  # times tried at once in a step
 AT_SIDES = 8  # continuations on each side of the jump in the curve
 GRID = 8  # parts of the run in the curve
 AT_GRID = 4
 ALREADY = 0.75  # a share at the start from which the failure counts as inevitable from the start
-WIDTH_SHARE = 0.001  # of the run: the target distance of the two sides of the jump
+WIDTH_SHARE = 0.001  # target distance of the two sides of the jump, as a share of the run
 BESIDE_NS = 1_000_000  # distance before and after a special moment that a bisection tries
 
 Sample = Callable[[Sequence[Rewind]], Iterable[tuple[Rewind, Outcome]]]

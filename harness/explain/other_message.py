@@ -10,7 +10,7 @@ from staticfire.checkers.model.history import Op
 from staticfire.harness.explain.event import Event
 from staticfire.harness.explain.op_events import events_of, has_key
 
-BEFORE = 4  # events of it until the time of the finding that are shown, the last ones
+BEFORE = 4  # number of its last events before the finding that are shown
 AFTER = 1
 
 

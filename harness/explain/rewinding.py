@@ -37,7 +37,7 @@ class PointOfNoReturn:
 
     found: NoReturn
     events: Sequence[Event]
-    of: str  # the properties by which a continuation equals the run
+    of: str  # the properties in which a continuation must equal the run
     wall_s: float
     repeated: int
     name: str = "point_of_no_return"

@@ -55,10 +55,8 @@ class Counts:
         self._delivered: dict[str, int] = {}  # by group, in this second
         self._acked, self._seen = MessageSet(), MessageSet()
         self._unseen = 0
-        self._ends: dict[
-            tuple[str, str, int], int
-        ] = {}  # the offset behind the last message of each queue
-        self._positions: dict[str, dict[tuple[str, str, int], int]] = {}  # of groups
+        self._ends: dict[tuple[str, str, int], int] = {}  # the next offset of each queue
+        self._positions: dict[str, dict[tuple[str, str, int], int]] = {}  # next offsets of groups
 
     def add(self, ended: bool, exchange: Exchange) -> None:
         """Count an exchange of the history, in its order."""
@@ -70,7 +68,7 @@ class Counts:
             self._add_delivery(exchange)
 
     def finish(self, end_ns: int) -> None:
-        """Report until the end."""
+        """Report all remaining seconds."""
         self._advance(end_ns + STEP_NS)
 
     def _add_send(self, exchange: Exchange) -> None:

@@ -77,7 +77,7 @@ class RecordedRun:
         return sorted(found, key=lambda one: (one.fired_ns or 0, one.kind, one.targets))
 
     def findings(self) -> Iterator[ShownFinding]:
-        """Yield the findings that the verdict kept; none for a run that did not finish. Raises HistoryError."""
+        """Yield the findings that the verdict kept; none for an unfinished run. Raises HistoryError."""
         if not RunFolder(self.folder).is_finished:
             return
         verdict = RunFolder(self.folder).read_verdict()["verdict"]

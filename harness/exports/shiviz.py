@@ -122,7 +122,7 @@ class _Log:
             self._event(target, happening.time_ns, happening.text, NEMESIS)
 
     def _store(self, key: str, message: Message, exchange: Exchange, time_ns: int) -> None:
-        """Add, once for each message, the event that the broker has it, at the first evidence of that."""
+        """Add the event that the broker has the message, at the first evidence of that; once for each message."""
         if not self._stored.add(key):
             return
         position = f"queue {exchange.whole('queue')} offset {message.queue_offset}"

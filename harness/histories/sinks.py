@@ -32,7 +32,7 @@ class Sink(Protocol):
         ...
 
     def notes(self) -> list[str]:
-        """Sentences about what the form could not express."""
+        """Return sentences about content that the form cannot express."""
         ...
 
 
@@ -82,7 +82,7 @@ class LineSink(_File):
         self._file.write(encode_op(op))
 
     def finish(self, *, torn: bool) -> None:
-        self._keep(b"{" if torn else b"")  # half a line marks a history of lines as torn
+        self._keep(b"{" if torn else b"")  # an incomplete last line marks the history as torn
 
     def notes(self) -> list[str]:
         return []

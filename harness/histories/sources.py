@@ -24,14 +24,14 @@ LINES = "history.jsonl"
 EDN = ".edn"
 EDN_LINE_BYTES_MAX = 1 << 29  # a history may be one vector in one line
 TRANSACTION = re.compile(rb":f[\s,]+:txn\b")
-VALUE_LINES_MAX = 10_000  # of EDN that one value may span
+VALUE_LINES_MAX = 10_000  # lines of EDN that one value may span
 
 
 class Source(Protocol):
     """One history. `ops` may be called more than once; the other facts are those of the last call."""
 
     path: Path
-    size: int  # of the whole, in the unit of `position`
+    size: int  # of the whole history, in the unit of `position`
     torn: bool
 
     @property
@@ -42,7 +42,7 @@ class Source(Protocol):
         ...
 
     def notes(self) -> list[str]:
-        """Sentences about what was left out."""
+        """Return sentences about ops that were left out."""
         ...
 
 

@@ -28,7 +28,7 @@ PLAIN_BYTES = 100
 LOG_FILE_BYTES_MIN = 4096
 MANY_OPS = 50
 FEW_SEEDS = (
-    2  # seeds of a candidate whose run takes long, and of the many candidates without some ops
+    2  # seeds of a candidate with a long run, and of one of the many candidates without some ops
 )
 # Options that decide the load or its verdict, or that have a pass of their own.
 KEPT = frozenset(
@@ -190,7 +190,10 @@ def _candidate(campaign: Campaign, seeds: int = SEEDS) -> Trial | None:
 
 
 def _with(campaign: Campaign, changes: dict[str, Any]) -> Campaign:
-    """Cut lists with an entry for each consumer to the remaining consumers; give ops to the remaining producers."""
+    """Return the campaign with these changes.
+
+    Lists by consumer, and ops, are cut to the remaining consumers and producers.
+    """
     changed = replace(campaign, **changes)
     count = changed.consumers
     producers = changed.topology().producers

@@ -52,7 +52,7 @@ VARIANTS: tuple[Variant, ...] = (
 def simulated(campaign: Campaign, records: Sequence[FaultRecord]) -> Campaign:
     """Return the campaign of a real run as a simulated one, with faults at the times at which they fired.
 
-    Raises CampaignError, FaultError if the simulation cannot have it.
+    Raises CampaignError, FaultError if the simulation cannot run it.
     """
     changed = replace(
         campaign,

@@ -1,4 +1,4 @@
-"""Small campaigns, made anew from the faults and ops of a large one.
+"""Makes small campaigns from a few faults and ops of a large one.
 
 Deletion cannot shrink a run in which every change moves later events. Such a failure often also occurs in a small
 campaign: a few of the faults close together, with a few ops between them. A small run is cheap, so many are tried.
@@ -18,11 +18,11 @@ from staticfire.harness.shrink.trials import Trial
 from staticfire.harness.shrink.witness import with_plan
 
 TRIES = 32
-FAULTS = (1, 2, 3, 4)  # of a try, in turns
+FAULTS = (1, 2, 3, 4)  # numbers of faults of a campaign, in turn
 OPS = (6, 20, 60)
 FIRST_S = 0.5
 GAPS_S = (0.0, 0.05, 0.3, 1.0, 3.0)  # between a fault and the next
-LONGEST_S = (0.3, 1.0, 3.0)  # of a fault
+LONGEST_S = (0.3, 1.0, 3.0)  # greatest duration of a fault
 BURST_S = 0.5
 TAIL_S = 3.0  # of load after the last fault
 HOLDER_WEIGHT = 4  # weight of a fault that strikes a replica with the failed message
