@@ -1,4 +1,4 @@
-"""Handles Ctrl-C, SIGTERM and a closed terminal, for work that makes things which it must remove."""
+"""Handles Ctrl-C, SIGTERM and a closed terminal, for work that makes things which it must remove again."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ async def _to_the_end(leaving: Coroutine[object, object, object]) -> None:
 
 @contextmanager
 def deaf() -> Iterator[None]:
-    """Ignore signals for a short piece of work that must not be interrupted."""
+    """Ignore signals during a short piece of work that must not be interrupted."""
     before = {number: signal.signal(number, signal.SIG_IGN) for number in SIGNALS}
     try:
         yield

@@ -21,7 +21,8 @@ class StallMeter:
     def __init__(self, now_ns: Callable[[], int]) -> None:
         self._now_ns = now_ns
         self._due_ns = 0
-        self._stalls: deque[tuple[int, int]] = deque()  # when, and for how long; later ones shorter
+        # (time, length) in ns; later ones are shorter
+        self._stalls: deque[tuple[int, int]] = deque()
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:

@@ -16,7 +16,7 @@ GIT_TIMEOUT_S = 10.0
 
 
 def versions() -> dict[str, str]:
-    """`staticfire`, `python`, `compiled` with the parts that are, `commit` where the package runs from a checkout."""
+    """Return `staticfire`, `python`, the `compiled` parts, and `commit` if the package runs from a checkout."""
     found = {"staticfire": _package_version(), "python": platform.python_version()}
     if parts := compiled_parts():
         found["compiled"] = ", ".join(parts)
@@ -25,7 +25,7 @@ def versions() -> dict[str, str]:
 
 
 def version_line() -> str:
-    """`0.1.0 (1a2b3c4d5e6f-dirty), Python 3.11.7`, and where it is so `, compiled: simulation, system`."""
+    """Return `0.1.0 (1a2b3c4d5e6f-dirty), Python 3.11.7`, and if so `, compiled: simulation, system`."""
     found = versions()
     commit = f" ({found['commit']})" if "commit" in found else ""
     compiled = f", compiled: {found['compiled']}" if "compiled" in found else ""
@@ -45,7 +45,7 @@ def commit_of(root: Path) -> str | None:
     if not (root / ".git").exists():
         return None
     command = ("git", "--no-optional-locks", "describe", "--always", "--dirty", "--abbrev=12")
-    # A hook of git has variables that name another repository.
+    # Without GIT_ variables, which in a git hook name another repository.
     environment = {name: text for name, text in os.environ.items() if not name.startswith("GIT_")}
     try:
         done = subprocess.run(

@@ -25,18 +25,18 @@ T = TypeVar("T")
 
 
 class WorkerPool(ProcessPoolExecutor):
-    """A pool of processes, forked at the first task, or with `prepare` begun anew.
+    """A pool of processes, forked at the first task or, with `prepare`, started as new interpreters.
 
-    They ignore Ctrl-C and SIGTERM, which the command handles, and end with it. `end`, or an exception that leaves the
-    `with` statement, kills them.
+    They ignore Ctrl-C and SIGTERM, which the command handles, and end with the command. `end`, or an exception that
+    leaves the `with` statement, kills them.
     """
 
     def __init__(self, jobs: int, prepare: Callable[[], None] | None = None) -> None:
-        """Prepare no process yet.
+        """Make the pool; no process is started yet.
 
         Args:
-            jobs: the number of processes.
-            prepare: what each process does before it imports anything else of ours; none is forked then.
+            jobs: number of processes.
+            prepare: called in each process before it imports anything else of ours; then none is forked.
         """
         self._jobs = jobs
         context = multiprocessing.get_context("spawn" if prepare else "fork")
@@ -113,7 +113,7 @@ class WatchedWorker:
         self._ends_s = None if self._limit_s is None else time.monotonic() + self._limit_s
         try:
             self._sends(arguments)
-        except OSError:  # it was killed since it gave its last result
+        except OSError:  # it was killed after its last result
             self.end()
             self._fork()
             self._sends(arguments)

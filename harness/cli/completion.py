@@ -27,7 +27,7 @@ CLIENTS = ("own", "cpp")
 APACHE_OR_OWN = ("own", "apache")
 CONFORMANCE_PLACES = ("loopback", *ENVIRONMENTS)
 RUNS = Path("runs")
-RUNS_MAX = 200  # the newest
+RUNS_MAX = 200  # only the newest runs are completed
 
 
 def one_of(names: Names | Iterable[str]) -> Complete:

@@ -20,7 +20,7 @@ from staticfire.harness.truncated_repr import printable
 VALID_LINES, OTHER_LINES = 10, 20
 CAUSES_MAX = 3  # causes shown in full; a line has the counts of the others
 REASONS_MAX = 4
-KINDS_MAX = 8  # of fault, by name
+KINDS_MAX = 8  # kinds of fault listed by name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ def _body(verdict: RunVerdict, columns: int, room: int) -> list[str]:
     causes = causes_of(verdict)
     reasons = [f"unknown   {reason}" for reason in verdict.unanswered()]
     notes = [f"note      {caveat}" for caveat in verdict.caveats]
-    kept = 2 * bool(reasons) + 2 * bool(notes)  # lines for them
+    kept = 2 * bool(reasons) + 2 * bool(notes)  # lines reserved for reasons and notes
     blocks = [_cause_lines(cause, columns) for cause in causes[:CAUSES_MAX]]
     printed = 0
     for block in blocks:

@@ -29,7 +29,7 @@ from staticfire.harness.systems.registry import name_module
 from staticfire.harness.truncated_repr import truncated_repr
 
 SOURCE = "the marker campaign"
-TIME_S = 20.0  # of the load, unless the marker, the named campaign or the defect's recipe sets it
+TIME_S = 20.0  # length of the load, unless the marker, a named campaign or the recipe sets it
 RENAMED = {
     "time": "time_s",
     "broker_property": "broker_properties",

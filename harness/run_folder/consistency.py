@@ -105,7 +105,7 @@ def expected_facts(
 def refuse_contradictions(
     folder: RunFolder, recorded: Mapping[str, object], expected: RunFacts
 ) -> None:
-    """Raise RunFolderError where the recorded facts contradict campaign, faults or history."""
+    """Raise RunFolderError if the recorded facts contradict the campaign, the faults or the history."""
     path, plain = folder.path / VERDICT_FILE, _plain(expected)
     for name in PROMISED:
         if name in recorded and not _fits(recorded[name], plain[name], name):

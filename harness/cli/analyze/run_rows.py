@@ -34,7 +34,7 @@ class RunRow:
 
     run: str  # its folder
     made: str  # when, as yyyymmdd-hhmmss of local time
-    version: str = ""  # what it is compared by
+    version: str = ""  # the version by which it is compared
     seed: int | None = None
     workload: str = ""
     system: str = ""
@@ -52,7 +52,7 @@ class RunRow:
     verdict_sha256: str = ""  # of the verdict of `staticfire check` as JSON
     summary: tuple[str, ...] = ()  # of a run that is not valid
     failed: bool = False
-    reason: str = ""  # why it has failed: one sentence
+    reason: str = ""  # why it cannot be judged: one sentence
     cpu_s: float = 0.0  # of judging
 
     @property

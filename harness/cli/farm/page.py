@@ -17,7 +17,7 @@ from staticfire.harness.cli.farm.schedule import HOUR_S, Settings
 from staticfire.harness.serve.charts import Series, line_chart
 from staticfire.harness.truncated_repr import printable
 
-POINTS = 200  # of the chart
+POINTS = 200  # points of the chart
 ROUNDS_SHOWN = 30
 
 

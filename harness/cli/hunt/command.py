@@ -57,7 +57,7 @@ from staticfire.harness.version import versions
 
 
 class _Hunt(click.Group):
-    """A group that is a command itself, too."""
+    """A group that is also a command itself."""
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         return [*click.Command.collect_usage_pieces(self, ctx), "[merge ROWS...]"]

@@ -85,7 +85,7 @@ def former_results(out: Path, options: Collection[str], commit: str) -> list[See
     try:
         results = read_rows(path)
     except FileNotFoundError:
-        return []  # this is the first time
+        return []  # no hunt was interrupted
     except OSError as error:
         raise BadInput(f"--out {path} cannot be read: {error.strerror}") from error
     if any(result.options not in options for result in results):

@@ -17,7 +17,7 @@ NEEDED: Mapping[str, Mapping[str, Kind]] = {
     LinkFaultKind.LIMIT: {"bytes_per_s": WHOLE},
 }
 OPTIONAL: Mapping[str, Mapping[str, Kind]] = {LinkFaultKind.DELAY: {"jitter_ms": NUMBER}}
-ANYWAY = ("f", "id")  # fields of every request; the answer repeats an id
+ANYWAY = ("f", "id")  # fields of every request; the answer repeats the id
 LINK_ENDS = ">"
 
 Fields = dict[str, Any]

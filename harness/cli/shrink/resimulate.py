@@ -50,7 +50,7 @@ class Tried:
     runs: int = 0
     cpu_s: float = 0.0
     by_variant: Counter[str] = field(default_factory=Counter)
-    shown: Counter[str] = field(default_factory=Counter)  # other failures, by fingerprint
+    shown: Counter[str] = field(default_factory=Counter)  # counts of other failures, by fingerprint
     not_run: Counter[str] = field(default_factory=Counter)
 
     @property

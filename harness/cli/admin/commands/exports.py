@@ -260,7 +260,7 @@ async def _put_numbers(admin: AdminClient, address: str, topic: str) -> BrokerSt
     except AdminError as error:
         if error.code is None:
             raise
-        return BrokerStats()  # it has never counted
+        return BrokerStats()  # the broker has never counted this
 
 
 def _day_sum(stats: BrokerStats) -> int:
@@ -277,7 +277,7 @@ async def _clients(admin: AdminClient, names: list[str]) -> list[str]:
         except AdminError as error:
             if error.code is None:
                 raise
-            continue  # it has no member
+            continue  # the group has no member
         found.update(f"{each.language}%{version_name(each.version)}" for each in members)
     return sorted(found)
 

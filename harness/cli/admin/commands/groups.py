@@ -208,7 +208,7 @@ async def _owners(admin: AdminClient, group: str) -> dict[object, str]:
         try:
             info = await groups.running_info(admin, group, member.client_id)
         except AdminError:
-            continue  # it went away, or speaks another language
+            continue  # the member has ended, or does not support the request
         owners.update(dict.fromkeys(info.mq_table, member.client_id))
     return owners
 

@@ -46,7 +46,7 @@ async def start_monitoring(admin: AdminClient) -> Answer:
         except AdminError as error:
             if error.code is None:
                 raise
-            continue  # it has no member
+            continue  # the group has no member
         notices += notices_of(group, members, time.time_ns() // 1_000_000)
     document = {
         "undoneMsgs": [dict(zip(COLUMNS, row, strict=True)) for row in rows],

@@ -132,7 +132,7 @@ async def _topic_rows(
     except AdminError as error:
         if is_asked_for or error.code is None:
             raise
-        return []  # it went away meanwhile
+        return []  # the topic was deleted meanwhile
 
     async def total(name: str, key: str) -> tuple[float, int]:
         async def one(address: str) -> tuple[float, int]:
@@ -141,7 +141,7 @@ async def _topic_rows(
             except AdminError as error:
                 if error.code is None:
                     raise
-                return 0.0, 0  # nothing was ever counted
+                return 0.0, 0  # the broker has never counted this
             return found.stats_minute.tps, max(found.stats_day.sum, found.stats_minute.sum)
 
         counted = await asyncio.gather(*map(one, brokers.values()))

@@ -195,7 +195,7 @@ async def topic_list(admin: AdminClient, detailed: bool) -> Answer:
         except AdminError as error:
             if error.code is None:
                 raise
-            rows.append((name, [], []))  # it went away meanwhile
+            rows.append((name, [], []))  # the topic was deleted meanwhile
     return Table(("topic", "clusters", "groups"), rows)
 
 
