@@ -40,7 +40,7 @@ TRACEBACK = (
 )
 
 
-# The module of each command. It is imported on first use, since some import libraries for half a second.
+# The module of each command, imported on first use, since some imports take half a second.
 COMMANDS = {
     "analyze": "staticfire.harness.cli.analyze.command:analyze",
     "synthesize": "staticfire.harness.cli.synthesize:synthesize_command",
@@ -157,13 +157,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )  # like Ctrl-C: the command ends its processes and closes its files
     status = status_of(arguments)
     try:
-        if sys.stdout is not None:  # it is closed
+        if sys.stdout is not None:  # None: it is closed
             sys.stdout.flush()
     except OSError as error:
         if status != EXIT_HARNESS_ERROR:  # otherwise that was printed already
             print(f"staticfire: the output cannot be written: {error.strerror}", file=sys.stderr)
         status = EXIT_HARNESS_ERROR
-        sys.stdout = None  # or the interpreter would try to write it once more
+        sys.stdout = None  # otherwise the interpreter would try to flush it again
     sys.exit(status)
 
 

@@ -18,7 +18,7 @@ EXIT_BAD_ARGUMENTS = 254
 EXIT_HARNESS_ERROR = 255
 
 
-# The errors of a bad name from the user; any other error is one of the machine.
+# Errors caused by a bad name from the user. All other errors are the machine's.
 OF_THE_NAME = (
     errno.ENOENT,
     errno.ENOTDIR,
@@ -58,7 +58,7 @@ def of_a_file(error: OSError, path: Path | None) -> BadInput | HarnessError:
     """
     number, name, said = error.errno, error.filename, error.strerror
     if isinstance(error, shutil.Error) and error.args and isinstance(error.args[0], list):
-        said = str(error.args[0][0][-1])  # the first of many files' errors, as text
+        said = str(error.args[0][0][-1])  # the text of the first error, if many files have errors
         number = next((one for one in OF_THE_NAME if f"[Errno {one}]" in said), None)
     if name is None:
         name = path

@@ -18,7 +18,7 @@ from staticfire.harness.clients.line_port import Check
 from staticfire.harness.clients.line_requests import CONSUMER, PRODUCER, checker
 from staticfire.harness.clients.producer import serve_producer
 
-# Each client imports only what it needs, since clients start often, and runs wait for them.
+# Each client imports only the modules that it needs, since clients start often, and runs wait for them.
 
 
 def make_producer(fields: Configuration) -> tuple[Check, Serve]:

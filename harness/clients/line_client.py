@@ -24,7 +24,7 @@ MakeClient = Callable[[Configuration], tuple[Check, Serve]]  # raises LineError,
 
 
 class ClientFailed(Exception):
-    """The client cannot go on; the text is one sentence without a full stop."""
+    """The client cannot continue; the text is one sentence without a full stop."""
 
 
 def run(

@@ -62,7 +62,7 @@ class PolledMember(Protocol):
         ...
 
     async def stop(self) -> None:
-        """Commit what is consumed, and leave the group. `run()` must have returned."""
+        """Commit the offsets of consumed messages, and leave the group. `run()` must have returned."""
         ...
 
 
@@ -212,7 +212,7 @@ class LitePullMember:
             await asyncio.sleep(PAUSE_S)
 
     def _go_back(self, queue: MessageQueue, messages: Sequence[Message]) -> None:
-        """Seek back so that the batch comes again, unless this member has lost the queue since, even for a moment."""
+        """Seek back so that the batch is delivered again, unless the member has lost the queue since, even briefly."""
         if queue not in self._consumer.assignment:
             return
         if self._consumer.position(queue) == messages[-1].queue_offset + 1:

@@ -258,7 +258,7 @@ class Bench:
         return json_object(answer)
 
     async def await_route(self, topic: str, *, within_s: float = ROUTE_S) -> dict[str, Any] | None:
-        """Wait for a route and return it; None if there is none in this time."""
+        """Wait for a route and return it; None if it does not appear in this time."""
         try:
             async with asyncio.timeout(within_s):
                 while (route := await self.route(topic)) is None:

@@ -25,7 +25,7 @@ KINDS_MAX = 8  # kinds of fault listed by name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Brief:
-    """The lines below a verdict. `head` and `tail` are always printed; the causes get what is left."""
+    """The lines below a verdict. `head` and `tail` are always printed; the causes get the remaining lines."""
 
     head: Sequence[str] = ()
     tail: Sequence[str] = ()

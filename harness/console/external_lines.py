@@ -22,7 +22,7 @@ SPARES = "spares    servers are neither stopped nor configured; no other topic, 
 
 
 def external_lines(campaign: Campaign, addresses: Sequence[str]) -> list[str]:
-    """Return the cluster as it describes itself, what the run makes there, and what its plan breaks."""
+    """Return the cluster's own description, what the run makes there, and what its plan breaks."""
     c = campaign
     low, high = c.payload_bytes
     lines = [

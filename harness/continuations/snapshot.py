@@ -3,8 +3,8 @@
 The simulation is one process and one thread, so a fork is a copy of the whole world. Commands are JSON packets over a
 socket, each with one file descriptor:
 
-    {"rewind": [t, k, ...]} a child goes on to the verdict, and writes its outcome to the descriptor, a pipe
-    {"at_ns": t}            a child goes on unchanged to `t`, and takes commands there from the descriptor, a socket
+    {"rewind": [t, k, ...]} a child continues to the verdict, and writes its outcome to the descriptor, a pipe
+    {"at_ns": t}            a child continues unchanged to `t`, and takes commands there from the descriptor, a socket
 
 If a fork fails, the process closes the descriptor. The process ends when its socket is closed.
 """

@@ -152,10 +152,10 @@ _DRAWS: dict[str, Draw] = {
 
 
 def draw_campaign(seed: int, given: Mapping[str, Any], *, is_recorded: bool = False) -> Campaign:
-    """Draw every option that is not in `given` from the seed; then the fault plan unless given.
+    """Draw every option that is not in `given` from the seed, then the fault plan unless it is given.
 
-    Of an option that is given as `OneOf` the seed picks a value. With `is_recorded` it is the campaign of a run, which
-    an earlier version with wider bounds may have made.
+    For an option given as `OneOf` the seed picks one of the values. With `is_recorded` the campaign is that of a run,
+    which an earlier version with wider bounds may have made.
 
     Raises CampaignError for an unknown option or a value that is not allowed.
     """

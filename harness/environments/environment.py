@@ -42,7 +42,7 @@ class Environment(Protocol):
         ...
 
     def is_lost(self, node: str) -> bool:
-        """Whether the node's disk is gone for good."""
+        """Whether the node's disk is lost for good."""
         ...
 
     def is_dead(self, node: str) -> bool:

@@ -130,7 +130,7 @@ class Interpreter:
         await self._wait_until(self._until_ns)
 
     async def _next_process(self, node: str, process: int, step: int, outcome: Outcome) -> int:
-        """Return the process number under which the client goes on: a new one after an uncertain end."""
+        """Return the process number under which the client continues: a new one after an uncertain end."""
         if outcome.type != "info":
             return process
         if outcome.error != ONE_WAY:

@@ -1,1 +1,1 @@
-"""The report of a run as one HTML page: what was promised, what broke, when, and how to go on."""
+"""The report of a run as one HTML page: the promises, what broke and when, and next steps."""

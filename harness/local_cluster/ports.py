@@ -65,7 +65,7 @@ def _hold(port: int, held: ExitStack) -> bool:
     holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         holder.bind((HOST, port))
-        holder.listen()  # a bound socket alone would let another one with SO_REUSEADDR in
+        holder.listen()  # a socket that is only bound would let another one with SO_REUSEADDR bind, too
     except OSError:
         return False
     return True

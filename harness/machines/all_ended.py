@@ -28,7 +28,7 @@ async def all_or_first_error(makings: Iterable[Coroutine[object, object, Made]])
 async def to_its_end(thread: asyncio.Future[Made]) -> Made:
     """Wait for work in a thread, for up to `THREAD_S` also when cancelled.
 
-    A thread cannot be stopped: it would make more while the caller removes what was made.
+    A thread cannot be stopped, so it would make more while the caller removes what was made.
     """
     try:
         return await asyncio.shield(thread)

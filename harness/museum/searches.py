@@ -77,7 +77,7 @@ class Search:
 def search(defect: Defect, so_far: Search, way: Way) -> None:
     """Judge seeds in a process with the bug until one is invalid or the bound is reached. Raises DefectError.
 
-    A guided search that goes on begins with a new population.
+    A guided search that is continued begins with a new population.
     """
     if so_far.is_found or so_far.cpu_s >= so_far.bound_cpu_s:
         return

@@ -34,12 +34,12 @@ class Shrunk:
 
     Attributes:
         failure: the fingerprint.
-        faults, ops: of the run, and of what is left.
-        reached: when it was small, at most 3 faults and 10 ops; None: it never was.
+        faults, ops: numbers before and after the shrink.
+        reached: when the campaign was small, at most 3 faults and 10 ops; None: it never was.
         last: when the last improvement came.
         whole: when the search ended.
-        is_complete: whether it ended by itself, and not because the budget was spent.
-        is_repeated: whether the shrunk campaign, run once more, has the same digest.
+        is_complete: whether the search ended by itself, and not because the budget was spent.
+        is_repeated: whether another run of the shrunk campaign has the same digest.
     """
 
     seed: int

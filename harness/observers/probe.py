@@ -54,7 +54,8 @@ class Prober:
     async def send_until_served(
         self, broker_name: str, prefix: str, bound_s: float, *, refusing_s: float | None = None
     ) -> Outcome:
-        """Send until it serves, refuses for good, its leader is dead or the bound is over. Returns the last outcome.
+        """Send until the broker serves, refuses for good, its leader is dead, or the bound is over; return the last
+        outcome.
 
         Keys are `<prefix>-<broker>-<n>`.
         """
@@ -117,7 +118,7 @@ class Prober:
         return outcome
 
     def _is_served(self, broker_name: str, outcome: Outcome) -> bool:
-        """Whether the outcome is SEND_OK, or the best status that is possible once every follower is lost for good."""
+        """Whether the outcome is SEND_OK, or the best possible status if every follower is lost for good."""
         return outcome.type == "ok" or (
             outcome.value.get("status") == "SLAVE_NOT_AVAILABLE"
             and self._has_lost_followers(broker_name)

@@ -1,4 +1,4 @@
-"""Formats a verdict as lines: the verdict first, then its proofs, then what is unknown."""
+"""Formats a verdict as lines: the verdict first, then its proofs, then the reasons for unknown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WIDTH = 118
 # The most serious anomalies first; others follow in the order of time.
 MOST_SERIOUS = ("lost", "unseen", "log_hole", "phantom", "aborted_read", "corrupt")
 
-# Findings that explain a situation in words, whatever their meaning for the verdict.
+# Findings that explain a situation in words. They may be violations or not.
 DIAGNOSES = ("subscriptions_differ", "hot_key", "consumed_too_long")
 
 

@@ -68,7 +68,7 @@ def reports(folder: ServedFolder) -> list[Report]:
 
 
 def report_at(folder: ServedFolder, path: Sequence[str]) -> Report:
-    """Raises NotServed if there is none."""
+    """Return the report at a path. Raises NotServed if there is none."""
     report = _read(folder, tuple(path))
     if report is None:
         raise NotServed(f"no {REPORT} that can be read")

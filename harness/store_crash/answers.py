@@ -62,7 +62,7 @@ class AnswerComparison:
     def check_keys(self, store: MessageStore, every: int = 1) -> None:
         """Check that each key finds its messages, each once, and no others.
 
-        `every`: check only every so many keys, from a drawn one on.
+        `every`: check one of this many keys.
         """
         by_key: dict[tuple[str, str], list[PutRecord]] = {}
         by_hash: dict[int, list[PutRecord]] = {}  # a message may have two keys with the same hash

@@ -63,9 +63,7 @@ class MessageDraw:
     def forged(self, end_offset: int) -> tuple[Message, int]:
         """Draw a message with the image of a record in its body; return it and the image's position in the log.
 
-        The position holds if the log goes on at `end_offset`.
-
-        A client that knows the end of the log can send such a message.
+        The position is right if the next record begins at `end_offset`.
         """
         message = self._message(b"", self._next_queue(), is_v6=False)
         lead = self._draw(20)

@@ -16,7 +16,7 @@ PYTHON_OPTIONS = ("-P", "-m")
 
 
 def code_folders() -> tuple[str, ...]:
-    """Return the folders from which this process imported system and harness. A planted copy comes first."""
+    """Return the folders from which this process imported system and harness; a planted copy comes first."""
     packages = (system_under_test, harness)
     return tuple(dict.fromkeys(str(Path(package.__path__[0]).parents[1]) for package in packages))
 

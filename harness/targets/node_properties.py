@@ -34,7 +34,7 @@ RESERVED_PROPERTIES = frozenset(
 )
 # Properties of masters only, since slaves refuse to start with them.
 MASTER_PROPERTIES = frozenset(("transientStorePoolEnable",))
-# Properties whose paths, if they begin with STORE_ROOT, lie in the node's own store: nodes may share a machine.
+# Properties with paths. A path that begins with STORE_ROOT is in the node's own store, since nodes may share a machine.
 STORE_ROOT = "/store"
 PATH_PROPERTIES = frozenset(
     (

@@ -69,11 +69,11 @@ def changes_in_words(
     wanted: Mapping[str, object],
     nouns: Mapping[str, str] | None = None,
 ) -> list[str]:
-    """Describe how an existing thing would change, in a clause for each kind of difference; empty if there is none.
+    """Describe how an existing thing would change, with a clause for each kind of difference; empty without any.
 
     Args:
         what: the thing, such as "topic 'Orders'".
-        there: its fields on each node that has it, by the name of the node.
+        there: its present fields on each node that has it, by the name of the node.
         wanted: the fields after the change.
         nouns: nouns of fields whose number comes first: "16 read queues", not "readQueueNums 16".
     """

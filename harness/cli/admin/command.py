@@ -45,7 +45,7 @@ ALIASES = {"deleteaccessconfig": "deleteAclConfig"}  # mqadmin's second names, i
 
 
 class AdminGroup(click.Group):
-    """Finds commands under both of mqadmin's names, whatever the case of their letters, as mqadmin does."""
+    """Finds commands under both of mqadmin's names. As in mqadmin, the case of letters does not matter."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         found = super().get_command(ctx, cmd_name)
@@ -194,11 +194,11 @@ async def targets(admin: AdminClient, broker: str | None, cluster: str | None) -
 async def named_targets(
     admin: AdminClient, broker: str | None, cluster: str | None
 ) -> dict[str, str]:
-    """Return the same by name; a broker that was given by its address has that as its name. Raises AdminError."""
+    """Return the same by name. A broker given by its address has the address as its name. Raises AdminError."""
     return {broker: broker} if broker is not None else await admin.masters(cluster)
 
 
-# What is given
+# Options
 
 
 def _text(_: click.Context, parameter: click.Parameter, value: str | None) -> str | None:

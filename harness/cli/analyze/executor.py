@@ -1,4 +1,4 @@
-"""The work of a Spark executor in an analysis of many runs: it judges some runs, each as a whole."""
+"""The work of a Spark executor in an analysis of many runs: judges some of the runs, each as a whole."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class Rounds:
     def _canary(self, job: Job, commit: str, now_s: float) -> Round:
         """Look for a canary. Only a row proves it found: a command that fails to start may have the same status."""
         out = self._rows_of(job, commit)
-        for path in _kept(out):  # of an interrupted round
+        for path in _kept(out):  # left by an interrupted round
             path.unlink(missing_ok=True)
         seeds = ("--seeds", f"{job.first}-{job.last}", "--until-found")
         ended = self.hands.staticfire(
@@ -79,7 +79,7 @@ class Rounds:
     def _shrink(self, job: Job, commit: str, now_s: float) -> Round:
         name = slug(job.name)
         runs, small = self.folder / "runs" / name, self.folder / "shrunk" / name
-        shutil.rmtree(runs, ignore_errors=True)  # of an interrupted round
+        shutil.rmtree(runs, ignore_errors=True)  # left by an interrupted round
         run = self.hands.staticfire(
             *("run", "--workload", job.workload, "--seed", job.first, "--runs", runs)
         )

@@ -1,8 +1,8 @@
 """Breeds campaigns from those that reached something new, by small changes of their plans and options.
 
-A guided hunt runs in generations of GENERATION seeds. In the first one all campaigns are drawn from their seeds. Later
-every other campaign is bred from one of a former generation whose run was the first to show some behaviour. The bred
-campaigns depend on seeds and results alone, not on the number of processes.
+A guided hunt runs in generations of GENERATION seeds. In the first generation all campaigns are drawn from their seeds.
+Later every other campaign is bred from a campaign of a former generation whose run was the first to show some
+behaviour. The bred campaigns depend only on seeds and results, not on the number of processes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from staticfire.harness.draws.limits import check_campaign
 
 GENERATION = 16
 ATTEMPTS = 12  # attempts to change a campaign so that a run accepts it
-MOVE_S = 5.0  # the greatest move of a fault
+MOVE_S = 5.0  # greatest move of a fault, in either direction
 PARENTS_MAX = 64  # the newest are kept
 # Options that a bred campaign may take from one that was drawn from its own seed.
 OPTIONS = (

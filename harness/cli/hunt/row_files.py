@@ -15,7 +15,7 @@ from staticfire.spark_analysis.results.hunt_rows import from_parquet, to_parquet
 
 PARQUET = ".parquet"
 LISTS = ("bitten", "summary", "caveats", "anomalies")
-VALID = {"true": True, "false": False, "unknown": "unknown"}  # as Parquet holds it
+VALID = {"true": True, "false": False, "unknown": "unknown"}  # text in Parquet -> verdict
 
 
 def is_parquet(path: Path) -> bool:

@@ -37,7 +37,7 @@ class SeedResult:
     anomalies: tuple[str, ...] = ()  # with violations, in order of their names
     bred: str = ""  # the file of a campaign that was not drawn from its seed (breeding.py)
     options: str = ""  # the mark of the hunt's options
-    commit: str = ""  # of the code that ran it; empty outside a checkout
+    commit: str = ""  # commit of the code that ran it; empty outside a checkout
     environment: str = "simulation"
     wall_s: float = 0.0
 

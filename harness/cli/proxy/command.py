@@ -234,7 +234,7 @@ def _stopped_by_signals() -> Iterator[asyncio.Future[None]]:
 
 
 class Requests:
-    """Reads requests from standard input. The command goes on after the end of its input, which may be empty."""
+    """Reads requests from standard input, which may be empty. The command continues after the end of its input."""
 
     def __init__(self, found: Proxy, view: View, stopped: asyncio.Future[None]) -> None:
         self._proxy = found

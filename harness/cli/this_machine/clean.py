@@ -86,7 +86,7 @@ def _alone(folder: Path) -> Iterator[None]:
     """Wait until no other `clean` works there, since each removal first checks what there is to remove."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    except OSError:  # there is none, so nothing to clean, or one that `journals` refuses
+    except OSError:  # no folder, so nothing to clean, or one that `journals` refuses
         yield
         return
     try:

@@ -61,7 +61,7 @@ async def entries_with_an_extension(bench: Bench) -> None:
 
 
 async def _entries(bench: Bench, broker: Wire, topic: str) -> None:
-    """Require the extensions of two entries, each asked for alone; a group takes the message of the first."""
+    """Require the extensions of two entries, each requested separately; a group gets the message of the first."""
     group = bench.fresh_name("g")
     await register_consumer(
         bench, broker.address, group, topic, expression="a = 1", expression_type="SQL92"

@@ -88,7 +88,7 @@ async def members_that_are_gone(bench: Bench) -> None:
     left = await await_members(broker, group, [silent.client_id], within_s=NOTIFY_S)
     require_equal("the members after one's connection ended", left, [silent.client_id])
     while loop.time() < start_s + EXPIRY_S - 10:
-        # Anything but a heartbeat, so that the connections are not idle.
+        # Requests that are no heartbeats keep the connections from being idle.
         await members(silent.wire, group)
         left = await members(broker, group)
         require(left, f"out after {loop.time() - start_s:.0f} s without a heartbeat")

@@ -49,7 +49,10 @@ class AddressSite:
         self._brokers: tuple[BrokerAddress, ...] = ()
 
     def look(self) -> tuple[BrokerAddress, ...]:
-        """Return the brokers, asked for once. Raises SiteFailed without a RocketMQ or without permission."""
+        """Return the brokers; the query is made only once.
+
+        Raises SiteFailed without a RocketMQ or without permission.
+        """
         if not self._brokers:
             self._brokers = asyncio.run(self._look())
         return self._brokers

@@ -83,8 +83,7 @@ def run_suite(
 ) -> SuiteResult:
     """Try the cases of these clauses. A case that cannot run here is `not run`, with the reason.
 
-    The same holds for the remaining cases after the target went away or the user interrupted, and for all cases without
-    a target.
+    So are the remaining cases if the target goes away or the user interrupts, and all cases if there is no target.
 
     Args:
         expected: applies the expectations to a result.

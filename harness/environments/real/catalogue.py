@@ -12,7 +12,7 @@ from staticfire.harness.machines.errors import EnvironmentFailed
 from staticfire.harness.machines.options import MachineOptions
 
 DEFAULTS = MachineOptions()
-# The module of each provider. It is imported on first use, since some import libraries for half a second.
+# The module of each provider, imported on first use, since some imports take half a second.
 PROVIDERS = {
     "processes": "staticfire.harness.environments.real.processes:ProcessProvider",
     "namespaces": "staticfire.harness.environments.real.namespaces:NamespaceProvider",

@@ -174,7 +174,7 @@ class LoopDisks:
         broken.counters["enospc"] += filled.bitten
 
     async def fail(self, node: str, *, writes: int, fsyncs: int) -> None:
-        """Make every fsync fail until the disk is healed, whatever number is given."""
+        """Make every fsync fail until the disk is healed, regardless of the given numbers."""
         broken = self._disks[node]
         broken.is_failing = True
         failing = await broken.errors.fail()
@@ -236,7 +236,7 @@ class LoopDisks:
                 await self._repair(node, broken)
 
     async def _repair(self, node: str, broken: _Disk) -> None:
-        """Repair a file system that has shut itself down; its process cannot go on either."""
+        """Repair a file system that has shut itself down; its process cannot continue either."""
         wanted = self._environment.nodes[node].wanted
         await self._environment.kill(node)
         await broken.errors.repair()

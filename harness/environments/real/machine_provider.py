@@ -59,7 +59,7 @@ class MachineProvider(Protocol):
 
 @runtime_checkable
 class Vanishing(Protocol):
-    """A provider whose cluster may go away by itself and for good."""
+    """A provider whose cluster may disappear by itself, for good."""
 
     @property
     def gone(self) -> asyncio.Future[str]:

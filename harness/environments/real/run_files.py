@@ -1,4 +1,4 @@
-"""The folder on this machine that holds the files of one run while it goes on."""
+"""The folder on this machine that holds the files of one run until the run ends."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def _is_compressed(op: Op[SendValue]) -> bool:
 
 
 def _idle_phases(ops: Sequence[Op]) -> int:
-    """Count the phases of minutes in which no send began or ended, before producers went on."""
+    """Count the times of minutes in which no send began or ended, and after which producers continued."""
     times = [op.time_ns for op in ops if op.f in SENDS and op.process != PROBE_PROCESS]
     return sum(after - before > IDLE_NS for before, after in pairwise(times))
 

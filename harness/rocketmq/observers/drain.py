@@ -24,8 +24,8 @@ from staticfire.harness.workloads.catalogue import WORKLOADS
 from staticfire.harness.workloads.consumer_spec import BROADCASTING, ConsumerSpec
 from staticfire.harness.workloads.groups import groups_of
 
-# Time until acknowledged messages are visible in their queue. Only after 20 s does a slave notice that its master has no
-# power (haHousekeepingInterval), and then it asks the other slaves.
+# Time until acknowledged messages are visible in their queue. A slave notices only after 20 s that its master has no
+# power (haHousekeepingInterval), and then asks the other slaves.
 VISIBLE_BOUND_S = 40.0
 # Time until a failed message is delivered again. A client that sends it back gets it from a retry topic, after 10 s the
 # first time, and after 30 s the second time (RocketMQ: messageDelayLevel from level 3 on).

@@ -74,7 +74,7 @@ def _is_cleaned_meanwhile(value: dict[str, Any]) -> bool:
 
 
 class LookUps:
-    """Queries the master of each broker name, or the first remaining slave, and other replicas for what it lacks."""
+    """Queries the master of each broker name, or the first remaining slave, and other replicas for missing messages."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
@@ -91,7 +91,7 @@ class LookUps:
                 self._recorder.observe("slave_reads", node=broker.node, messages=served)
 
     def _counts_for_us(self, node: str) -> bool:
-        """Whether all messages that the node has served went to this run."""
+        """Whether the node still runs, and has served all of its messages to this run."""
         return not self._environment.is_lost(node) and not self._environment.is_external(node)
 
     def _acknowledged(self, broker_name: str) -> dict[str, list[list[object]]]:

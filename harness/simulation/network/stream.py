@@ -116,7 +116,7 @@ class Stream:
         return action in (self._arrive, self._retry)
 
     def reset_target(self) -> None:
-        """Send a RST behind what is on the wire. It is never retransmitted."""
+        """Send a RST after the segments on the wire. It is never retransmitted."""
         when_ns = max(self._scheduler.local_ns() + self._link.latency_ns(), self._last_ns)
         self._scheduler.at(when_ns, self._reset_arrives, (self._link, self._target))
 

@@ -97,7 +97,7 @@ class TcpSocket:
         return data
 
     def shut_down(self) -> None:
-        """Send FIN; reading goes on."""
+        """Send FIN; reading continues."""
         if not self._is_fin_sent and not self.is_gone and self.outbound is not None:
             self._is_fin_sent = True
             self.outbound.send(None)

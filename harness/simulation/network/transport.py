@@ -13,7 +13,7 @@ from staticfire.harness.simulation.scheduling.executor import settle
 from staticfire.harness.simulation.scheduling.handles import SimHandle
 from staticfire.harness.simulation.scheduling.run_queue import OWNER
 
-# Bytes in user space at which the protocol is asked to pause: asyncio's default.
+# Bytes in user space at which the transport pauses the protocol: asyncio's default.
 HIGH_WATER = 64 * 1024
 # Errors of a broken connection go to the protocol only; any other error is also reported to the loop.
 EXPECTED_ERRORS = (ConnectionError, TimeoutError)

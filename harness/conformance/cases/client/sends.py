@@ -53,7 +53,7 @@ def refuse(
     *,
     most: float = math.inf,
 ) -> list[RemotingCommand]:
-    """Refuse these requests of a client, and at most so many, from now on; return the list that collects them."""
+    """Refuse matching requests of a client from now on, at most `most`; return the list that collects them."""
     refused: list[RemotingCommand] = []
 
     def answer(request: RemotingCommand) -> RemotingCommand | None:

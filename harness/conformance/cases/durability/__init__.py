@@ -1,1 +1,1 @@
-"""The cases of what brokers store, recover and replicate."""
+"""Cases about storage, recovery and replication of brokers."""

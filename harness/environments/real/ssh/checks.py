@@ -48,7 +48,10 @@ async def check_host(machine: LinuxMachine, file_system: FileSystem) -> Spared:
 
 
 async def check_python(machine: LinuxMachine) -> str:
-    """Return which byte code the nodes' Python there reads. Raises EnvironmentFailed for what it lacks."""
+    """Return the version of byte code that the nodes' Python there reads.
+
+    Raises EnvironmentFailed for what it lacks.
+    """
     try:
         return (await machine.run([machine.python, "-c", CHECK_PYTHON])).strip()
     except CommandFailed as error:
