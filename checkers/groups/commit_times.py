@@ -8,11 +8,13 @@ queue
 * until the end of its process, which was asked to stop.
 
 What a member has consumed since its last commit comes again if it crashes, or goes to the next owner. `offsets` judges
-which offset it commits. Allowed while a fault keeps the member from the broker of the queue, and until the member must
-have learned that the broker is back (excuse_table.py). A fault that may leave the queue without an owner
-(`queue_unowned`) allows it for a member that gives the queue up, because it may no longer know the broker, and for a
-member of an orderly group, because it may lack the lock. A member that gives up a queue of an orderly group waits for
-its listener, and commits after its report.
+which offset it commits. Allowed while a fault keeps the member from the broker of the queue, and for two requests
+afterwards (excuse_table.py). Until the member asks for routes again, it may not know that the broker is back
+(`broker_unknown`). A member has learned it if it received a message that was sent after the fault, or reported that it
+sent commits to the broker since; a member of a broadcasting group need not know it, because it saves its offsets
+itself. A fault that may leave the queue without an owner (`queue_unowned`) allows it in the same way for a member that
+gives the queue up, and always for a member of an orderly group, because it may lack the lock. A member that gives up a
+queue of an orderly group waits for its listener, and commits after its report.
 
 Cannot see: members on nodes that never report to which brokers they commit, or in a broadcasting group no commit of the
 queue; groups whose members choose their queues, because there the application commits; what a member had finished when
@@ -38,9 +40,11 @@ from staticfire.checkers.engine.kernel import (
     rows_by_id,
 )
 from staticfire.checkers.groups.groups import Owned, QueueOfGroup, owned_while_watched
+from staticfire.checkers.guarantees.excuses.excuses import Window
+from staticfire.checkers.guarantees.excuses.seconds import two_requests
 from staticfire.checkers.guarantees.facts import FaultFacts
 from staticfire.checkers.guarantees.fault_effects import FORGETS, STOPS
-from staticfire.checkers.guarantees.fault_times import began_ns
+from staticfire.checkers.guarantees.fault_times import began_ns, healed_ns
 from staticfire.checkers.guarantees.promises import FOREVER_NS, NS_PER_S, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally, seconds
 from staticfire.checkers.model.columns import (
@@ -57,6 +61,7 @@ from staticfire.checkers.model.timeline import Ownership
 
 # Rows of the table of excuses.
 COMMIT_LATE = "commit_late"
+UNKNOWN_BROKER = "broker_unknown"  # of a member that is not known to have used the broker since
 UNOWNED = "queue_unowned"  # of a member that may not know the broker, or may lack the lock
 STOPPED_WITHIN_NS = 2 * NS_PER_S  # until a process that is asked to stop has committed
 
@@ -88,9 +93,24 @@ def _findings(columns: Columns, context: Context, commits: Commits) -> Iterator[
         if pair not in owned:
             continue
         stream, nodes = _Stream(columns, context, pair), _reporting(context, pair[0], mine)
+        sent_ns = _sent_ns(columns, queue, rows)
         for processes, of_one in rows_by_id(given.process[rows]):
             if _node(context, int(processes[0])) in nodes:
-                yield from stream.of_member(rows[of_one], mine)
+                yield from stream.of_member(rows[of_one], sent_ns[of_one], mine)
+
+
+def _sent_ns(columns: Columns, queue: int, rows: Ints) -> Ints:
+    """Return when the sends began that stored some deliveries of a queue; UNKNOWN: no send is known."""
+    sends, given = columns.sends, columns.deliveries
+    stored = np.flatnonzero((sends.log == queue) & (sends.queue_offset != UNKNOWN))
+    if not len(stored):
+        return np.full(len(rows), UNKNOWN, np.int64)
+    stored = stored[np.lexsort((sends.invoke_ns[stored], sends.queue_offset[stored]))]
+    at = np.searchsorted(sends.queue_offset[stored], given.queue_offset[rows])
+    row = stored[np.minimum(at, len(stored) - 1)]
+    is_sent = sends.queue_offset[row] == given.queue_offset[rows]
+    is_sent &= sends.message[row] == given.message[rows]
+    return np.where(is_sent, sends.invoke_ns[row], UNKNOWN)
 
 
 def _reporting(context: Context, group: str, commits: Commits) -> Collection[str | int]:
@@ -119,6 +139,7 @@ class _Finished:
     row: Ints
     op_index: Ints
     time_ns: Ints
+    sent_ns: Ints  # the message was stored after it; UNKNOWN: no send is known
     # of the next commit of the process; FOREVER_NS: there is none
     next_index: Ints
     next_ns: Ints
@@ -131,9 +152,10 @@ class _Stream:
         self._columns, self._context, self._pair = columns, context, pair
         timings = context.facts.timings
         self._bound_ns = int((timings.commit_s + timings.request_s) * NS_PER_S)
+        self._settled_ns = int(two_requests(timings) * NS_PER_S)  # after a fault
         self._changes = context.timeline.ownership[pair]
 
-    def of_member(self, rows: Ints, commits: Commits) -> Iterator[Finding]:
+    def of_member(self, rows: Ints, sent_ns: Ints, commits: Commits) -> Iterator[Finding]:
         """Judge the messages that one process finished; `commits`: those of the group."""
         given = self._columns.deliveries
         process = int(given.process[rows[0]])
@@ -145,6 +167,7 @@ class _Stream:
             row=rows,
             op_index=given.op_index[rows],
             time_ns=given.time_ns[rows],
+            sent_ns=sent_ns,
             next_index=np.append(own.op_index, FOREVER_NS)[following],
             next_ns=np.append(own.time_ns, FOREVER_NS)[following],
         )
@@ -158,7 +181,7 @@ class _Stream:
         within = (finished.time_ns >= span.start_ns) & (finished.time_ns <= span.end_ns)
         due_ns = finished.time_ns + self._bound_ns
         late = within & (due_ns < span.end_ns) & (finished.next_ns > due_ns)
-        late &= ~self._excused(finished.process, finished.time_ns, due_ns)
+        late &= ~self._excused(finished, finished.time_ns, due_ns)
         what = f"committed nothing of the queue for {seconds(self._bound_ns)}"
         yield from self._report(finished, late, what)
         loss, stop = self._loss(tenure), self._stop(tenure)
@@ -166,14 +189,14 @@ class _Stream:
             left = within & ~late & (finished.op_index < loss.op_index)
             left &= finished.next_index > loss.op_index
             at_ns = np.full(len(left), loss.time_ns, np.int64)
-            left &= ~self._excused(finished.process, at_ns, at_ns, rows=(COMMIT_LATE, UNOWNED))
+            left &= ~self._excused(finished, at_ns, at_ns, leaves=True)
             yield from self._report(finished, left, "gave the queue up without a commit")
         elif stop is not None:
             asked_ns = began_ns(stop)
             left = within & ~late & (finished.time_ns < asked_ns) & (finished.next_ns == FOREVER_NS)
             at_ns = np.full(len(left), asked_ns, np.int64)
             until_ns = at_ns + STOPPED_WITHIN_NS
-            left &= ~self._excused(finished.process, at_ns, until_ns, but=stop)
+            left &= ~self._excused(finished, at_ns, until_ns, but=stop)
             yield from self._report(finished, left, "stopped without a commit")
 
     def _loss(self, tenure: Owned) -> Ownership | None:
@@ -214,27 +237,55 @@ class _Stream:
 
     def _excused(
         self,
-        process: int,
+        finished: _Finished,
         since_ns: Ints,
         until_ns: Ints,
         *,
-        rows: Collection[str] = (COMMIT_LATE,),
+        leaves: bool = False,
         but: FaultFacts | None = None,
     ) -> Mask:
-        """Whether a fault, except one, may keep a process from committing in a part of each time."""
-        if self._pair[0] in self._context.facts.orderly:
-            rows = {*rows, UNOWNED}
-        node, broker = self._context.timeline.nodes.get(process), self._pair[1].stream
+        """Whether a fault, except one, may keep a process from committing in a part of each time.
+
+        `leaves`: the process gives the queue up at that time.
+        """
+        group, facts = self._pair[0], self._context.facts
+        rows = [COMMIT_LATE, *([UNOWNED] if group in facts.orderly else [])]
+        known = [UNKNOWN_BROKER, *([UNOWNED] if leaves else [])]
         spans = joined(
             Span(window.start_ns, window.end_ns)
-            for anomaly in rows
-            for window in self._context.excuses.windows(anomaly, broker, (node,))
-            if but is None or window.fault.fault_id != but.fault_id
+            for window in self._windows(finished.process, rows, but)
         )
         starts = np.array([span.start_ns for span in spans] + [FOREVER_NS], np.int64)
         ends = np.array([span.end_ns for span in spans], np.int64)
         found: Mask = starts[np.searchsorted(ends, since_ns)] <= until_ns
+        if group in facts.broadcasting:
+            return found
+        for window in self._windows(finished.process, known, but):
+            near = (window.start_ns <= until_ns) & (window.end_ns >= since_ns)
+            found |= near & ~self._used_since(finished, healed_ns(window.fault), since_ns)
         return found
+
+    def _windows(
+        self, process: int, rows: Collection[str], but: FaultFacts | None
+    ) -> Iterator[Window]:
+        """Yield when faults, except one, count for a process and the broker of the queue."""
+        node, broker = self._context.timeline.nodes.get(process), self._pair[1].stream
+        for anomaly in rows:
+            for window in self._context.excuses.windows(anomaly, broker, (node,)):
+                if but is None or window.fault.fault_id != but.fault_id:
+                    yield window
+
+    def _used_since(self, finished: _Finished, healed_at_ns: int, until_ns: Ints) -> Mask:
+        """Whether a process is known to have used the broker between the end of a fault and each time.
+
+        That holds for each message that was sent after the fault, because the process fetched it from there.
+        """
+        after_ns = healed_at_ns + self._settled_ns
+        pair = self._pair[0], self._pair[1].stream, finished.process
+        sent_to = self._context.timeline.commits_to.get(pair, ())
+        first_ns = min((one.time_ns for one in sent_to if one.time_ns > after_ns), default=None)
+        received: Mask = finished.sent_ns > after_ns
+        return received if first_ns is None else received | (until_ns >= first_ns)
 
     def _report(self, finished: _Finished, which: Mask, what: str) -> Iterator[Finding]:
         for row in finished.row[which].tolist():

@@ -22,7 +22,8 @@ class Role(Enum):
     REPLICAS = auto()  # of the queue's replica set, including the leader
     # the leader; its followers while messages or members may wait for them, or while they may stand in for it
     SERVING_REPLICAS = auto()
-    # the leader; its followers only around a fault of the leader, which asks them for messages when it starts
+    # the leader; its followers only around a fault of the leader, which they may stand in for, or which asks them for
+    # messages when it starts
     STARTING_REPLICAS = auto()
     ALL_REPLICAS = auto()  # struck only while faults have struck each of them
     BROKERS = auto()  # all brokers

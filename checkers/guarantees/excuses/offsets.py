@@ -142,28 +142,6 @@ ROWS: tuple[Excuse, ...] = (
     # commit_times.py: a member that is at rest with its broker commits soon, and before it leaves
     Excuse(
         anomaly="commit_late",
-        effects=(STOPS, STALLS),
-        on=(Role.SERVING_REPLICAS,),
-        after=lambda t: t.route_refresh_s + t.request_s,
-        mechanism="no broker took commits, and the member learned late that it is back",
-    ),
-    Excuse(
-        anomaly="commit_late",
-        effects=(DISK, WRITES_FAIL, NETWORK),
-        on=(Role.SERVING_REPLICAS,),
-        after=two_requests,
-        held_up=one_request,
-        mechanism="no broker took commits",
-    ),
-    Excuse(
-        anomaly="commit_late",
-        effects=(STOPS,),
-        on=(Role.COORDINATORS,),
-        after=lambda t: t.route_refresh_s + t.request_s,
-        mechanism="a coordinator that starts names no broker",
-    ),
-    Excuse(
-        anomaly="commit_late",
         effects=(STOPS, STALLS, DISK, LISTENER),
         on=(Role.INVOLVED,),
         after=one_request,
@@ -171,11 +149,34 @@ ROWS: tuple[Excuse, ...] = (
     ),
     Excuse(
         anomaly="commit_late",
+        effects=(STOPS, STALLS, DISK, WRITES_FAIL, NETWORK),
+        on=(Role.STARTING_REPLICAS,),
+        after=two_requests,
+        held_up=one_request,
+        mechanism="no broker took commits",
+    ),
+    Excuse(
+        anomaly="commit_late",
         effects=(NETWORK, CUTS, ROUTES),
         on=(Role.INVOLVED,),
-        across=(Role.SERVING_REPLICAS,),
+        across=(Role.STARTING_REPLICAS,),
         after=two_requests,
         held_up=one_request,
         mechanism="the member could not reach the broker",
+    ),
+    # ... unless it is known to have used the broker since
+    Excuse(
+        anomaly="broker_unknown",
+        effects=(STOPS, STALLS),
+        on=(Role.STARTING_REPLICAS,),
+        after=lambda t: t.route_refresh_s + t.request_s,
+        mechanism="the member learned late that the broker is back",
+    ),
+    Excuse(
+        anomaly="broker_unknown",
+        effects=(STOPS,),
+        on=(Role.COORDINATORS,),
+        after=lambda t: t.route_refresh_s + t.request_s,
+        mechanism="a coordinator that starts names no broker",
     ),
 )

@@ -132,6 +132,65 @@ def test_only_a_fault_that_keeps_the_member_from_its_broker_excuses_it(
     assert bool(found(faults=(of,))) is is_late
 
 
+PAUSE = fault("pause", "n0", at_s=4, healed_s=5)
+AMNESIA = fault("name_server_amnesia", "ns-1", at_s=4, healed_s=5)
+SENT, RECEIVED = "0 ok send b t=8", "1 ok consume b t=13"
+
+
+@pytest.mark.parametrize("of", [PAUSE, AMNESIA])
+@pytest.mark.parametrize(
+    ("lines", "is_late"),
+    [
+        ((SENT, RECEIVED), False),  # it may have been fetched before
+        ((SENT.replace("8", "11.1"), RECEIVED), True),
+        ((SENT, "1 ok commit_to 0 t=11.1", RECEIVED), True),
+        ((SENT, "1 ok commit_to 0 t=10.9", RECEIVED), False),
+        ((SENT, "1 ok commit_to 0 broker=c t=11.1", RECEIVED), False),
+        ((SENT, "2 ok commit_to 0 t=11.1", RECEIVED), False),  # another member
+        ((SENT, RECEIVED, "1 ok commit_to 0 t=13.1"), False),  # not before it had finished
+        ((SENT, RECEIVED.replace("13", "38.1")), True),  # each member knows the broker again
+    ],
+)
+def test_a_member_that_has_used_its_broker_since_a_fault_knows_it(
+    of: FaultFacts, lines: tuple[str, ...], is_late: bool
+) -> None:
+    lines = ("1 ok commit 0:1 t=2.5", *lines, "9 ok drain t=60")
+    known = {"faults": (of,), "coordinators": ("ns-1",)}
+    assert bool(check(*BEGIN, *lines, **known).findings) is is_late
+
+
+@pytest.mark.parametrize(("sent_s", "is_late"), [(8, False), (11.1, True)])
+def test_a_member_that_knows_its_broker_commits_before_it_gives_the_queue_up(
+    sent_s: float, is_late: bool
+) -> None:
+    left = ("1 ok assign t=14", "2 ok assign 0 t=14.5")
+    lines = ("1 ok commit 0:1 t=2.5", f"0 ok send b t={sent_s}", RECEIVED, *left, *END)
+    assert bool(check(*BEGIN, *lines, faults=(PAUSE,)).findings) is is_late
+
+
+@pytest.mark.parametrize(
+    ("struck", "is_late"),
+    [(("n0",), True), (("n1",), True), (("n0", "n1"), False)],
+)
+def test_a_follower_takes_commits_only_while_its_leader_is_away(
+    struck: tuple[str, ...], is_late: bool
+) -> None:
+    pauses = {
+        "n0": fault("pause", "n0", at_s=-9, healed_s=-8),
+        "n1": fault("pause", "n1", at_s=4, healed_s=5),
+    }
+    known = {"replica_sets": {"b": ("n0", "n1")}, "replication": "sync"}
+    assert bool(found(faults=tuple(pauses[node] for node in struck), **known)) is is_late
+
+
+def test_a_member_that_saves_its_offsets_need_not_know_the_broker() -> None:
+    lines = (*BEGIN, "1 ok commit 0:1 t=2.5", SENT, RECEIVED, *END)
+    assert not check(*lines, faults=(PAUSE,)).findings
+    assert check(*lines, faults=(PAUSE,), broadcasting=("g",)).findings
+    near = fault("pause", "n0", at_s=9, healed_s=10)
+    assert not check(*lines, faults=(near,), broadcasting=("g",)).findings
+
+
 STEPS = st.lists(
     st.tuples(
         st.sampled_from([1, 2]),

@@ -17,7 +17,7 @@ from tests.support.history_language import fault
 
 NO_COMMIT = (
     *("1 ok open node=c1 t=0.2", "1 ok assign 0 t=0.5", "1 ok commit_to 0 t=0.6"),
-    *("0 ok send a t=1", "1 ok consume a t=2", "9 ok drain t=40"),
+    *("0 ok send a t=1", "1 ok consume a t=12", "9 ok drain t=40"),
 )
 
 
@@ -118,25 +118,33 @@ def histories() -> Iterator[Legal]:
         fault("offsets_reset", at_s=50, healed_s=55),
         taken_s=60,
     )
-    for mechanism, of in (
+    for row_of, mechanism, of in (
         (
-            "no broker took commits, and the member learned late that it is back",
+            "commit_late",
+            "the member was away, or its listener or its disk slow",
+            fault("pause", "c1", at_s=14, healed_s=15),
+        ),
+        ("commit_late", "no broker took commits", fault("slow_disk", "n0", at_s=8, healed_s=9)),
+        (
+            "commit_late",
+            "the member could not reach the broker",
+            cut("c1", "n0", at_s=8, healed_s=9),
+        ),
+        (
+            "broker_unknown",
+            "the member learned late that the broker is back",
             fault("pause", "n0", at_s=4, healed_s=5),
         ),
-        ("no broker took commits", fault("slow_disk", "n0", at_s=4, healed_s=5)),
         (
+            "broker_unknown",
             "a coordinator that starts names no broker",
             fault("name_server_amnesia", "ns-1", at_s=4, healed_s=5),
         ),
-        (
-            "the member was away, or its listener or its disk slow",
-            fault("pause", "c1", at_s=4, healed_s=5),
-        ),
-        ("the member could not reach the broker", cut("c1", "n0", at_s=4, healed_s=5)),
     ):
         yield Legal(
             mechanism=mechanism,
             anomaly="commit_late",
+            row_of=row_of,
             ops=NO_COMMIT,
             faults=(of,),
             known={"coordinators": ("ns-1",)},
