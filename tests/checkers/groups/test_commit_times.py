@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from staticfire.checkers.groups.commit_times import COMMIT_TIMES
 from staticfire.checkers.guarantees.facts import FaultFacts
+from staticfire.checkers.guarantees.promises import NS_PER_S
 from staticfire.checkers.guarantees.verdict import Verdict
 from tests.support.history_language import fault, history
 from tests.support.one_checker import read_ops
@@ -194,26 +195,39 @@ def test_a_member_that_saves_its_offsets_need_not_know_the_broker() -> None:
 STEPS = st.lists(
     st.tuples(
         st.sampled_from([1, 2]),
-        st.sampled_from(["consume", "consume", "commit", "assign", "assign 0", "wait"]),
+        st.sampled_from(
+            ["consume", "consume", "commit", "commit_to", "assign", "assign 0", "wait"]
+        ),
     ),
     min_size=3,
     max_size=14,
 )
+PAUSES = st.tuples(st.integers(-50, 20), st.integers(1, 4))  # start and length in seconds
 
 
 def played(steps: list[tuple[int, str]]) -> list[str]:
-    """A history in which a step takes two seconds."""
-    lines = [*BEGIN[:2], *(f"0 ok send k{n} t={0.3 + n / 100}" for n in range(len(steps)))]
-    lines += ["1 ok assign 0 t=0.8", "1 ok commit_to 0 t=0.9", "2 ok commit_to 0 t=0.9"]
+    """A history in which a step takes two seconds, and a message is sent a second before it is consumed."""
+    lines = [*BEGIN[:2], "1 ok assign 0 t=0.8"]
+    lines += ["1 ok commit_to 0 t=0.9", "2 ok commit_to 0 t=0.9"]
     for number, (process, step) in enumerate(steps):
-        words = {"consume": f"consume k{number}", "commit": "commit 0:0"}.get(step, step)
+        words = {
+            "consume": f"consume k{number}",
+            "commit": "commit 0:0",
+            "commit_to": "commit_to 0",
+        }.get(step, step)
+        at_s = 2 * number + 2
+        if step == "consume":
+            lines.append(f"0 ok send k{number} t={at_s - 1}")
         if step != "wait":
-            lines.append(f"{process} ok {words} t={2 * number + 2}")
+            lines.append(f"{process} ok {words} t={at_s}")
     return [*lines, f"9 ok drain t={2 * len(steps) + 2}"]
 
 
-def referred(lines: list[str]) -> Counter[tuple[Any, ...]]:
-    return late(history(*lines))
+def referred(lines: list[str], pause: tuple[int, int] | None = None) -> Counter[tuple[Any, ...]]:
+    if pause is None:
+        return late(history(*lines))
+    start_s, length_s = pause
+    return late(history(*lines), (start_s * NS_PER_S, (start_s + length_s) * NS_PER_S))
 
 
 def reasons(verdict: Verdict) -> Counter[tuple[Any, ...]]:
@@ -233,13 +247,26 @@ def test_against_a_plain_reference(steps: list[tuple[int, str]]) -> None:
 
 
 @pytest.mark.slow
-def test_both_reasons_without_a_fault_occur_in_random_histories() -> None:
-    seen: set[str] = set()
+@given(STEPS, PAUSES)
+def test_against_a_plain_reference_with_a_pause(
+    steps: list[tuple[int, str]], pause: tuple[int, int]
+) -> None:
+    lines = played(steps)
+    of = fault("pause", "n0", at_s=pause[0], healed_s=sum(pause))
+    assert reasons(check(*lines, faults=(of,))) == referred(lines, pause)
+
+
+@pytest.mark.slow
+def test_each_reason_occurs_in_random_histories_with_and_without_an_excuse() -> None:
+    seen: set[tuple[str, bool]] = set()
 
     @settings(max_examples=400)
-    @given(STEPS)
-    def look(steps: list[tuple[int, str]]) -> None:
-        seen.update(reason for _, reason in referred(played(steps)))
+    @given(STEPS, PAUSES)
+    def look(steps: list[tuple[int, str]], pause: tuple[int, int]) -> None:
+        lines = played(steps)
+        judged = referred(lines, pause)
+        for one in referred(lines):
+            seen.add((one[1], one in judged))
 
     look()
-    assert seen == {"for 8", "gave"}
+    assert seen == {(reason, found) for reason in ("for 8", "gave") for found in (False, True)}
