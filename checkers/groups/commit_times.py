@@ -224,7 +224,7 @@ class _Stream:
         return lost if is_taken else None
 
     def _stop(self, tenure: Owned) -> FaultFacts | None:
-        """Return the request to stop by which a tenure ended."""
+        """Return the request to stop by which a tenure ended; None if it also struck the broker."""
         node = self._context.timeline.nodes.get(tenure.process)
         stops = (
             fault
@@ -233,7 +233,10 @@ class _Stream:
             if tenure.span.start_ns < began_ns(fault) == tenure.span.end_ns
         )
         stop = next(stops, None)
-        return None if stop is None or FORGETS in stop.effects else stop
+        replicas = self._context.facts.replica_sets.get(self._pair[1].stream, ())
+        if stop is None or FORGETS in stop.effects or not set(replicas).isdisjoint(stop.targets):
+            return None
+        return stop
 
     def _excused(
         self,

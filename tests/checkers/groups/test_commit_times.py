@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -167,6 +168,12 @@ def test_a_member_that_knows_its_broker_commits_before_it_gives_the_queue_up(
     left = ("1 ok assign t=14", "2 ok assign 0 t=14.5")
     lines = ("1 ok commit 0:1 t=2.5", f"0 ok send b t={sent_s}", RECEIVED, *left, *END)
     assert bool(check(*BEGIN, *lines, faults=(PAUSE,)).findings) is is_late
+
+
+def test_a_member_that_stops_together_with_its_broker_need_not_commit() -> None:
+    stop = fault("graceful_stop", "c1", at_s=5, healed_s=30)
+    assert found(faults=(stop,))
+    assert not found(faults=(replace(stop, targets=("n0", "c1")),))
 
 
 @pytest.mark.parametrize(
