@@ -10,6 +10,7 @@ STATUS = "The status of a send shows how safely the message is held."
 REPLICATED = "The log of a follower is a prefix of the log of its leader."
 ENTRIES = "Every message of the log has its entry in its queue."
 ROUTED = "Coordinators name the live brokers, with their addresses and tables."
+TABLES = "Servers keep settings of groups and progress over starts, and followers copy them."
 NO_ERROR = "No node meets an error that only a bug in its program can raise."
 NO_LEAK = "A server uses no more resources after the load than before it."
 
@@ -144,6 +145,29 @@ WHITE_BOX: Final = (
         example="the server stopped 7 s ago, and is still in the route",
         test="tests/checkers/white_box/test_route_changes.py",
         faithful="informational",
+    ),
+    Anomaly(
+        name="table_lost",
+        title="lost settings or progress",
+        meaning=(
+            "a leader that starts lacks settings of groups that its last process had; or, with an empty log, settings "
+            "or progress that a follower has"
+        ),
+        promise=TABLES,
+        example="a group has 5 retry queues, the leader restarts, and it has 1",
+        test="tests/checkers/white_box/test_server_tables.py",
+        faithful="informational",
+    ),
+    Anomaly(
+        name="table_uncopied",
+        title="table that a follower does not copy",
+        meaning=(
+            "a follower has other settings of groups than its leader, or less progress of delayed messages or of "
+            "groups, after it must have copied them"
+        ),
+        promise=TABLES,
+        example="the leader has changed a group for 14 s, and its follower has not",
+        test="tests/checkers/white_box/test_server_tables.py",
     ),
     Anomaly(
         name="slow_failover",

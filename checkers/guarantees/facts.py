@@ -255,6 +255,9 @@ class RunFacts:
     topic_routes_observed: bool = False  # coordinators and leaders were compared after the drain
     # Every change of coordinators' answers and leaders' tables, and every start and end of servers, is recorded.
     route_changes_observed: bool = False
+    tables_observed: bool = (
+        False  # every change of servers' settings of groups and progress is recorded
+    )
     # the run created them on every replica set beforehand; else the first message creates them
     topics_everywhere: bool = True
     files_observed: bool = True  # the harness could read the files of servers after the run

@@ -70,6 +70,24 @@ _OBSERVED: dict[str, dict[str, str]] = {
     "topic_table": {"node": "text", "topics": "numbers by name"},
     "topic_removal": {"node": "text", "topic": "text"},
     "server_life": {"node": "text", "life": "an integer", "ended": "text or null"},
+    "server_table": {
+        "node": "text",
+        "life": "an integer",
+        "table": "text",
+        "version": "text",
+        "changes": "an integer",
+        "ready": "true or false",
+        "emptied": "true or false",
+        "entries": "texts or numbers by name",
+    },
+    "restored_table": {
+        "node": "text",
+        "broker_name": "text",
+        "table": "text",
+        "follower": "text",
+        "copy": "texts or numbers by name",
+        "own": "texts or numbers by name",
+    },
     "future_stamp": {"node": "text", "ahead_ms": "an integer"},
     "queue_entries": {
         "node": "text",
@@ -331,6 +349,12 @@ def _is(value: object, wanted: str) -> bool:
         return value is None or type(value) is str
     if wanted == "texts by name":
         return type(value) is dict and all(type(item) is str for item in value.values())
+    if wanted == "texts or numbers by name":
+        return type(value) is dict and all(
+            type(item) is str or _is(item, "an integer") for item in value.values()
+        )
+    if wanted == "true or false":
+        return type(value) is bool
     if wanted == "numbers by name":  # read queues, write queues, permission
         return type(value) is dict and all(
             type(item) is list and len(item) == 3 and all(_is(one, "an integer") for one in item)

@@ -82,6 +82,7 @@ from staticfire.checkers.white_box.resources import RESOURCES
 from staticfire.checkers.white_box.route_contents import ROUTE_CONTENTS
 from staticfire.checkers.white_box.routes import NAME_SERVER_SWITCH, ROUTES
 from staticfire.checkers.white_box.send_status import DURABLE_BEFORE_ACK, WEAK_STATUSES
+from staticfire.checkers.white_box.server_tables import SERVER_TABLES
 
 CORE = (LOSS, LOG_HOLES, PROVENANCE, CAUSALITY, DUPLICATION, ORDER, STORAGE_ORDER, OFFSETS, POLLS)
 SEMANTICS = (FILTERS, DELAYS, RETRIES, TRANSACTIONS, ORDERLY, BROADCASTING, CONTENTS_KEPT)
@@ -130,6 +131,7 @@ ALL_CHECKERS: tuple[Checker, ...] = (
     QUEUE_ENTRIES,
     ROUTES,
     ROUTE_CONTENTS,
+    SERVER_TABLES,
     RESOURCES,
     INTERNAL_ERRORS,
     NAME_SERVER_SWITCH,

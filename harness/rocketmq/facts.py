@@ -75,6 +75,8 @@ def run_facts(campaign: Campaign, records: Sequence[FaultRecord], ops: Sequence[
         # The observer finds servers among the local variables of coroutines, which compiled ones do not show.
         route_changes_observed=campaign.environment == "simulation"
         and SIMULATION_PART not in compiled_parts(),
+        tables_observed=campaign.environment == "simulation"
+        and SIMULATION_PART not in compiled_parts(),
         resources_observed=_measures_resources(campaign),
         errors_observed=campaign.target == "own",
         topics_everywhere=not campaign.auto_topic,

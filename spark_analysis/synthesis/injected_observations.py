@@ -194,6 +194,46 @@ def _departed_route(scenario: Scenario, _sets: int) -> None:
     scenario.expect_of_run("departed_route", broker=scenario.broker)
 
 
+def _table(scenario: Scenario, at_s: float, node: str, life: int, changes: int, value: str) -> None:
+    """The settings of one group on a broker that is ready."""
+    scenario.observe(
+        at_s,
+        "server_table",
+        node=node,
+        life=life,
+        broker_name=scenario.broker,
+        table="groups",
+        version=str(changes),
+        changes=changes,
+        ready=True,
+        emptied=False,
+        entries={scenario.group: value},
+    )
+
+
+def _table_lost(scenario: Scenario, _sets: int) -> None:
+    """The leader changes a group, starts again, and has the former settings."""
+    [node] = _own_broker(scenario)
+    scenario.observe(0, "server_life", node=node, life=1, ended=None)
+    _table(scenario, 0, node, 1, 1, "usual")
+    _table(scenario, 10, node, 1, 2, "retry_queue_nums 5")
+    scenario.observe(20, "server_life", node=node, life=1, ended="terminated")
+    scenario.observe(21, "server_life", node=node, life=2, ended=None)
+    _table(scenario, 21, node, 2, 1, "usual")
+    scenario.expect_of_run("table_lost", broker=scenario.broker)
+
+
+def _table_uncopied(scenario: Scenario, _sets: int) -> None:
+    """The leader changes a group, and its follower copies that 40 s later."""
+    leader, follower = _own_broker(scenario, 2)
+    for node in (leader, follower):
+        scenario.observe(0, "server_life", node=node, life=1, ended=None)
+        _table(scenario, 0, node, 1, 1, "usual")
+    _table(scenario, 10, leader, 1, 2, "retry_queue_nums 5")
+    _table(scenario, 50, follower, 1, 2, "retry_queue_nums 5")
+    scenario.expect_of_run("table_uncopied", broker=scenario.broker)
+
+
 def _missing_route(scenario: Scenario, _sets: int) -> None:
     _routes(scenario, named=False, up=True, for_s=60)
     scenario.expect_of_run("missing_route")
@@ -237,6 +277,8 @@ OBSERVED_INJECTIONS: Mapping[str, ScenarioInjection] = {
     "route_drift": _route_drift,
     "departed_route": _departed_route,
     "missing_route": _missing_route,
+    "table_lost": _table_lost,
+    "table_uncopied": _table_uncopied,
     "task_leak": _leak("task_leak", "tasks", 3),
     "thread_leak": _leak("thread_leak", "threads", 37),
     "socket_leak": _leak("socket_leak", "sockets", 5),

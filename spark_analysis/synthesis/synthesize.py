@@ -318,6 +318,7 @@ class _Synthesis:
             routes_observed=bool(scenarios.sets),
             topic_routes_observed=bool(scenarios.sets),
             route_changes_observed=bool(scenarios.sets),
+            tables_observed=bool(scenarios.sets),
             resources_observed=bool(scenarios.sets),
             errors_observed=bool(scenarios.sets),
             **(semantics if scenarios.sets else plain),

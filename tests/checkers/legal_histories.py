@@ -216,6 +216,36 @@ def changed_route(
     )
 
 
+def changed_table(mechanism: str, of: FaultFacts) -> Legal:
+    """A leader changes the settings of a group at 50 s, and its follower has them at 75 s."""
+    seen = [_at(0, "server_life", node=node, life=1, ended=None) for node in ("n0", "n1")]
+    for node, at_s in (("n0", 50), ("n1", 75)):
+        for table in ("groups", "delays", "offsets"):
+            for time_s, version in ((0, "1"), (at_s, "2")):
+                seen.append(
+                    _at(
+                        time_s,
+                        "server_table",
+                        node=node,
+                        life=1,
+                        table=table,
+                        version=version if table == "groups" else "",
+                        changes=int(version),
+                        ready=True,
+                        emptied=False,
+                        entries={"g": version} if table == "groups" else {},
+                    )
+                )
+    return Legal(
+        mechanism=mechanism,
+        anomaly="table_uncopied",
+        ops=(),
+        faults=(of,),
+        seen=(*seen, _at(100, "events")),
+        known={"tables_observed": True},
+    )
+
+
 def _at(at_s: float, kind: str, **fields: Any) -> dict[str, Any]:
     return {"time_ns": int(at_s * 1e9), "kind": kind, **fields}
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from staticfire.checkers.guarantees.excuses.excuse import Excuse, Role
-from staticfire.checkers.guarantees.excuses.seconds import forgets_after_a_pause, two_requests
+from staticfire.checkers.guarantees.excuses.seconds import (
+    forgets_after_a_pause,
+    one_look,
+    two_requests,
+)
 from staticfire.checkers.guarantees.fault_effects import (
     CLOCK,
     CUTS,
@@ -65,6 +69,14 @@ ROWS: tuple[Excuse, ...] = (
         on=(Role.INVOLVED,),
         after=two_requests,
         mechanism="the end of a connection did not reach the coordinator",
+    ),
+    # server_tables.py
+    Excuse(
+        anomaly="table_uncopied",
+        effects=(STOPS, STALLS, DISK, NETWORK, CUTS),
+        on=(Role.INVOLVED,),
+        after=one_look,
+        mechanism="the follower could not ask its leader, or could not write the answer",
     ),
     # node_exits.py
     Excuse(

@@ -17,6 +17,11 @@ def two_requests(timings: Timings) -> float:
     return 2 * timings.request_s
 
 
+def one_look(timings: Timings) -> float:
+    """Return how long a follower's look for changes lasts if none of its four requests is answered."""
+    return 4 * timings.request_s
+
+
 def disk_checked(timings: Timings) -> float:
     return max(timings.clean_s, two_requests(timings))
 

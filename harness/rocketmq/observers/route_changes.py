@@ -8,12 +8,13 @@ Real environments have no such observer: between two questions a route may chang
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from staticfire.harness.environments.simulated.environment import SimulationEnvironment
 from staticfire.harness.rocketmq.observers.server_memory import locals_of
+from staticfire.harness.rocketmq.observers.server_tables import ServerTables
 from staticfire.harness.simulation.hosts.process import SimProcess
 from staticfire.system_under_test.broker.assembly.broker import Broker
 from staticfire.system_under_test.name_server.name_server import NameServer
@@ -39,6 +40,7 @@ class RouteChanges:
         self._leaders = {b.node: b.replica_set for b in topology.leaders}
         self._coordinators = frozenset(topology.coordinators)
         self._running: dict[str, SimProcess] = {}
+        self._tables = ServerTables(environment)
 
     def server_started(self, node: str, process: SimProcess) -> None:
         """Observe this process from its first turn on."""
@@ -48,7 +50,10 @@ class RouteChanges:
         if node in self._coordinators:
             process.queue.after_turn = _NameServerReader(self, node, process).read
         elif node in self._leaders:
-            process.queue.after_turn = _MasterReader(self, node, process).read
+            routes, tables = _MasterReader(self, node, process), self._tables.reader(node, process)
+            process.queue.after_turn = _both(routes.read, tables.read)
+        else:
+            process.queue.after_turn = self._tables.reader(node, process).read
 
     def _note_ends(self) -> None:
         """Record the ends of processes since the last time."""
@@ -183,6 +188,14 @@ class _MasterReader:
         if topics != self.topics:
             self.topics = topics
             self.changes.topics_read(self.node, topics)
+
+
+def _both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], None]:
+    def read() -> None:
+        first()
+        second()
+
+    return read
 
 
 def _find(process: SimProcess, kind: type[T]) -> T | None:

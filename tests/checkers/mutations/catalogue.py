@@ -32,6 +32,7 @@ for _name in (
     "kinds_white_box",
     "kinds_evidence",
     "kinds_routes",
+    "kinds_tables",
     "kinds_resources",
     "kinds_crashes",
     "kinds_txn",

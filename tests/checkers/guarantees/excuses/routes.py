@@ -9,6 +9,7 @@ from staticfire.checkers.guarantees.facts import NodeExit, Timings
 from tests.checkers.legal_histories import (
     Legal,
     changed_route,
+    changed_table,
     cut,
     route,
 )
@@ -56,6 +57,11 @@ def histories() -> Iterator[Legal]:
         forgets = changed_route(row_of, mechanism, struck, queues={0: 4}, said={0: 4})
         faults = (queues_confirmed(8, at_s=50), struck)
         yield replace(forgets, faults=faults, known={**forgets.known, **more})
+    # server_tables.py
+    yield changed_table(
+        "the follower could not ask its leader, or could not write the answer",
+        fault("pause", "n1", at_s=52, healed_s=70),
+    )
     # route_changes.py
     freezes = fault("name_server_freeze", "ns-1", at_s=30, healed_s=40)
     yield changed_route(

@@ -12,7 +12,7 @@ from staticfire.harness.results.run_result import RunResult
 from staticfire.harness.rocketmq.observers.route_changes import RouteChanges
 from staticfire.harness.runs.simulated_runner import run_simulated
 
-KINDS = {"server_life", "route_table", "topic_table"}
+KINDS = {"server_life", "route_table", "topic_table", "server_table", "restored_table"}
 
 
 def run() -> RunResult:

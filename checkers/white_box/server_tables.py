@@ -1,0 +1,171 @@
+"""Tables of servers during the run: settings of groups, and progress, over starts of leaders and on followers.
+
+**table_lost**: a leader that starts has settings of groups with fewer changes than when its last process ended, or
+other settings after as many changes. Or a leader that has opened an empty log, and begins to register, lacks settings,
+offsets of groups or progress of delayed messages that a follower had all the time since its start.
+**table_uncopied**: a follower that knows its leader has other settings of groups, or less progress of delayed messages
+or of groups, for longer than its next look for changes and one request take. The leader's progress is that in its file.
+
+The harness records every change (`server_table`, `restored_table`, `server_life`).
+
+Cannot see: settings that changed and changed back while the leader's table was not written; less than a follower had
+after a loss that left the log; followers that do not run while the leader gets its tables back.
+
+Source: SubscriptionGroupManager, ConfigManager and SlaveSynchronize of Apache RocketMQ 4.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby, pairwise
+from typing import Any, NamedTuple
+
+from staticfire.checkers.engine.kernel import Checker, Context, no_rows
+from staticfire.checkers.engine.observed import NOT_OBSERVED, observed_verdict
+from staticfire.checkers.guarantees.promises import NS_PER_S, judge
+from staticfire.checkers.guarantees.verdict import Finding, Verdict, seconds
+from staticfire.checkers.model.columns import Columns
+from staticfire.checkers.model.intervals import Span, shared, without
+from staticfire.checkers.white_box.route_changes import Changes
+
+TABLES = ("groups", "delays", "offsets")
+Seen = Mapping[str, Any]
+Entries = Mapping[str, Any]  # text: must be equal; number: must be at least as high
+
+
+class Held(NamedTuple):
+    """What one process of a server has, in an interval in which it is ready."""
+
+    span: Span
+    entries: Entries
+    version: str
+
+
+def check_server_tables(_columns: Columns, context: Context) -> Verdict:
+    """Compare the tables of each leader over its starts, and with those of its followers."""
+    ordered = sorted(context.observations, key=lambda seen: int(seen["time_ns"]))
+    seen: dict[tuple[str, str], list[Seen]] = {}  # server and table ->
+    for of in ordered:
+        if of["kind"] == "server_table":
+            seen.setdefault((of["node"], of["table"]), []).append(of)
+    restored = [of for of in ordered if of["kind"] == "restored_table"]
+    changes = Changes(context.observations)
+    findings = [*_forgotten(context, seen), *_not_restored(context, restored)]
+    for broker, nodes in sorted(context.facts.replica_sets.items()):
+        for follower in nodes[1:]:
+            for table in TABLES:
+                findings += _uncopied(context, changes, seen, (broker, nodes[0], follower), table)
+    servers = [node for nodes in context.facts.replica_sets.values() for node in nodes]
+    unseen = sorted(node for node in servers if any((node, of) not in seen for of in TABLES))
+    missing = f"{NOT_OBSERVED}: tables of {', '.join(unseen)}" if unseen else None
+    counts = {"table_changes": sum(map(len, seen.values())), "restored_tables": len(restored)}
+    return observed_verdict("server_tables", findings, counts, missing)
+
+
+def _forgotten(
+    context: Context, seen: Mapping[tuple[str, str], Sequence[Seen]]
+) -> Iterator[Finding]:
+    """Yield a finding for each start of a leader that lacks settings which its last process had."""
+    for broker, nodes in sorted(context.facts.replica_sets.items()):
+        mine = seen.get((nodes[0], "groups"), ()) if nodes else ()
+        lives = [list(of) for _, of in groupby(mine, key=lambda of: of["life"])]
+        for (*_, before), (after, *_) in pairwise(lives):
+            is_older = after["changes"] < before["changes"]
+            is_other = after["changes"] == before["changes"] and _behind(
+                before["entries"], after["entries"]
+            )
+            if not after["emptied"] and (is_older or is_other):
+                words = _difference(before["entries"], after["entries"]) or "an older version"
+                detail = (
+                    f"{nodes[0]}: groups after a start, compared with its last process: {words}"
+                )
+                yield _finding(context, "table_lost", after, broker, detail)
+
+
+def _not_restored(context: Context, restored: Sequence[Seen]) -> Iterator[Finding]:
+    """Yield a finding for each leader with an empty log that registers without what a follower had."""
+    for of in restored:
+        if _behind(of["copy"], of["own"]):
+            words = _difference(of["copy"], of["own"])
+            detail = f"{of['node']}: {of['table']} after the loss of its log, compared with {of['follower']}: {words}"
+            yield _finding(context, "table_lost", of, of["broker_name"], detail)
+
+
+def _uncopied(
+    context: Context,
+    changes: Changes,
+    seen: Mapping[tuple[str, str], Sequence[Seen]],
+    of: tuple[str, str, str],
+    table: str,
+) -> Iterator[Finding]:
+    """Yield the first finding for a follower and one of its tables."""
+    broker, leader, follower = of
+    theirs = list(_held(changes, leader, seen.get((leader, table), ())))
+    mine = list(_held(changes, follower, seen.get((follower, table), ())))
+    wrong = [
+        span
+        for its in theirs
+        for own in mine
+        if its.version != own.version or _behind(its.entries, own.entries)
+        for span in shared([its.span], [own.span])
+    ]
+    timings = context.facts.timings
+    bound_ns = int((timings.follower_sync_s + timings.request_s) * NS_PER_S)
+    excused = context.excuses.spans("table_uncopied", None, (leader, follower))
+    for span in without(without(wrong, ()), excused):
+        if span.length_ns > bound_ns:
+            its = next(one for one in theirs if one.span.end_ns > span.start_ns)
+            own = next(one for one in mine if one.span.end_ns > span.start_ns)
+            words = _difference(its.entries, own.entries) or "another version"
+            detail = f"{follower}: {table} for {seconds(span.length_ns)} unlike those of {leader}: {words}"
+            at = {"time_ns": span.start_ns}
+            yield _finding(context, "table_uncopied", at, broker, detail)
+            return
+
+
+def _held(changes: Changes, node: str, mine: Sequence[Seen]) -> Iterator[Held]:
+    """Yield what a server had while it ran and was ready; each table holds until the next one."""
+    down = [span for span, _ in changes.down(node)]
+    ends = [*(int(of["time_ns"]) for of in mine[1:]), changes.end_ns]
+    for of, end_ns in zip(mine, ends, strict=False):
+        if of["ready"]:
+            for span in without([Span(int(of["time_ns"]), end_ns)], down):
+                yield Held(span, of["entries"], of["version"])
+
+
+def _behind(wanted: Entries, found: Entries) -> bool:
+    """Whether an entry is missing, a text differs, or a number is lower."""
+    return any(_lacks(wanted[name], found.get(name)) for name in wanted)
+
+
+def _lacks(wanted: Any, found: Any) -> bool:
+    if isinstance(wanted, int) and isinstance(found, int):
+        return found < wanted
+    return bool(wanted != found)
+
+
+def _difference(wanted: Entries, found: Entries) -> str:
+    """Return the first entry that is behind, in words; empty: none is."""
+    behind = (name for name in sorted(wanted) if _lacks(wanted[name], found.get(name)))
+    return next((f"{of}: {found.get(of, 'none')}, not {wanted[of]}" for of in behind), "")
+
+
+def _finding(context: Context, anomaly: str, of: Seen, broker: str, detail: str) -> Finding:
+    return Finding(
+        anomaly=anomaly,
+        judgement=judge(context.facts.mode, anomaly),
+        op_index=-1,
+        time_ns=int(of["time_ns"]),
+        detail=detail,
+        broker=broker,
+    )
+
+
+SERVER_TABLES = Checker(
+    name="server_tables",
+    anomalies=("table_lost", "table_uncopied"),
+    check=check_server_tables,
+    rows=no_rows,
+    applies=lambda context: context.facts.tables_observed,
+    needs_observations=True,
+)
