@@ -3,8 +3,9 @@
 **table_lost**: a leader that starts has settings of groups with fewer changes than when its last process ended, or
 other settings after as many changes. Or a leader that has opened an empty log, and begins to register, lacks settings,
 offsets of groups or progress of delayed messages that a follower had all the time since its start.
-**table_uncopied**: a follower that knows its leader has other settings of groups, or less progress of delayed messages
-or of groups, for longer than its next look for changes and one request take. The leader's progress is that in its file.
+**table_uncopied**: a follower that knows its leader has other settings of a group, or less progress of delayed messages
+or of a group, for longer than its next look for changes and one request take. The leader's progress is that in its
+file, so offsets have the time until its next write as well: an operator may set an offset back before.
 
 The harness records every change (`server_table`, `restored_table`, `server_life`).
 
@@ -17,11 +18,12 @@ Source: SubscriptionGroupManager, ConfigManager and SlaveSynchronize of Apache R
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby, pairwise
+from itertools import groupby, pairwise, product
 from typing import Any, NamedTuple
 
 from staticfire.checkers.engine.kernel import Checker, Context, no_rows
 from staticfire.checkers.engine.observed import NOT_OBSERVED, observed_verdict
+from staticfire.checkers.guarantees.facts import Timings
 from staticfire.checkers.guarantees.promises import NS_PER_S, judge
 from staticfire.checkers.guarantees.verdict import Finding, Verdict, seconds
 from staticfire.checkers.model.columns import Columns
@@ -102,25 +104,46 @@ def _uncopied(
     broker, leader, follower = of
     theirs = list(_held(changes, leader, seen.get((leader, table), ())))
     mine = list(_held(changes, follower, seen.get((follower, table), ())))
-    wrong = [
-        span
-        for its in theirs
-        for own in mine
-        if its.version != own.version or _behind(its.entries, own.entries)
-        for span in shared([its.span], [own.span])
-    ]
-    timings = context.facts.timings
-    bound_ns = int((timings.follower_sync_s + timings.request_s) * NS_PER_S)
+    wrong: dict[str, list[Span]] = {}  # by entry
+    words: dict[tuple[str, int], str] = {}  # of an entry, by the begin of a span
+    for its, own in product(theirs, mine):
+        for span in shared([its.span], [own.span]):
+            for name, difference in _differences(its, own):
+                wrong.setdefault(name, []).append(span)
+                words[name, span.start_ns] = difference
+    bound_ns = _bound_ns(context.facts.timings, table)
     excused = context.excuses.spans("table_uncopied", None, (leader, follower))
-    for span in without(without(wrong, ()), excused):
-        if span.length_ns > bound_ns:
-            its = next(one for one in theirs if one.span.end_ns > span.start_ns)
-            own = next(one for one in mine if one.span.end_ns > span.start_ns)
-            words = _difference(its.entries, own.entries) or "another version"
-            detail = f"{follower}: {table} for {seconds(span.length_ns)} unlike those of {leader}: {words}"
-            at = {"time_ns": span.start_ns}
-            yield _finding(context, "table_uncopied", at, broker, detail)
-            return
+    late = [
+        (span.start_ns, span.length_ns, name)
+        for name, spans in wrong.items()
+        for span in without(spans, excused)
+        if span.length_ns > bound_ns
+    ]
+    if late:
+        start_ns, length_ns, name = min(late)
+        difference = words[name, max(at for of, at in words if of == name and at <= start_ns)]
+        detail = (
+            f"{follower}: {table} for {seconds(length_ns)} unlike those of {leader}: {difference}"
+        )
+        yield _finding(context, "table_uncopied", {"time_ns": start_ns}, broker, detail)
+
+
+def _bound_ns(timings: Timings, table: str) -> int:
+    """Return for how long an entry of a follower may be behind.
+
+    A group's offset that an operator sets back, or removes, is in the leader's file until the next write.
+    """
+    written_s = timings.offset_persist_s if table == "offsets" else 0.0
+    return int((timings.follower_sync_s + written_s + timings.request_s) * NS_PER_S)
+
+
+def _differences(its: Held, own: Held) -> Iterator[tuple[str, str]]:
+    """Yield the entries that are behind, each in words; the version of the table counts as one."""
+    if its.version != own.version:
+        yield "", _difference(its.entries, own.entries) or "another version"
+    for name, value in its.entries.items():
+        if _lacks(value, own.entries.get(name)):
+            yield name, f"{name}: {own.entries.get(name, 'none')}, not {value}"
 
 
 def _held(changes: Changes, node: str, mine: Sequence[Seen]) -> Iterator[Held]:

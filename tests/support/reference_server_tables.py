@@ -9,7 +9,7 @@ from typing import Any
 from staticfire.checkers.guarantees.facts import FaultFacts
 
 NS_PER_S = 10**9
-BOUND_S, AFTER_S = 13, 12
+BOUND_S, WRITTEN_S, AFTER_S = 13, 5, 12
 AWAY = ("pause", "kill", "partition", "wiped_slave")
 Seen = Mapping[str, Any]
 Wrong = tuple[str, str, str, int]  # anomaly, replica set, server, second
@@ -37,25 +37,43 @@ def wrong_tables(
                 found.append(("table_lost", broker, leader, after["time_ns"] // NS_PER_S))
         for follower in followers:
             for table in ("groups", "delays", "offsets"):
-                lasts = 0
-                for second in range(end_s + 1):
-                    its = _now(observations, leader, table, second)
-                    own = _now(observations, follower, table, second)
-                    differs = (
-                        second < end_s
-                        and its is not None
-                        and own is not None
-                        and not _excused(faults, second, leader, follower)
-                        and (
-                            its["version"] != own["version"]
-                            or _less(own["entries"], its["entries"])
-                        )
-                    )
-                    if not differs and lasts > BOUND_S:
-                        found.append(("table_uncopied", broker, follower, second - lasts))
-                        break
-                    lasts = lasts + 1 if differs else 0
+                since = _first_uncopied(observations, faults, leader, follower, table, end_s)
+                if since is not None:
+                    found.append(("table_uncopied", broker, follower, since))
     return found
+
+
+def _first_uncopied(
+    observations: Sequence[Seen],
+    faults: Sequence[FaultFacts],
+    leader: str,
+    follower: str,
+    table: str,
+    end_s: int,
+) -> int | None:
+    """The first second from which one entry differs for too long."""
+    bound_s = BOUND_S + WRITTEN_S if table == "offsets" else BOUND_S
+    since: dict[str, int] = {}
+    found: list[int] = []
+    for second in range(end_s + 1):
+        its = _now(observations, leader, table, second)
+        own = _now(observations, follower, table, second)
+        behind: set[str] = set()
+        excused = _excused(faults, second, leader, follower)
+        if second < end_s and its is not None and own is not None and not excused:
+            behind = {
+                name
+                for name, value in its["entries"].items()
+                if _less(own["entries"], {name: value})
+            }
+            behind |= {""} if its["version"] != own["version"] else set()
+        for name in since.keys() - behind:
+            began = since.pop(name)
+            if second - began > bound_s:
+                found.append(began)
+        for name in behind:
+            since.setdefault(name, second)
+    return min(found, default=None)
 
 
 def _of(observations: Sequence[Seen], node: str, table: str) -> list[Seen]:
