@@ -3,9 +3,10 @@
 **table_lost**: a leader that starts has settings of groups with fewer changes than when its last process ended, or
 other settings after as many changes. Or a leader that has opened an empty log, and begins to register, lacks settings,
 offsets of groups or progress of delayed messages that a follower had all the time since its start.
-**table_uncopied**: a follower that knows its leader has other settings of a group, or less progress of delayed messages
-or of a group, for longer than its next look for changes and one request take. The leader's progress is that in its
-file, so offsets have the time until its next write as well: an operator may set an offset back before.
+**table_uncopied**: a follower that knows its leader lacks settings of a group, or progress of delayed messages or of a
+group, that the leader has had for longer than the follower's next look for changes and one request take. The leader's
+progress is that in its file, so offsets have the time until its next write as well: an operator may set an offset back
+before.
 
 The harness records every change (`server_table`, `restored_table`, `server_life`).
 
@@ -17,8 +18,9 @@ Source: SubscriptionGroupManager, ConfigManager and SlaveSynchronize of Apache R
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby, pairwise, product
+from itertools import accumulate, groupby, pairwise
 from typing import Any, NamedTuple
 
 from staticfire.checkers.engine.kernel import Checker, Context, no_rows
@@ -27,7 +29,7 @@ from staticfire.checkers.guarantees.facts import Timings
 from staticfire.checkers.guarantees.promises import NS_PER_S, judge
 from staticfire.checkers.guarantees.verdict import Finding, Verdict, seconds
 from staticfire.checkers.model.columns import Columns
-from staticfire.checkers.model.intervals import Span, shared, without
+from staticfire.checkers.model.intervals import Span, joined, shared, without
 from staticfire.checkers.white_box.route_changes import Changes
 
 TABLES = ("groups", "delays", "offsets")
@@ -39,8 +41,7 @@ class Held(NamedTuple):
     """What one process of a server has, in an interval in which it is ready."""
 
     span: Span
-    entries: Entries
-    version: str
+    entries: Entries  # with the version of the table under the empty name
 
 
 def check_server_tables(_columns: Columns, context: Context) -> Verdict:
@@ -104,28 +105,68 @@ def _uncopied(
     broker, leader, follower = of
     theirs = list(_held(changes, leader, seen.get((leader, table), ())))
     mine = list(_held(changes, follower, seen.get((follower, table), ())))
-    wrong: dict[str, list[Span]] = {}  # by entry
-    words: dict[tuple[str, int], str] = {}  # of an entry, by the begin of a span
-    for its, own in product(theirs, mine):
-        for span in shared([its.span], [own.span]):
-            for name, difference in _differences(its, own):
-                wrong.setdefault(name, []).append(span)
-                words[name, span.start_ns] = difference
     bound_ns = _bound_ns(context.facts.timings, table)
     excused = context.excuses.spans("table_uncopied", None, (leader, follower))
     late = [
-        (span.start_ns, span.length_ns, name)
-        for name, spans in wrong.items()
-        for span in without(spans, excused)
+        (span, name, value)
+        for name, value in _wanted(theirs, mine, bound_ns)
+        for span in without(_without_it(theirs, mine, name, value), excused)
         if span.length_ns > bound_ns
     ]
     if late:
-        start_ns, length_ns, name = min(late)
-        difference = words[name, max(at for of, at in words if of == name and at <= start_ns)]
-        detail = (
-            f"{follower}: {table} for {seconds(length_ns)} unlike those of {leader}: {difference}"
+        span, name, value = min(late, key=lambda one: (one[0], not one[1], one[1]))
+        own = next(one for one in mine if one.span.end_ns > span.start_ns)
+        words = (
+            f"{name}: {own.entries.get(name, 'none')}, not {value}" if name else "another version"
         )
-        yield _finding(context, "table_uncopied", {"time_ns": start_ns}, broker, detail)
+        detail = (
+            f"{follower}: {table} for {seconds(span.length_ns)} unlike those of {leader}: {words}"
+        )
+        yield _finding(context, "table_uncopied", {"time_ns": span.start_ns}, broker, detail)
+
+
+def _wanted(
+    theirs: Sequence[Held], mine: Sequence[Held], bound_ns: int
+) -> Iterator[tuple[str, Any]]:
+    """Yield the entries that a leader had, without progress that its follower made within the bound, and kept."""
+    since: dict[tuple[str, Any], int] = {}
+    for its in theirs:
+        for entry in its.entries.items():
+            since.setdefault(entry, its.span.start_ns)
+    progress: dict[str, _Progress] = {}
+    for (name, value), since_ns in since.items():
+        if isinstance(value, int):
+            if name not in progress:
+                progress[name] = _Progress(mine, name)
+            if progress[name].is_reached(value, since_ns, since_ns + bound_ns):
+                continue
+        yield name, value
+
+
+class _Progress:
+    """The progress of a follower in one entry of a table: numbers, of which the least to come is known."""
+
+    def __init__(self, mine: Sequence[Held], name: str) -> None:
+        self._spans = [own.span for own in mine]
+        self._ends = [span.end_ns for span in self._spans]
+        self._values = [own.entries.get(name, -1) for own in mine]
+        self._least = list(accumulate(reversed(self._values), min))[::-1]
+
+    def is_reached(self, value: int, since_ns: int, until_ns: int) -> bool:
+        """Whether the follower has this much at a time in between, and at all later times."""
+        row = bisect_right(self._ends, since_ns)
+        while row < len(self._values) and self._values[row] < value:
+            row += 1
+        if row == len(self._values):
+            return False
+        return self._spans[row].start_ns <= until_ns and self._least[row] >= value
+
+
+def _without_it(theirs: Sequence[Held], mine: Sequence[Held], name: str, value: Any) -> list[Span]:
+    """Return when the leader had an entry, or more progress, and the follower did not."""
+    has = [its.span for its in theirs if not _lacks(value, its.entries.get(name))]
+    lacks = [own.span for own in mine if _lacks(value, own.entries.get(name))]
+    return shared(joined(has), lacks)
 
 
 def _bound_ns(timings: Timings, table: str) -> int:
@@ -137,15 +178,6 @@ def _bound_ns(timings: Timings, table: str) -> int:
     return int((timings.follower_sync_s + written_s + timings.request_s) * NS_PER_S)
 
 
-def _differences(its: Held, own: Held) -> Iterator[tuple[str, str]]:
-    """Yield the entries that are behind, each in words; the version of the table counts as one."""
-    if its.version != own.version:
-        yield "", _difference(its.entries, own.entries) or "another version"
-    for name, value in its.entries.items():
-        if _lacks(value, own.entries.get(name)):
-            yield name, f"{name}: {own.entries.get(name, 'none')}, not {value}"
-
-
 def _held(changes: Changes, node: str, mine: Sequence[Seen]) -> Iterator[Held]:
     """Yield what a server had while it ran and was ready; each table holds until the next one."""
     down = [span for span, _ in changes.down(node)]
@@ -153,7 +185,7 @@ def _held(changes: Changes, node: str, mine: Sequence[Seen]) -> Iterator[Held]:
     for of, end_ns in zip(mine, ends, strict=False):
         if of["ready"]:
             for span in without([Span(int(of["time_ns"]), end_ns)], down):
-                yield Held(span, of["entries"], of["version"])
+                yield Held(span, {**of["entries"], "": of["version"]})
 
 
 def _behind(wanted: Entries, found: Entries) -> bool:

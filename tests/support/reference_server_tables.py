@@ -51,28 +51,30 @@ def _first_uncopied(
     table: str,
     end_s: int,
 ) -> int | None:
-    """The first second from which one entry differs for too long."""
+    """The first second from which an entry, or more progress, is missing for too long."""
     bound_s = BOUND_S + WRITTEN_S if table == "offsets" else BOUND_S
-    since: dict[str, int] = {}
+    wants = {
+        (name, value)
+        for seen in _of(observations, leader, table)
+        for name, value in {**seen["entries"], "": seen["version"]}.items()
+    }
     found: list[int] = []
-    for second in range(end_s + 1):
-        its = _now(observations, leader, table, second)
-        own = _now(observations, follower, table, second)
-        behind: set[str] = set()
-        excused = _excused(faults, second, leader, follower)
-        if second < end_s and its is not None and own is not None and not excused:
-            behind = {
-                name
-                for name, value in its["entries"].items()
-                if _less(own["entries"], {name: value})
-            }
-            behind |= {""} if its["version"] != own["version"] else set()
-        for name in since.keys() - behind:
-            began = since.pop(name)
-            if second - began > bound_s:
-                found.append(began)
-        for name in behind:
-            since.setdefault(name, second)
+    for name, value in wants:
+        lasts = 0
+        for second in range(end_s + 1):
+            its = _now(observations, leader, table, second)
+            own = _now(observations, follower, table, second)
+            is_missing = (
+                second < end_s
+                and its is not None
+                and own is not None
+                and not _excused(faults, second, leader, follower)
+                and not _less({**its["entries"], "": its["version"]}, {name: value})
+                and _less({**own["entries"], "": own["version"]}, {name: value})
+            )
+            if not is_missing and lasts > bound_s:
+                found.append(second - lasts)
+            lasts = lasts + 1 if is_missing else 0
     return min(found, default=None)
 
 
