@@ -38,8 +38,12 @@ def producers_known(timings: Timings) -> float:
     return routes_known(timings) + timings.heartbeat_s
 
 
-def forgets_after_a_pause(timings: Timings) -> float:
-    return timings.register_s + 20.0  # a failed registration, and the next look at who is silent
+def forgets_after_a_pause(_: Timings) -> float:
+    """Return how long a coordinator that stood still keeps servers.
+
+    It waits 40 s, however often they register, and drops them when it next looks for silent ones.
+    """
+    return 40.0 + 10.0
 
 
 def replicates_again(timings: Timings) -> float:

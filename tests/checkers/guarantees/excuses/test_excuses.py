@@ -10,6 +10,7 @@ import pytest
 from staticfire.checkers.guarantees.excuses.excuse import Role
 from staticfire.checkers.guarantees.excuses.excuse_table import EXCUSES
 from staticfire.checkers.guarantees.excuses.excuses import Excuses
+from staticfire.checkers.guarantees.excuses.seconds import forgets_after_a_pause
 from staticfire.checkers.guarantees.facts import (
     FaultFacts,
     NodeExit,
@@ -20,6 +21,7 @@ from staticfire.checkers.guarantees.facts import (
 )
 from staticfire.checkers.guarantees.fault_effects import ALL_EFFECTS
 from staticfire.checkers.model.columns import LogKey
+from staticfire.system_under_test.name_server import name_server, pause_guard
 from tests.checkers.legal_histories import cut
 from tests.support.history_language import facts, fault
 
@@ -285,3 +287,11 @@ def offsets_reset(text: str) -> OffsetsReset:
         answered_ns=10 * S,
         offsets=() if offset == "-" else ((0, int(offset)),),
     )
+
+
+@pytest.mark.parametrize("register_s", [10.0, 30.0])
+def test_a_coordinator_that_stood_still_keeps_servers_for_a_fixed_time(register_s: float) -> None:
+    """It does not know how often they register."""
+    grace_s = pause_guard.GRACE_NS / 10**9
+    looks_s = name_server.SCAN_INTERVAL_NS / 10**9
+    assert forgets_after_a_pause(Timings(register_s=register_s)) == grace_s + looks_s
