@@ -87,7 +87,7 @@ class TableReader:
     # What slaves had when this process opened an empty log.
     awaited: dict[str, tuple[SimProcess, Tables]] | None = None
     files: dict[str, bytes] = field(default_factory=dict)  # by path, as they were read last
-    said: dict[str, tuple[object, bool]] = field(default_factory=dict)  # by table
+    recorded: dict[str, tuple[object, bool]] = field(default_factory=dict)  # last, by table
     again_ns: int = 0
 
     def read(self) -> None:
@@ -116,28 +116,28 @@ class TableReader:
         if is_changed:
             version = groups._version
             stamp = f"{version.counter} of {version.timestamp}"
-            self._say("groups", group_settings(broker), stamp, version.counter)
-        self._say_file("delays", parts.tables.delay_offsets.path)
+            self._record("groups", group_settings(broker), stamp, version.counter)
+        self._record_file("delays", parts.tables.delay_offsets.path)
         if self.is_leader:
-            self._say_file("offsets", parts.tables.offsets_file._file.path)
+            self._record_file("offsets", parts.tables.offsets_file._file.path)
         else:
-            self._say("offsets", _offsets(broker))
+            self._record("offsets", _offsets(broker))
 
-    def _say_file(self, table: str, path: str) -> None:
+    def _record_file(self, table: str, path: str) -> None:
         data = self.tables.file(self.node, path)
-        last, ready = self.said.get(table, (None, False))
+        last, ready = self.recorded.get(table, (None, False))
         if last is None or ready is not self.ready or data != self.files.get(path):
             progress = _progress(data)
             if progress is not None:
                 self.files[path] = data
-                self._say(table, progress)
+                self._record(table, progress)
 
-    def _say(
+    def _record(
         self, table: str, entries: Mapping[str, Any], version: str = "", changes: int = 0
     ) -> None:
-        said = (entries, version), self.ready
-        if self.said.get(table) != said:
-            self.said[table] = said
+        state = (entries, version), self.ready
+        if self.recorded.get(table) != state:
+            self.recorded[table] = state
             self.tables.observe(
                 "server_table",
                 node=self.node,
