@@ -128,7 +128,7 @@ def _uncopied(
 def _wanted(
     theirs: Sequence[Held], mine: Sequence[Held], bound_ns: int
 ) -> Iterator[tuple[str, Any]]:
-    """Yield the entries that a leader had, without progress that its follower made within the bound, and kept."""
+    """Yield the leader's entries, except progress that its follower reached within the bound and never lost."""
     since: dict[tuple[str, Any], int] = {}
     for its in theirs:
         for entry in its.entries.items():
@@ -144,7 +144,7 @@ def _wanted(
 
 
 class _Progress:
-    """The progress of a follower in one entry of a table: numbers, of which the least to come is known."""
+    """A follower's progress in one entry of a table over time, and the least value from each time on."""
 
     def __init__(self, mine: Sequence[Held], name: str) -> None:
         self._spans = [own.span for own in mine]

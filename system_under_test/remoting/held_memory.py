@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 HELD_SIZE_MAX = 128 << 20  # bytes of all connections of a server
-UNCOUNTED_SIZE = 64 << 10  # a connection that holds no more than this does not count
+UNCOUNTED_SIZE = 64 << 10  # bytes; the total leaves out connections that hold at most this
 
 
 class Holder(Protocol):

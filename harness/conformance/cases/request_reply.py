@@ -40,15 +40,18 @@ class Replier:
         code: int = RequestCode.SEND_REPLY_MESSAGE,
     ) -> asyncio.Future[RemotingCommand]:
         """Send a reply; the future gets the broker's answer."""
-        fields = send_fields(self.topic, queue=0, properties={TYPE: "reply", **properties})
+        fields = self._fields(properties)
         if code == RequestCode.SEND_REPLY_MESSAGE_V2:
             fields = short_fields(fields)
         return self.wire.send(request(code, fields, body))
 
     async def code(self, properties: Mapping[str, str]) -> int:
-        """Send a reply that the requester does not answer, and return the code of the broker's answer."""
-        sent = self.send(b"reply", properties)
-        return (await self.wire.answer(sent, RequestCode.SEND_REPLY_MESSAGE)).code
+        """Send a reply that no requester answers, again while the broker is busy. Return the code of its answer."""
+        fields = self._fields(properties)
+        return (await self.wire.ask(RequestCode.SEND_REPLY_MESSAGE, fields, b"reply")).code
+
+    def _fields(self, properties: Mapping[str, str]) -> dict[str, object]:
+        return send_fields(self.topic, queue=0, properties={TYPE: "reply", **properties})
 
     async def reach(self, requester: Member, body: bytes) -> bool:
         """Send a reply to a requester. Return whether the broker pushes it to this connection of the requester."""

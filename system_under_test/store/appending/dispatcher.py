@@ -75,7 +75,7 @@ class Dispatcher:
         self._waiting.append((queue, message))
 
     def end_of_next(self, count: int) -> int | None:
-        """The end of the first `count` waiting records; None if no more than these are waiting."""
+        """The end of the first `count` waiting records; None if at most `count` records are waiting."""
         waiting = self._waiting
         return waiting[count - 1][1].end_offset if len(waiting) > count else None
 

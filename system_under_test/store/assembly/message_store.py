@@ -220,7 +220,7 @@ class MessageStore:
     # --- dispatch --------------------------------------------------------------------------------------------------
 
     def end_of_next(self, count: int) -> int | None:
-        """The end of the next `count` records to become visible; None if no more than these are waiting."""
+        """The end of the next `count` records to become visible; None if at most `count` are waiting."""
         return self._dispatcher.end_of_next(count)
 
     def dispatch(self, up_to: int | None = None) -> list[Dispatched]:
