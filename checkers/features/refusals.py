@@ -31,7 +31,7 @@ from staticfire.checkers.engine.kernel import Checker, Context, no_rows
 from staticfire.checkers.guarantees.promises import NS_PER_S, Judgement, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally, Verdict
 from staticfire.checkers.model.columns import Columns
-from staticfire.checkers.model.timeline import Refused
+from staticfire.checkers.model.timeline import Refusal
 
 SYSTEM_ERROR = 1
 SYSTEM_BUSY = 2
@@ -83,12 +83,12 @@ def check_refusals(_columns: Columns, context: Context) -> Verdict:
     )
 
 
-def _expected(one: Refused) -> int | None:
+def _expected(one: Refusal) -> int | None:
     """Return the code with which RocketMQ refuses the send; None if it accepts the message."""
     return None if one.illegal is None else CODES[one.illegal]
 
 
-def _finding(context: Context, one: Refused) -> Finding:
+def _finding(context: Context, one: Refusal) -> Finding:
     if one.illegal is None:
         what = "a message that was sent back" if one.is_sent_back else "a legal send"
         anomaly, detail = "needless_refusal", f"{what}, refused with code {one.code}"
@@ -108,7 +108,7 @@ def _finding(context: Context, one: Refused) -> Finding:
     )
 
 
-def _excuse(context: Context, one: Refused, anomaly: str) -> str | None:
+def _excuse(context: Context, one: Refusal, anomaly: str) -> str | None:
     """Return the reason why the broker could not store the message or read the request."""
     if one.is_sent_back and one.code in UNSAFE:
         anomaly = UNSAFE[one.code]

@@ -250,7 +250,7 @@ class TriedRead(NamedTuple):
     error: str | None
 
 
-class Refused(NamedTuple):
+class Refusal(NamedTuple):
     """A broker refused a send, or refused to copy a message that a consumer sent back."""
 
     op_index: int
@@ -314,7 +314,7 @@ class Timeline:
     subscriptions: Sequence[Subscribed] = ()
     forwards: Sequence[Forward] = ()
     tried_reads: Sequence[TriedRead] = ()
-    refused: Sequence[Refused] = ()
+    refused: Sequence[Refusal] = ()
     unreported: Set[str] = frozenset()  # keys of transactions whose end was not sent
     # ... whose half was stored with a weak status: clients roll these back by themselves
     weak_halves: Set[str] = frozenset()

@@ -57,7 +57,7 @@ class Environment(Protocol):
         """Whether a server belongs to an external cluster, which the harness cannot start or inspect."""
         ...
 
-    def ask_anew(self, node: str) -> None:
+    def change_specification(self, node: str) -> None:
         """Give the consumer, from its next start on, the specification that its workload calls `changed`."""
         ...
 

@@ -37,9 +37,9 @@ class ClientProcesses:
         is_plain = campaign.tls == TLS_MODES[0] and not campaign.replica_tls
         self._certificate = None if is_plain else make_test_certificate()
 
-    def ask_anew(self, node: str) -> None:
+    def change_specification(self, node: str) -> None:
         """Implements `Target`."""
-        self._cluster.asks_anew[node] = None
+        self._cluster.changed_specifications[node] = None
 
     def client_launch_spec(
         self, node: str, name_servers: Sequence[str]

@@ -79,7 +79,7 @@ class OwnCluster:
         self._stores = stores
         self._reach = reach
         self.topology: Topology = campaign.topology()
-        self.asks_anew: dict[str, None] = {}  # consumers whose filter has changed
+        self.changed_specifications: dict[str, None] = {}  # consumers whose filter has changed
 
     def name_server_address(self, node: str) -> str:
         return f"{self._addresses[node]}:{self._ports.get(node, NAME_SERVER_PORT)}"
@@ -232,7 +232,7 @@ class OwnCluster:
         """Return the specification that the workload gives a consumer."""
         number = self.topology.consumers.index(node)
         workload = WORKLOADS[self._campaign.workload]
-        if node in self.asks_anew:
+        if node in self.changed_specifications:
             return workload.member_changed(self._campaign, number)
         return workload.member(self._campaign, number)
 

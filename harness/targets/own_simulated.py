@@ -54,8 +54,8 @@ class OwnSimulated:
         producer = cluster.producer_config(node, name_servers)
         return lambda env: serve_producer(env, producer, port, ACCOUNTS)
 
-    def ask_anew(self, node: str) -> None:
-        self._cluster.asks_anew[node] = None
+    def change_specification(self, node: str) -> None:
+        self._cluster.changed_specifications[node] = None
 
     def speaks_tls(self, node: str) -> bool:
         return self._cluster.speaks_tls(node)

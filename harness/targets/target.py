@@ -25,7 +25,7 @@ class Target(Protocol):
         """Return how to start a name server or broker; a broker registers with these name servers (nodes)."""
         ...
 
-    def ask_anew(self, node: str) -> None:
+    def change_specification(self, node: str) -> None:
         """Give the consumer, from its next start on, the specification that its workload calls `changed`."""
         ...
 
@@ -65,7 +65,7 @@ class SimulatedTarget(Protocol):
         """
         ...
 
-    def ask_anew(self, node: str) -> None:
+    def change_specification(self, node: str) -> None:
         """Give the consumer, from its next start on, the specification that its workload calls `changed`."""
         ...
 

@@ -67,7 +67,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class FirstPass:
     """The results of the first pass over a partition: its screening, and the rows for checkers that are not kernels."""
 
     first: ScreeningPass
@@ -88,7 +88,7 @@ def judge_runs(
     questions = [question_of(run, checkers) for run in runs]
     partitions = partitioned(runs, engine) if partitions is None else partitions
     rows = [partition.unit.rows for partition in partitions]
-    passes = engine.map("first look", partial(look_at, questions), partitions, rows)
+    passes = engine.map("first pass", partial(first_pass, questions), partitions, rows)
     firsts = [
         gathered(screened.first for screened in _of_run(passes, partitions, number))[0]
         for number in range(len(runs))
@@ -99,8 +99,8 @@ def judge_runs(
         if len(foreign := _foreign(firsts[partition.run].candidates, screened.first.candidates))
     ]
     found = engine.map(
-        "second look",
-        partial(look_again, questions),
+        "second pass",
+        partial(second_pass, questions),
         again,
         [partition.unit.rows for partition, _, _ in again],
     )
@@ -144,20 +144,20 @@ def question_of(run: RunInput, checkers: Sequence[Checker]) -> Question:
     )
 
 
-def look_at(questions: Sequence[Question], partition: Partition) -> Look:
+def first_pass(questions: Sequence[Question], partition: Partition) -> FirstPass:
     """Run the first pass over one partition. Raises HistoryError, OSError."""
     question = questions[partition.run]
     context, kernels, others = _asked(question)
     columns = read_unit(ColumnarHistory(question.history), partition.unit)
     first = screening_pass(columns, context, kernels)
-    return Look(
+    return FirstPass(
         first=first,
         own=exact_pass(columns, first.candidates, first.candidates, context, kernels),
         rows=rows_asked_for(columns, context, others),
     )
 
 
-def look_again(
+def second_pass(
     questions: Sequence[Question], item: tuple[Partition, Ints, Ints]
 ) -> ExactPass | None:
     """Run the exact pass over a partition for the candidates of other partitions and for its own.
@@ -180,7 +180,7 @@ def _read(
     questions: Sequence[Question],
     engine: Engine,
     partitions: Sequence[Partition],
-    passes: Sequence[Look],
+    passes: Sequence[FirstPass],
 ) -> list[Read]:
     """Collect the rows of each run that checkers which are not kernels read. Some of them read twice."""
     names = [run.manifest.dictionaries.names() for run in runs]

@@ -6,14 +6,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from staticfire.system_under_test.protocol.codes import ResponseCode
+from staticfire.system_under_test.protocol.command import RemotingCommand
 
 
 class Refused(Exception):
-    """A check failed; the text is the remark."""
+    """The broker refuses a request: its answer is this code, with the text as the remark."""
 
     def __init__(self, code: ResponseCode, text: str) -> None:
         super().__init__(text)
         self.code = code
+
+    def answer(self, request: RemotingCommand) -> RemotingCommand:
+        return RemotingCommand.response(request, self.code, str(self))
 
 
 class SendRefused(Refused):

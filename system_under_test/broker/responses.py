@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from staticfire.system_under_test.broker.refusal import Refused
 from staticfire.system_under_test.protocol.codes import ResponseCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from staticfire.system_under_test.protocol.json_body import JsonBody
@@ -10,17 +11,6 @@ SLAVE_REFUSAL = (
     "Can't modify topic or subscription group from slave broker, "
     "please execute it from master broker."
 )
-
-
-class Refused(Exception):
-    """The request is refused: the answer is a code and a remark instead of a result."""
-
-    def __init__(self, code: ResponseCode, remark: str) -> None:
-        super().__init__(remark)
-        self.code = code
-
-    def answer(self, request: RemotingCommand) -> RemotingCommand:
-        return RemotingCommand.response(request, self.code, str(self))
 
 
 def answer_ok(request: RemotingCommand, body: JsonBody | None = None) -> RemotingCommand:

@@ -31,7 +31,7 @@ from staticfire.system_under_test.protocol.bodies import (
 MASTER_ID = 0  # RocketMQ, MixAll.MASTER_ID
 # RocketMQ has no limits.
 BROKERS_MAX = 1_000  # addresses, broker ids of all names, and broker names of clusters
-QUEUES_MAX = 200_000  # topics of all brokers: one for each broker that has it
+ROUTES_MAX = 200_000  # topics of all brokers: one for each broker that has it
 NAME_LENGTH_MAX = 512  # characters of a cluster, a broker, an address, a topic or a filter server
 # How long a connection counts as abandoned once its broker has registered on a newer one. TCP retransmits data delayed
 # by a network cut within this time (TCP_RTO_MAX). A broker that still uses the connection after that is alive.
@@ -211,11 +211,11 @@ class RouteTable:
         if identity.broker_name not in self._clusters.get(identity.cluster, {}):
             names_count = sum(map(len, self._clusters.values()))
             check_count("broker names of clusters", names_count + 1, BROKERS_MAX)
-        if self._queue_count + len(topics) > QUEUES_MAX:
+        if self._queue_count + len(topics) > ROUTES_MAX:
             name = identity.broker_name
             new = sum(name not in self._queues.get(topic, {}) for topic in topics)
             if new:
-                check_count("topics of brokers", self._queue_count + new, QUEUES_MAX)
+                check_count("topics of brokers", self._queue_count + new, ROUTES_MAX)
 
     def _add_broker(self, identity: BrokerIdentity) -> bool:
         """Set the address of the broker id; True if that broker id was vacant."""

@@ -22,7 +22,7 @@ from staticfire.harness.store_crash.plan import CycleCounts
 from staticfire.system_under_test.runtime.env import DiskUsage, File, Storage
 from staticfire.system_under_test.store import record_scan
 from staticfire.system_under_test.store.appending import appending
-from staticfire.system_under_test.store.assembly.lock_and_abort_files import RunningMark
+from staticfire.system_under_test.store.assembly.lock_and_abort_files import LockAndAbortFiles
 from staticfire.system_under_test.store.assembly.message_store import MessageStore
 from staticfire.system_under_test.store.checkpoint import Checkpoint
 from staticfire.system_under_test.store.index.index_file import IndexFile
@@ -224,7 +224,7 @@ def wide_file(patch: pytest.MonkeyPatch) -> None:
 
 
 def open_files(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(RunningMark, "unlock", lambda _: None)
+    patch.setattr(LockAndAbortFiles, "unlock", lambda _: None)
 
 
 def wrong_time(patch: pytest.MonkeyPatch) -> None:

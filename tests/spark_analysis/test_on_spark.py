@@ -46,8 +46,8 @@ def test_verdict_and_latency_are_equal_to_the_bit(
     assert disagreements(tmp_path / "here", other.judged[0].verdict) == []
     assert {what for what, done, total in reported if done == total} == {
         "layout",
-        "first look",
-        "second look",
+        "first pass",
+        "second pass",
         "rows again",
         "latency",
     }
@@ -71,7 +71,7 @@ def test_one_long_queue_is_many_tasks_and_a_checker_that_raises_is_unknown(
 
     assert judged.to_json() == whole
     assert max(of.unit.rows for of in partitions) < 0.25 * run.manifest.rows
-    assert ("first look", min(len(partitions), 2 * engine.parallel)) in {
+    assert ("first pass", min(len(partitions), 2 * engine.parallel)) in {
         (what, total) for what, _, total in reported
     }
     reasons = {of.checker: of.reason for of in judged.verdicts if of.reason}

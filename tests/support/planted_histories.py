@@ -1,6 +1,6 @@
 """Histories in which nearly everything goes well, and a few anomalies planted by name.
 
-Small random histories of anything are full of suspects; these are not, so they try what a first look clears.
+Small random histories of anything are full of suspects; these are not, so they try what a first pass clears.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from staticfire.checkers.model.timeline import (
     Polled,
     Probe,
     QueueEnd,
-    Refused,
+    Refusal,
     RefusedRead,
     Searched,
     Sent,
@@ -124,7 +124,7 @@ class TimelineBuilder:
         self._sent_back: dict[str, list[SentBack]] = {}
         self._faults: list[FaultOp] = []
         self._tried_reads: list[TriedRead] = []
-        self._refused: list[Refused] = []
+        self._refused: list[Refusal] = []
         self._unreported: set[str] = set()
         self._weak_halves: set[str] = set()
         self._handlers = self.handlers()
@@ -317,7 +317,7 @@ class TimelineBuilder:
                 )
             )
             if code is not None:
-                refused = Refused(
+                refused = Refusal(
                     op.index, op.time_ns, topic, text(key), None, integer(code), broker
                 )
                 self._refused.append(refused._replace(is_sent_back=True))
@@ -342,7 +342,7 @@ class TimelineBuilder:
             return
         broker = value.get("refused_by")
         self._refused.append(
-            Refused(
+            Refusal(
                 op.index,
                 op.time_ns,
                 text(value["topic"]),
@@ -359,7 +359,7 @@ class TimelineBuilder:
         topic, key, illegal = (text(value[name]) for name in ("topic", "key", "illegal"))
         code, broker = integer(value["code"]), value.get("broker")
         self._refused.append(
-            Refused(
+            Refusal(
                 op.index,
                 op.time_ns,
                 topic,

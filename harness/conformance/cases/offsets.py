@@ -14,7 +14,7 @@ from staticfire.harness.conformance.wire import Wire, request
 from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCode
 
 PERSIST_S = 5.0
-OFFSET_MAX = (1 << 63) - 1  # behind it is every offset of the compared group
+LONG_MAX = (1 << 63) - 1  # behind it is every offset of the compared group
 # The faithful mode has a table of offsets of its own.
 FAITHFUL = {"mode": "faithful"}
 TO_THE_END = -1  # the timestamp that means the end of each queue
@@ -245,7 +245,7 @@ async def lowest_offsets(bench: Bench) -> None:
         (behind, None, 1),
         (ahead, None, 1),
         (ahead, behind, 3),
-        (behind, behind, OFFSET_MAX),
+        (behind, behind, LONG_MAX),
     ):
         fields = {"topic": topic, "compareGroup": compared}
         if left_out:

@@ -171,8 +171,8 @@ class RealEnvironment:
     def is_external(self, node: str) -> bool:
         return self.campaign.is_external and node in self.topology.servers
 
-    def ask_anew(self, node: str) -> None:
-        self._target.ask_anew(node)
+    def change_specification(self, node: str) -> None:
+        self._target.change_specification(node)
 
     def set_bootstrap(self, node: str, bootstrap: Sequence[str]) -> None:
         self.nodes[node].bootstrap = tuple(bootstrap) or self.topology.coordinators

@@ -121,8 +121,8 @@ class SimulationEnvironment:
 
     # --- nodes --------------------------------------------------------------------------------------
 
-    def ask_anew(self, node: str) -> None:
-        self.target.ask_anew(node)
+    def change_specification(self, node: str) -> None:
+        self.target.change_specification(node)
 
     def set_bootstrap(self, node: str, bootstrap: Sequence[str]) -> None:
         self.nodes[node].bootstrap = tuple(bootstrap) or self.topology.coordinators

@@ -48,7 +48,7 @@ class ClusterThroughAdmin:
         return stopped
 
     async def change_filter(self, consumer: str) -> bool:
-        self._environment.ask_anew(consumer)
+        self._environment.change_specification(consumer)
         stopped = await self._processes.stop(consumer)
         await self._environment.start(consumer)
         return stopped

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from staticfire.system_under_test.broker.administration.parts import AdminParts
-from staticfire.system_under_test.broker.administration.topics_requests import QUEUES_MAX
+from staticfire.system_under_test.broker.administration.topics_requests import TOPIC_QUEUES_MAX
 from staticfire.system_under_test.broker.metadata.subscription_groups import group_name_error
 from staticfire.system_under_test.broker.responses import SLAVE_REFUSAL, answer_error, answer_ok
 from staticfire.system_under_test.protocol.bodies import SubscriptionGroupConfig
@@ -34,8 +34,10 @@ class GroupRequests:
         error = group_name_error(group.group_name)
         if error is not None:
             return answer_error(request, error)
-        if not 0 <= group.retry_queue_nums <= QUEUES_MAX:
-            text = f"retryQueueNums is {group.retry_queue_nums}, allowed are 0 to {QUEUES_MAX}"
+        if not 0 <= group.retry_queue_nums <= TOPIC_QUEUES_MAX:
+            text = (
+                f"retryQueueNums is {group.retry_queue_nums}, allowed are 0 to {TOPIC_QUEUES_MAX}"
+            )
             return answer_error(request, text)
         self._parts.groups.put(group)
         return answer_ok(request)

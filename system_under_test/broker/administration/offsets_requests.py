@@ -30,7 +30,7 @@ from staticfire.system_under_test.protocol.json_body import JsonBody
 from staticfire.system_under_test.remoting import Connection, Handler
 from staticfire.system_under_test.remoting.pieces import Pieces
 
-OFFSET_MAX = (1 << 63) - 1  # Java's Long.MAX_VALUE
+LONG_MAX = (1 << 63) - 1  # Java's Long.MAX_VALUE
 # queue positions of groups read in one turn of the loop: tens of milliseconds
 POSITIONS_A_TURN = 2_000
 
@@ -72,7 +72,7 @@ class OffsetRequests:
     def correction_offsets(
         self, connection: Connection, request: RemotingCommand
     ) -> RemotingCommand:
-        """The lowest offset of all groups in each queue; OFFSET_MAX where the compared group is behind it."""
+        """The lowest offset of all groups in each queue; LONG_MAX where the compared group is behind it."""
         header = CorrectionOffsetHeader.from_ext(request.ext_fields)
         left_out = [group for group in (header.filter_groups or "").split(",") if group]
         lowest = self._parts.policy.lowest_offsets(
@@ -80,7 +80,7 @@ class OffsetRequests:
         )
         compared = self._parts.offsets.queues(header.compare_group, header.topic)
         corrected = {
-            queue_id: OFFSET_MAX if offset > compared.get(queue_id, offset) else offset
+            queue_id: LONG_MAX if offset > compared.get(queue_id, offset) else offset
             for queue_id, offset in lowest.items()
         }
         return answer_ok(request, CorrectionOffsets(correction_offsets=corrected))

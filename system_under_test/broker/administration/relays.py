@@ -14,7 +14,8 @@ from functools import partial
 from staticfire.system_under_test.broker.administration.parts import AdminParts
 from staticfire.system_under_test.broker.clients.asked_clients import AskedClients
 from staticfire.system_under_test.broker.clients.clients import ConsumerGroup, Member
-from staticfire.system_under_test.broker.responses import Refused, answer_error, answer_ok
+from staticfire.system_under_test.broker.refusal import Refused
+from staticfire.system_under_test.broker.responses import answer_error, answer_ok
 from staticfire.system_under_test.protocol.bodies import MessageQueue
 from staticfire.system_under_test.protocol.bodies_queues import (
     ConsumerStatus,

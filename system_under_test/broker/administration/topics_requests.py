@@ -22,7 +22,7 @@ from staticfire.system_under_test.remoting import Connection, Handler
 
 PERM_MAX = 15
 # A request for more queues is surely a mistake; the statistics of so many take 60 ms.
-QUEUES_MAX = 4096
+TOPIC_QUEUES_MAX = 4096
 
 
 class TopicRequests:
@@ -119,8 +119,8 @@ class TopicRequests:
 def settings_error(header: CreateTopicHeader) -> str | None:
     """What is wrong with the numbers of a topic, or None. RocketMQ accepts all, and fails when they are used."""
     for name, value, high in (
-        ("readQueueNums", header.read_queue_nums, QUEUES_MAX),
-        ("writeQueueNums", header.write_queue_nums, QUEUES_MAX),
+        ("readQueueNums", header.read_queue_nums, TOPIC_QUEUES_MAX),
+        ("writeQueueNums", header.write_queue_nums, TOPIC_QUEUES_MAX),
         ("perm", header.perm, PERM_MAX),
     ):
         if not 0 <= value <= high:

@@ -81,8 +81,8 @@ class Components:
         self.clients = Clients(
             now_ns=env.clock.monotonic_ns,
             notify=notify_consumers_changed,
-            may_notify=self.tables.groups.hears_of_changes,
-            tells_of_silent_members=policies.admin.tells_of_silent_members,
+            may_notify=self.tables.groups.is_notified_of_changes,
+            notifies_of_expired_members=policies.admin.notifies_of_expired_members,
             keeps_shared_client_ids=policies.keeps_shared_client_ids,
             on_empty=self.tables.filters.unregister,
             share=turn_output.share,

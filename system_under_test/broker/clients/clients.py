@@ -128,7 +128,7 @@ class Clients:
     Args:
         notify: sends code 40 for a group to one member's connection.
         may_notify: whether a group wants to be notified of changes.
-        tells_of_silent_members: whether to notify the group when a silent member expires.
+        notifies_of_expired_members: whether to notify the group when a silent member expires.
         keeps_shared_client_ids: whether the end of one connection leaves a client id to the others that registered it.
         on_empty: called with the name of a consumer group whose last member has left.
         share: how much of this loop turn the node's requests have used.
@@ -140,7 +140,7 @@ class Clients:
         now_ns: Callable[[], int],
         notify: Notify,
         may_notify: Callable[[str], bool] = lambda group: True,
-        tells_of_silent_members: bool = True,
+        notifies_of_expired_members: bool = True,
         keeps_shared_client_ids: bool = True,
         on_empty: Callable[[str], None] = lambda group: None,
         share: TurnShare | None = None,
@@ -153,7 +153,7 @@ class Clients:
         self._on_empty = on_empty
         self._notify = notify
         self._may_notify = may_notify
-        self._tells_of_silent_members = tells_of_silent_members
+        self._notifies_of_expired_members = notifies_of_expired_members
         self._keeps_shared_client_ids = keeps_shared_client_ids
         self._consumers: dict[str, ConsumerGroup] = {}
         self._producers: dict[str, dict[int, Member]] = {}
@@ -308,7 +308,7 @@ class Clients:
         tables += self._producers.values()
         silent = [m for members in tables for m in members.values() if m.seen_at_ns < oldest_ns]
         for member in silent:
-            if not self._tells_of_silent_members:
+            if not self._notifies_of_expired_members:
                 self._forget(member.connection.key)
             member.connection.close()
 

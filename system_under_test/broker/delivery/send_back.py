@@ -100,7 +100,7 @@ class SendBackProcessor:
         try:
             copy = self._make_copy(header, request.version)
         except SendRefused as refusal:
-            return RemotingCommand.response(request, refusal.code, str(refusal))
+            return refusal.answer(request)
         if copy is None:
             return RemotingCommand.response(request, ResponseCode.SUCCESS)
         result = self._copies.put_for(copy, partial(answer_send_back, connection, request))

@@ -80,7 +80,7 @@ class TransactionRequests:
         try:
             self._end(connection, request, header)
         except SendRefused as refusal:
-            return RemotingCommand.response(request, refusal.code, str(refusal))
+            return refusal.answer(request)
         return None
 
     def _end(
@@ -151,7 +151,7 @@ class TransactionRequests:
             check_put(self._copies.put_for(half, partial(answer_end, connection, request)))
             self._halves.revive(half.physical_offset)
         except SendRefused as refusal:
-            return RemotingCommand.response(request, refusal.code, str(refusal))
+            return refusal.answer(request)
         return None
 
     def _find_parked(self, message_id: str) -> Message:

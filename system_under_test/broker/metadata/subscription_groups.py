@@ -69,7 +69,7 @@ class SubscriptionGroups:
         """The settings of a group, if it has any."""
         return self._groups.get(group)
 
-    def hears_of_changes(self, group: str) -> bool:
+    def is_notified_of_changes(self, group: str) -> bool:
         """Whether members of the group are notified when others join or leave."""
         settings = self._groups.get(group)
         wanted = settings is None or settings.notify_consumer_ids_changed_enable

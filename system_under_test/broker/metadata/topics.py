@@ -24,7 +24,7 @@ RETRY_PREFIX = "%RETRY%"
 # A broker with so many topics creates no more for sends: each new one rewrites the table. Administrators still may.
 TOPICS_MAX = 8_000
 TABLE_MAX = registration.TOPICS_MAX  # a broker with more cannot register
-QUEUES_MAX = 200_000  # of all topics; limits new topics and added queues
+BROKER_QUEUES_MAX = 200_000  # of all topics; limits new topics and added queues
 
 AUTO_CREATE_TOPIC = "TBW102"  # RocketMQ, AUTO_CREATE_TOPIC_KEY_TOPIC
 HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
@@ -202,8 +202,8 @@ class Topics:
             queues += queue_count(topic) - (0 if known is None else queue_count(known))
         if topics and len(self._topics) + topics > TABLE_MAX:
             raise TableFull(f"a broker has up to {TABLE_MAX} topics")
-        if queues > 0 and sum(map(queue_count, self._topics.values())) + queues > QUEUES_MAX:
-            raise TableFull(f"the topics of a broker have up to {QUEUES_MAX} queues")
+        if queues > 0 and sum(map(queue_count, self._topics.values())) + queues > BROKER_QUEUES_MAX:
+            raise TableFull(f"the topics of a broker have up to {BROKER_QUEUES_MAX} queues")
 
     def create_retry_topic(
         self, group: str, queues: int, *, unit_mode: bool = False

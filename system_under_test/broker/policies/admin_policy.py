@@ -29,7 +29,7 @@ class AdminPolicy:
     lowest_offsets: LowestOffsets  # code 308 deletes the offsets of the groups it leaves out
     clones_all_topics: bool  # code 314 without a topic clones nothing
     ignores_bad_options: bool  # code 25 keeps the old value and answers success
-    tells_of_silent_members: bool  # sends no code 40: the others notice at their next rebalance
+    notifies_of_expired_members: bool  # sends no code 40: the others notice at their next rebalance
 
 
 def lowest_offsets(

@@ -162,23 +162,23 @@ HARDENED_ADMIN = AdminPolicy(
     lowest_offsets=lowest_offsets,
     clones_all_topics=True,
     ignores_bad_options=False,
-    tells_of_silent_members=True,
+    notifies_of_expired_members=True,
 )
 FAITHFUL_ADMIN = AdminPolicy(
     lowest_offsets=lowest_offsets_forgetting,
     clones_all_topics=False,
     ignores_bad_options=True,
-    tells_of_silent_members=False,
+    notifies_of_expired_members=False,
 )
 
 HARDENED_SERVICES = ServicePolicies(
-    copies=CopyPolicy(waits=True, hears=reported_status, safe_end=safe_end),
+    copies=CopyPolicy(waits=True, requester_code=reported_status, safe_end=safe_end),
     remaining_time=never_early,
     retry_queues=queues_of_topic,
     transactions=HARDENED_TRANSACTIONS,
 )
 FAITHFUL_SERVICES = ServicePolicies(
-    copies=CopyPolicy(waits=False, hears=weak_is_success, safe_end=written_end),
+    copies=CopyPolicy(waits=False, requester_code=weak_is_success, safe_end=written_end),
     remaining_time=at_once_if_too_far,
     retry_queues=queues_of_group,
     transactions=FAITHFUL_TRANSACTIONS,

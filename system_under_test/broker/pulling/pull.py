@@ -94,7 +94,7 @@ class PullProcessor:
         try:
             wanted = self._check(header)
         except PullRefused as refusal:
-            return RemotingCommand.response(request, refusal.code, str(refusal))
+            return refusal.answer(request)
         result = self._read(header, wanted)
         commits = header.sys_flag & COMMIT_OFFSET_FLAG and header.commit_offset <= OFFSET_MAX
         queue = (header.consumer_group, header.topic, header.queue_id)
@@ -117,7 +117,7 @@ class PullProcessor:
         try:
             wanted = self._check(pull.header)
         except PullRefused as refusal:
-            answer = RemotingCommand.response(pull.request, refusal.code, str(refusal))
+            answer = refusal.answer(pull.request)
             pull.connection.send(answer)
             return
         result = self._read(pull.header, wanted)

@@ -17,7 +17,7 @@ Beginnings = dict[str, dict[str, int]]  # topic -> queue id as text -> first vis
 
 
 HIDDEN = "hiddenMessages"  # the field in the table of topics
-QUEUES_MAX = 100_000  # queues of deleted topics
+DELETED_QUEUES_MAX = 100_000  # queues of deleted topics
 
 
 def beginnings_of(table: object) -> Beginnings:
@@ -80,9 +80,9 @@ class HiddenMessages:
         if ends:
             noted = {**self._beginnings, topic: {**self._beginnings.get(topic, {}), **ends}}
             count = sum(map(len, noted.values()))
-            if count > QUEUES_MAX:
+            if count > DELETED_QUEUES_MAX:
                 raise ValueError(
-                    f"deleted topics would have {count} queues; allowed: up to {QUEUES_MAX}"
+                    f"deleted topics would have {count} queues; allowed: up to {DELETED_QUEUES_MAX}"
                 )
             self._save(noted)
 

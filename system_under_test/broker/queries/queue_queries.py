@@ -75,7 +75,7 @@ class QueueQueries:
         try:
             self._commits.commit(*entry, header.commit_offset)
         except CommitRefused as refusal:
-            return RemotingCommand.response(request, refusal.code, str(refusal))
+            return refusal.answer(request)
         self._overtaken.committed(connection, request, entry)
         return RemotingCommand.response(request, ResponseCode.SUCCESS)
 

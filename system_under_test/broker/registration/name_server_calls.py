@@ -32,7 +32,7 @@ UNREGISTER_TIMEOUT_S = 3.0
 QUERY_TIMEOUT_S = 3.0
 
 
-class Refused(Exception):
+class NameServerRefused(Exception):
     """A name server answered, but not with success."""
 
 
@@ -46,9 +46,9 @@ class Registered:
 
     @classmethod
     def from_response(cls, response: RemotingCommand) -> Registered:
-        """Raises Refused, or ValueError for a malformed answer."""
+        """Raises NameServerRefused, or ValueError for a malformed answer."""
         if response.code != ResponseCode.SUCCESS:
-            raise Refused(f"code {response.code}: {response.remark}")
+            raise NameServerRefused(f"code {response.code}: {response.remark}")
         header = RegisterBrokerResponse.from_ext(response.ext_fields)
         return cls(
             master_address=header.master_addr,
@@ -115,7 +115,7 @@ class NameServerCalls:
         return self._client.connection(name_server)
 
     async def register(self, name_server: str, table: TopicConfigTable) -> Registered:
-        """Register these topics and wait for the answer. Raises RemotingError, Refused or ValueError."""
+        """Register these topics and wait for the answer. Raises RemotingError, NameServerRefused or ValueError."""
         response = await self._client.invoke(
             name_server,
             self._registration(table),

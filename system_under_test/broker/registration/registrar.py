@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from staticfire.system_under_test.broker.config import BrokerConfig
 from staticfire.system_under_test.broker.registration.name_server_calls import (
     NameServerCalls,
-    Refused,
+    NameServerRefused,
     Registered,
     RegistrationEvents,
 )
@@ -74,7 +74,7 @@ class Registrar:
         """The answer of the name server; logs a warning and returns None if there is none, or a refusal."""
         try:
             return await self._calls.register(name_server, table)
-        except (RemotingError, Refused, ValueError) as error:
+        except (RemotingError, NameServerRefused, ValueError) as error:
             self._warn(name_server, error)
             return None
 

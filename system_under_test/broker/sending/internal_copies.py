@@ -25,12 +25,12 @@ class CopyPolicy:
 
     Attributes:
         waits: whether the requester of a copy waits for its flush and replication.
-        hears: maps the status of the copy to the code that its requester gets.
+        requester_code: maps the status of the copy to the code that its requester gets.
         safe_end: returns the physical offset up to which copies count as progress.
     """
 
     waits: bool
-    hears: Callable[[ResponseCode], ResponseCode]
+    requester_code: Callable[[ResponseCode], ResponseCode]
     safe_end: Callable[[Log, Replicas, BrokerRole], int]
 
 
@@ -81,10 +81,10 @@ class InternalCopies:
         """Append a copy; on success, call `answer` when it counts. `waits` overrides the policy."""
         result = self._append(message)
         if result.status is PutStatus.PUT_OK:
-            hears = self._policy.hears
+            requester_code = self._policy.requester_code
             self._acknowledge(
                 result.end_offset,
-                lambda code: answer(hears(code)),
+                lambda code: answer(requester_code(code)),
                 self._policy.waits if waits is None else waits,
             )
         return result

@@ -19,7 +19,7 @@ PERMISSION_READ = 4  # RocketMQ: PermName.PERM_READ
 PERMISSION_WRITE = 2  # RocketMQ: PermName.PERM_WRITE
 ROUTE_KEEP_S = 60.0
 # queues of a topic on one broker: our brokers never have so many, and a client keeps a list of them
-QUEUES_MAX = 1 << 17
+ROUTE_QUEUES_MAX = 1 << 17
 TEMPLATE_QUEUES_MAX = 4  # RocketMQ: DefaultMQProducer.defaultTopicQueueNums
 
 
@@ -51,14 +51,14 @@ def broker_routes(route: TopicRouteData) -> dict[str, BrokerRoute]:
 
     Keeps a broker that the order configuration names, even without queues.
 
-    Raises ValueError for more than QUEUES_MAX queues, or a malformed order configuration.
+    Raises ValueError for more than ROUTE_QUEUES_MAX queues, or a malformed order configuration.
     """
     queues: dict[str, QueueData] = {queue.broker_name: queue for queue in route.queue_datas}
     ordered = order_configuration(route.order_topic_conf or "")
     counts = [max(q.read_queue_nums, q.write_queue_nums) for q in queues.values()]
     most = max((*counts, *ordered.values()), default=0)
-    if most > QUEUES_MAX:
-        raise ValueError(f"a topic of {most} queues; up to {QUEUES_MAX} are allowed")
+    if most > ROUTE_QUEUES_MAX:
+        raise ValueError(f"a topic of {most} queues; up to {ROUTE_QUEUES_MAX} are allowed")
     absent = {
         name: BrokerRoute(
             broker_name=name,

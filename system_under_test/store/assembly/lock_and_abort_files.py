@@ -14,7 +14,7 @@ from staticfire.system_under_test.store.folders import parent_folder
 from staticfire.system_under_test.store.log_folders import default_log_folder
 
 
-class RunningMark:
+class LockAndAbortFiles:
     """`abort` exists from before the first change of a store until after the last one is durable."""
 
     __slots__ = ("_abort_path", "_lock_files", "_root", "_storage")

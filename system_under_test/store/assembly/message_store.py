@@ -310,18 +310,18 @@ class MessageStore:
         found = self._records.parse(record, physical_offset)
         if found is None or not (own[:KEPT_SIZE] == record[:KEPT_SIZE] or self._has_entry(found)):
             return False
-        mended = with_body_of(own, record)
-        if self._records.parse(mended, physical_offset) != found:
-            mended = record
+        repaired = with_body_of(own, record)
+        if self._records.parse(repaired, physical_offset) != found:
+            repaired = record
         try:
-            log.files.write(physical_offset, mended)
+            log.files.write(physical_offset, repaired)
             for file in log.files.touched(physical_offset, physical_offset + len(record)):
                 file.file.fdatasync()
         except OSError as error:
             self._health.failed(error)
             raise
         self._parts.lost.discard(physical_offset)
-        self._index.mended[physical_offset] = record_hashes(self._parts.hasher, found)
+        self._index.repaired[physical_offset] = record_hashes(self._parts.hasher, found)
         return True
 
     def _has_entry(self, record: ScannedRecord) -> bool:

@@ -9,7 +9,7 @@ from staticfire.system_under_test.store.appending.appending import Appender
 from staticfire.system_under_test.store.appending.config import StoreConfig
 from staticfire.system_under_test.store.appending.dispatcher import Dispatcher
 from staticfire.system_under_test.store.appending.raw_append import RawAppender
-from staticfire.system_under_test.store.assembly.lock_and_abort_files import RunningMark
+from staticfire.system_under_test.store.assembly.lock_and_abort_files import LockAndAbortFiles
 from staticfire.system_under_test.store.assembly.store_policy import StorePolicy
 from staticfire.system_under_test.store.checkpoint import Checkpoint
 from staticfire.system_under_test.store.disk_watch import DiskWatch
@@ -34,7 +34,7 @@ class StoreParts:
     log: Log
     config: StoreConfig
     policy: StorePolicy
-    running: RunningMark
+    running: LockAndAbortFiles
     log_folders: LogFolders
     commit_log: CommitLog
     queues: QueueTable
@@ -125,7 +125,7 @@ def make_parts(
         log=log,
         config=config,
         policy=policy,
-        running=RunningMark(storage, root),
+        running=LockAndAbortFiles(storage, root),
         log_folders=log_folders,
         commit_log=commit_log,
         queues=queues,

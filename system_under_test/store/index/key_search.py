@@ -133,12 +133,12 @@ def _matches(record: bytes, query: KeyQuery) -> bool:
 
 def _every_candidate(index: MessageIndex, query: KeyQuery) -> Iterator[int | None]:
     key_hash = index_hash(query.topic, query.key)
-    mended = sorted(offset for offset, hashes in index.mended.items() if key_hash in hashes)
+    repaired = sorted(offset for offset, hashes in index.repaired.items() if key_hash in hashes)
     for offset in _indexed_candidates(index, query, key_hash):
-        while offset is not None and mended and mended[-1] > offset:
-            yield mended.pop()
+        while offset is not None and repaired and repaired[-1] > offset:
+            yield repaired.pop()
         yield offset
-    yield from reversed(mended)
+    yield from reversed(repaired)
 
 
 def _indexed_candidates(

@@ -23,8 +23,8 @@ _NAME_DIGITS = 17  # yyyyMMddHHmmssSSS
 class MessageIndex:
     """`reserved`: number of entries of records that are appended but not yet visible; their space is allocated.
 
-    `mended`: the key hashes of records repaired since the store was opened, by physical offset. Files that were rebuilt
-    while a record was damaged lack its keys, and cannot take them later, as entries must be in log order.
+    `repaired`: the key hashes of records repaired since the store was opened, by physical offset. Files that were
+    rebuilt while a record was damaged lack its keys, and cannot take them later, as entries must be in log order.
 
     `removals`: how often entries were removed, so that a search in steps knows that its position is invalid.
     """
@@ -38,8 +38,8 @@ class MessageIndex:
         "_storage",
         "files",
         "folder",
-        "mended",
         "removals",
+        "repaired",
         "reserved",
     )
 
@@ -55,7 +55,7 @@ class MessageIndex:
         self.files: list[IndexFile] = []
         self.reserved = 0
         self.removals = 0
-        self.mended: dict[int, tuple[int, ...]] = {}
+        self.repaired: dict[int, tuple[int, ...]] = {}
 
     def load(self) -> None:
         """Find the files without reading them. Raises StoreError."""

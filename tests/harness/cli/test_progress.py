@@ -219,7 +219,7 @@ def words(text: str) -> list[str]:
         ("export {run} --shiviz {out}/shiviz.log", ["exporting"]),
         pytest.param(
             "analyze {run} --out {out}/analysis",
-            ["reading", "first look", "latency", "writing"],
+            ["reading", "first pass", "latency", "writing"],
             marks=pytest.mark.slow,
         ),
         pytest.param(

@@ -117,7 +117,7 @@ class ToyTarget:
     def store_folder(self, node_name: str) -> str:
         return f"{self._machines[node_name].folder}/store"
 
-    def ask_anew(self, node_name: str) -> None:
+    def change_specification(self, node_name: str) -> None:
         raise AssertionError("no fault of this system asks for it")
 
     def speaks_tls(self, node_name: str) -> bool:

@@ -9,7 +9,7 @@ import pytest
 from staticfire.system_under_test.broker.config import BrokerConfig
 from staticfire.system_under_test.broker.registration.name_server_calls import (
     NameServerCalls,
-    Refused,
+    NameServerRefused,
 )
 from staticfire.system_under_test.name_server.admission import Admission
 from staticfire.system_under_test.name_server.config import NameServerConfig
@@ -114,7 +114,7 @@ def test_an_address_without_a_port_is_an_error() -> None:
 
 
 async def register(env: Env, config: NameServerConfig) -> list[str]:
-    """The brokers that the name server knows after a broker on loopback has tried. Raises Refused."""
+    """The brokers that the name server knows after a broker on loopback has tried. Raises NameServerRefused."""
     server, client = NameServer(env, config), RemotingClient(env)
     await server.start()
     broker = BrokerConfig(broker_name="a", listen_host="127.0.0.1", cluster_name="c")
@@ -138,5 +138,7 @@ def test_a_listed_broker_registers_over_a_socket() -> None:
 
 
 def test_another_broker_is_refused_over_a_socket() -> None:
-    with pytest.raises(Refused, match="code 16: this broker may not register: registerAllowed"):
+    with pytest.raises(
+        NameServerRefused, match="code 16: this broker may not register: registerAllowed"
+    ):
         asyncio.run(register(make_env("name-server"), real_config("10.0.0.0/8")))

@@ -626,7 +626,7 @@ def test_brokers_of_one_connection_go_together(
 def test_topics_of_all_brokers_are_bounded(
     registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(route_table, "QUEUES_MAX", 4)
+    monkeypatch.setattr(route_table, "ROUTES_MAX", 4)
     registry.register("c/a/0@A", "T", "U")
     registry.register("c/b/0@B", "T", "U", key=2)
     registry.register("c/a/0@A", "T", "U", version=2)

@@ -166,7 +166,7 @@ def test_the_queues_of_all_topics_are_bounded(
 ) -> None:
     assert bench.request(CREATE, topic_ext("New", 2)).code == 0
     used = sum(map(topics.queue_count, bench.topics.table().topics.values()))
-    monkeypatch.setattr(topics, "QUEUES_MAX", used + 1)
+    monkeypatch.setattr(topics, "BROKER_QUEUES_MAX", used + 1)
     answer = bench.request(CREATE, topic_ext("New", 4))
     assert answer.code == ResponseCode.SYSTEM_ERROR
     assert answer.remark == f"the topics of a broker have up to {used + 1} queues"

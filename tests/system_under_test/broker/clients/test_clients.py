@@ -29,7 +29,7 @@ class Registry:
     """Clients on a clock moved by hand; `notified` lists (group, connection key) of each code 40."""
 
     def __init__(
-        self, *, tells_of_silent_members: bool = True, keeps_shared_client_ids: bool = True
+        self, *, notifies_of_expired_members: bool = True, keeps_shared_client_ids: bool = True
     ) -> None:
         self.now_ns = 0
         self.notified: list[tuple[str, int]] = []
@@ -39,7 +39,7 @@ class Registry:
             now_ns=lambda: self.now_ns,
             notify=self._notify,
             may_notify=lambda group: group not in self.quiet_groups,
-            tells_of_silent_members=tells_of_silent_members,
+            notifies_of_expired_members=notifies_of_expired_members,
             keeps_shared_client_ids=keeps_shared_client_ids,
             share=self.share,
         )
@@ -156,7 +156,7 @@ def test_an_expired_member_is_reported_to_the_others_or_not(
 ) -> None:
     """RocketMQ has forgotten the member when its connection ends, and notifies no other member."""
     policy = BROKER_POLICIES[mode].admin
-    registry = Registry(tells_of_silent_members=policy.tells_of_silent_members)
+    registry = Registry(notifies_of_expired_members=policy.notifies_of_expired_members)
     registry.consume(1, "t")
     registry.consume(2, "t")
     registry.now_ns = CLIENT_EXPIRY_NS + 1
@@ -185,7 +185,7 @@ def test_a_former_connection_that_ends_takes_the_client_id_along_or_not(
 
 
 def test_the_last_member_that_expires_takes_its_group_along() -> None:
-    registry = Registry(tells_of_silent_members=False)
+    registry = Registry(notifies_of_expired_members=False)
     registry.consume(1, "t")
     registry.produce(1)
     registry.now_ns = CLIENT_EXPIRY_NS + 1

@@ -19,4 +19,4 @@ def test_who_hears_of_new_members(of_group: bool | None, of_broker: bool, hears:
         bench.groups.put(
             SubscriptionGroupConfig(group_name="g", notify_consumer_ids_changed_enable=of_group)
         )
-    assert bench.groups.hears_of_changes("g") is hears
+    assert bench.groups.is_notified_of_changes("g") is hears

@@ -114,7 +114,7 @@ def test_a_file_of_another_shape_is_refused(table: object) -> None:
 
 
 def test_queues_of_deleted_topics_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hidden_messages, "QUEUES_MAX", 0)
+    monkeypatch.setattr(hidden_messages, "DELETED_QUEUES_MAX", 0)
     on_disk, hidden = filled()
     with pytest.raises(ValueError, match="deleted topics would have 1 queues; allowed: up to 0"):
         hidden.note("TopicTest")

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from staticfire.system_under_test.client.routing.routes import (
-    QUEUES_MAX,
     ROUTE_KEEP_S,
+    ROUTE_QUEUES_MAX,
     BrokerRoute,
     RouteTable,
     broker_routes,
@@ -125,7 +125,9 @@ def test_where_name_servers_differ_the_one_with_more_queues_is_right() -> None:
 
 
 def test_so_many_queues_that_their_list_would_fill_the_memory_are_refused() -> None:
-    assert broker_routes(route_of("a", queues=QUEUES_MAX))["a"].write_queues == QUEUES_MAX
+    assert (
+        broker_routes(route_of("a", queues=ROUTE_QUEUES_MAX))["a"].write_queues == ROUTE_QUEUES_MAX
+    )
     with pytest.raises(ValueError, match="a topic of 2147483647 queues; up to 131072 are allowed"):
         broker_routes(route_of("a", queues=2**31 - 1))
 
