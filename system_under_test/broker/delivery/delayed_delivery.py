@@ -189,6 +189,8 @@ class DelayedDelivery:
         entries = self._store.queue_view.entries(
             SCHEDULE_TOPIC, level.queue_id, progress.position, DELIVERED_AT_ONCE_MAX
         )
+        if not entries:  # the disk has lost them, and the store is about to stop
+            return RETRY_MS
         for entry in entries:
             remaining_ms = self._remaining_ms(level, entry)
             if remaining_ms > 0:
@@ -234,7 +236,7 @@ class DelayedDelivery:
 
     def _read(self, entry: Entry) -> Message | None:
         """The message with its real topic; logs an error and returns None if it cannot be delivered."""
-        record = self._store.record_of_entry(entry.physical_offset)
+        record = self._store.record_of(entry)
         try:
             message = None if record is None else decode_record(record)
         except RecordError:

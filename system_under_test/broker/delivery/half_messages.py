@@ -93,7 +93,7 @@ class HalfMessages:
                 op_offset += 1
 
     def _read_op(self, op_offset: int, entry: Entry) -> None:
-        message = self._read_entry(entry.physical_offset)
+        message = self._read_entry(entry)
         if message is None and self._store.waits_for_repair(entry.physical_offset, entry.size):
             self._damaged_ops[op_offset] = entry
         elif message is not None and message.body.isdigit():
@@ -143,12 +143,15 @@ class HalfMessages:
     def read(self, half_offset: int) -> Message | None:
         """The half message at this offset of the half queue; None if it cannot be read."""
         entries = self._store.queue_view.entries(HALF_TOPIC, QUEUE_ID, half_offset, 1)
-        return self._read_entry(entries[0].physical_offset) if entries else None
+        return self._read_entry(entries[0]) if entries else None
 
     def waits_for_repair(self, half_offset: int) -> bool:
-        """Whether the half message at this offset is damaged and a replica may have a sound copy."""
+        """Whether the half message at this offset is damaged and a replica may have a sound copy.
+
+        Also if the disk has lost the entry: the store is about to stop, and its next start writes the entry anew.
+        """
         entries = self._store.queue_view.entries(HALF_TOPIC, QUEUE_ID, half_offset, 1)
-        return bool(entries) and self._store.waits_for_repair(
+        return not entries or self._store.waits_for_repair(
             entries[0].physical_offset, entries[0].size
         )
 
@@ -156,8 +159,8 @@ class HalfMessages:
         """The message at a physical offset named by a client; None if none begins there."""
         return decoded(self._store.look_up(physical_offset))
 
-    def _read_entry(self, physical_offset: int) -> Message | None:
-        return decoded(self._store.record_of_entry(physical_offset))
+    def _read_entry(self, entry: Entry) -> Message | None:
+        return decoded(self._store.record_of(entry))
 
     def bounds(self) -> tuple[int, int]:
         """The first offset of the half queue, and the next one to become visible."""

@@ -31,6 +31,7 @@ from staticfire.system_under_test.store.errors import (
 from staticfire.system_under_test.store.flush import FlushTask, QueueFlushTask
 from staticfire.system_under_test.store.index.key_search import KeyFound, KeyQuery, KeySearch
 from staticfire.system_under_test.store.index_keys import record_hashes
+from staticfire.system_under_test.store.queues.consume_queue import Entry
 from staticfire.system_under_test.store.reading.queue_view import QueueView
 from staticfire.system_under_test.store.reading.reading import NO_QUEUE, GetResult
 from staticfire.system_under_test.store.record_filter import RecordFilter
@@ -279,6 +280,11 @@ class MessageStore:
         """The record at an offset from an entry of this store; None if it is damaged or gone."""
         self._make_readable()
         return self._records.read(physical_offset)
+
+    def record_of(self, entry: Entry) -> bytes | None:
+        """The record of a queue entry; None if it is damaged or gone, or if the entry has lost a part of its bytes."""
+        record = self.record_of_entry(entry.physical_offset)
+        return record if record is not None and len(record) == entry.size else None
 
     def key_search(self, query: KeyQuery) -> KeySearch:
         """A search in steps for the visible messages that have a key; the store must stay open until it is over."""

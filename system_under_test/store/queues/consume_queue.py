@@ -10,6 +10,7 @@ import errno
 import struct
 from collections.abc import Callable
 from functools import partial
+from operator import itemgetter
 from typing import NamedTuple
 
 from staticfire.system_under_test.runtime.env import Storage
@@ -36,6 +37,7 @@ class Entry(NamedTuple):
 
 
 _make_entry = partial(tuple.__new__, Entry)  # Entry._make takes twice as long
+_size_of = itemgetter(1)
 
 
 class ConsumeQueue:
@@ -201,12 +203,19 @@ class ConsumeQueue:
             self.hide_below(self._hidden_end)
 
     def read(self, offset: int, count: int) -> list[Entry]:
-        """Up to `count` entries from `offset`; never across the end of a file or the end of the queue."""
+        """Up to `count` entries from `offset`; never across the end of a file or the end of the queue.
+
+        Nor across a hole. The kernel drops pages that it cannot write: they read as zeros from then on, while the fsync
+        that reports the failure, and stops the store, has not returned yet.
+        """
         count = min(count, self.max_offset - offset)
         if count <= 0 or offset < self.min_offset:
             return []
         data = self.files.read(offset * ENTRY_SIZE, count * ENTRY_SIZE)
         entries = list(map(_make_entry, ENTRY.iter_unpack(data)))
+        if not all(map(_size_of, entries)):
+            hole = next(number for number, entry in enumerate(entries) if not entry.size)
+            del entries[max(hole - 1, 0) :]  # the entry before a hole may have lost its last bytes
         return entries if self.extension is None else self._resolved(entries, self.extension)
 
     def _resolved(self, entries: list[Entry], extension: QueueExtension) -> list[Entry]:
@@ -219,6 +228,10 @@ class ConsumeQueue:
                 code = self._tags_code_at(entry.physical_offset)
                 entries[number] = entry._replace(tags_code=code)
         return entries
+
+    def has_file(self, offset: int) -> bool:
+        """Whether a file holds the bytes of entry `offset`, lost or not."""
+        return bool(self.files.read(offset * ENTRY_SIZE, 1))
 
     def extension_units(self, offset: int, count: int) -> list[ExtensionUnit | None]:
         """The extension's units of `count` entries from `offset`; [] without an extension."""

@@ -88,6 +88,8 @@ class QueueReader:
         filters = tags is not None or wanted is not None
         entries = queue.read(offset, self._count_to_examine(max_messages, filters=filters))
         if not entries:
+            if queue.has_file(offset):
+                return GetResult(GetStatus.RECORD_DAMAGED, offset, low, high)
             return GetResult(GetStatus.OFFSET_FOUND_NULL, self._next_file(queue, offset), low, high)
         damaged: Entry | None
         if wanted is None:

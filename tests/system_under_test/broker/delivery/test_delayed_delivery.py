@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from staticfire.system_under_test.broker.delivery.delayed_delivery import (
+    RETRY_MS,
     DelayedDelivery,
     at_once_if_too_far,
     never_early,
@@ -270,3 +271,18 @@ def test_many_are_delivered_in_several_looks() -> None:
     assert bench.deliver_due() == 0
     bench.deliver_due()
     assert bench.store.queue_bounds("TopicTest", 0) == (0, 70)
+
+
+def test_delivery_stays_before_an_entry_that_the_disk_has_lost() -> None:
+    bench = DelayBench()
+    bench.delay(b"x", DELAY="1")
+    queue = "/store/consumequeue/SCHEDULE_TOPIC_XXXX/0/" + "0" * 20
+    bench.publish()
+    written = bench.disk.open(queue).pread(20, 0)
+    bench.disk.open(queue).pwrite(bytes(20), 0)
+    bench.clock.move(1)
+    assert bench.deliver_due() == RETRY_MS
+    assert bench.delivered() == []
+    bench.disk.open(queue).pwrite(written, 0)
+    bench.deliver_due()
+    assert bench.delivered() == [b"x"]

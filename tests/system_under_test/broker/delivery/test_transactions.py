@@ -508,3 +508,16 @@ def test_a_parked_message_inside_a_body_cannot_be_revived(bench: TransactionBenc
     assert answer is not None
     assert answer.code == ResponseCode.SYSTEM_ERROR
     assert bench.stored(HALF) == []
+
+
+def test_the_check_stays_before_an_entry_that_the_disk_has_lost(bench: TransactionBench) -> None:
+    bench.send(
+        body=b"not half of a transaction"
+    )  # at the physical offset that a lost entry seems to name
+    bench.half()
+    bench.publish()
+    bench.disk.open(f"/store/consumequeue/{HALF}/0/" + "0" * 20).pwrite(bytes(20), 0)
+    assert bench.check() == []
+    assert bench.progress()[0] in {None, 0}
+    assert bench.stored(HALF) == []
+    assert len(bench.stored("TopicTest", 0)) == 1

@@ -52,3 +52,28 @@ def test_the_first_file_goes_when_nothing_in_it_can_be_read(
         queue.append(ENTRY.pack(100 * number, 100, 0))
     queue.min_offset = min_offset
     assert queue.is_first_file_below(log_begins_at) is is_below
+
+
+@pytest.mark.parametrize(
+    ("lost_from", "read_from", "found"),
+    [
+        (5 * ENTRY.size, 0, [0, 100, 200, 300]),  # entry 4 may have lost its last bytes
+        (5 * ENTRY.size - 3, 0, [0, 100, 200, 300]),
+        (5 * ENTRY.size, 4, []),
+        (5 * ENTRY.size, 6, []),
+        (0, 0, []),
+    ],
+)
+def test_reading_ends_before_entries_that_the_disk_has_lost(
+    lost_from: int, read_from: int, found: list[int]
+) -> None:
+    disk = SimDisk(random=Random(1), now_ns=lambda: 0, charge=lambda cost_ns: None)
+    queue = ConsumeQueue(disk, ROOT, "T", 0, FILE_SIZE)
+    for number in range(10):
+        queue.reserve_up_to(queue.next_offset + 1)
+        queue.append(ENTRY.pack(100 * number, 100, 7))
+    disk.open(f"{ROOT}/T/0/{0:020d}").pwrite(bytes(8 * ENTRY.size - lost_from), lost_from)
+
+    assert [entry.physical_offset for entry in queue.read(read_from, 10)] == found
+    assert queue.has_file(read_from)
+    assert [entry.physical_offset for entry in queue.read(8, 10)] == [800, 900]

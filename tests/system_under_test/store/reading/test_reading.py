@@ -117,3 +117,12 @@ def test_transfer_caps(body_size: int, limits: dict[str, int], expected: int) ->
 def test_earliest_store_time(seven: StoreOnDisk) -> None:
     assert seven.store.queue_view.earliest_store_time_ms("TopicTest", 0) == START_MS
     assert seven.store.queue_view.earliest_store_time_ms("Missing", 0) == -1
+
+
+@pytest.mark.parametrize("tags", [None, frozenset({tags_code("uneven")})])
+def test_a_consumer_does_not_pass_entries_that_the_disk_has_lost(
+    seven: StoreOnDisk, tags: frozenset[int] | None
+) -> None:
+    seven.write(seven.queue_file(0), bytes(60), 40)
+    answer = seven.store.get("TopicTest", 0, 2, 32, tags)
+    assert (answer.status, answer.next_offset) == (GetStatus.RECORD_DAMAGED, 2)
