@@ -36,7 +36,7 @@ class Variant:
     slow_disks: bool = False
 
 
-# They are used in turn, each with another seed.
+# They are used in turn; each round has another seed.
 VARIANTS: tuple[Variant, ...] = (
     Variant(name="as it was"),
     Variant(name="jitter 0.1 s", jitter_s=0.1),

@@ -72,7 +72,7 @@ MB = 1 << 20
     "memory_mb",
     default=1024,
     metavar="MB",
-    help="Memory of Spark's JVM. Default: 1024.",
+    help="With Spark: memory of each JVM. Default: 1024.",
 )
 @click.option(
     "--spill",

@@ -86,9 +86,9 @@ def resimulate(run: Path, budget: float, jobs: int, runs: Path) -> int:
       staticfire resimulate runs/20261120-101500-queue-1
       staticfire resimulate runs/20261120-101500-queue-1 --budget 120 --runs found
 
-    Each attempt has another seed, the options of the run, and its faults at, or near, the times at which they struck.
-    The command keeps the first attempt with the same anomaly as a run, for `shrink`. If there is none, it prints what
-    it tried.
+    Each attempt has the options of the run, and its faults at, or near, the times at which they were fired. After
+    eight variants come the same variants with the next seed. The command keeps the first attempt with the same anomaly
+    as a run, for `shrink`. If there is none, it prints what it tried.
 
     Exit status: 0 found, 2 not found in time, 254 bad arguments, 255 harness error.
     """
