@@ -203,22 +203,23 @@ def report(scores: Scores, floors: Mapping[str, Floor]) -> str:
 
 PAGE = """# The mutation suite of the checkers
 
-A verdict is worth what it would have found. `tests/checkers/mutations/` takes valid runs of every workload,
-plants one wrong into each, and asks `check_run`. A kind of wrong is planted at random places at rest, in runs
-without faults, and near faults, in the default campaign of the workload, where no fault explains it. A place
-counts as detected if the verdict is invalid; for evidence that was taken away, such as all look-ups, unknown
-is enough. Legal oddities are planted the same way and may never be invalid. The author of the kinds has not
-read the rules of the checkers.
+A verdict is worth what it would have found. `tests/checkers/mutations/` takes valid runs of every workload, plants one
+mutation into each, and asks `check_run`. It plants each kind of mutation at random places: *at rest*, in runs without
+faults, and *near faults*, in the default campaign of the workload, where no fault explains it. A place counts as
+detected if the verdict is invalid; for evidence that was taken away, such as all look-ups, unknown is enough. Legal
+*oddities* are planted the same way and may never be invalid. The author of the first kinds had not read the rules of
+the checkers; later kinds came with their rule.
 
     {command}
 
-With `--resume FILE` this may take several invocations, each for `--seconds` at most: the file keeps the counts, and
-what it holds is not measured again.
+With `--resume FILE` the measurement may take several invocations, each of at most `--seconds`: the file keeps the
+counts, and the next invocation measures only what the file lacks.
 
-A new checker, and a new excuse, brings its kind; a test fails if no kind aims at an anomaly. The least share of a kind
-is 95 % at rest and 80 % near faults; `floors.toml` names the kinds of which less is asked, with the reason. "No place"
-means that none of these runs has a place of that sort. CI plants every kind once in each workload, at places that
-change with the commit (`STATICFIRE_ROTATION`), prints each kind below its floor, and fails if there are more than four.
+Each new checker and each new excuse brings a kind; a test fails if no kind aims at an anomaly. At least 95 % of the
+places of a kind must be detected at rest, and 80 % near faults; `floors.toml` has the exceptions, with their reasons.
+"No place" means that none of these runs has a suitable place. CI plants every kind once in each workload, at places
+that change with the commit (`STATICFIRE_ROTATION`). It prints each kind below its floor, and fails if there are more
+than four.
 
 ## Totals
 
