@@ -39,6 +39,7 @@ UNAIDED: Mapping[str, tuple[str, ...]] = {
     "processes": ("network", "network.delay", "network.limit"),
     "namespaces": ("network.delay",),
     "docker": ("network.delay",),
+    "ssh": ("network.delay",),
     "address": ("network", "network.delay", "network.limit"),
 }
 

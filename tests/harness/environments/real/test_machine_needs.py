@@ -57,6 +57,13 @@ def test_what_an_environment_never_can_comes_first() -> None:
     assert "partition-one" not in missing  # through a proxy
 
 
+@pytest.mark.parametrize("environment", ["namespaces", "docker", "ssh"])
+def test_a_proxy_delays_what_the_kernel_cannot(environment: str) -> None:
+    missing = diagnose(environment, all_but(netem="the kernel has no netem")).missing
+    assert "netem" in missing["packet-loss"]
+    assert "network-latency" not in missing
+
+
 def test_an_environment_whose_library_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     def make(name: str) -> None:
         raise EnvironmentFailed("needs the Python package docker")
