@@ -1,11 +1,11 @@
-"""A history as NumPy columns, with one row for each send, and for each message of a delivery.
+"""A history as NumPy columns, with one row for each send and one for each delivered message.
 
-Strings live in dictionaries (`Names`). Rows hold integers, so that kernels compare and index instead of hashing. The
+Strings are in dictionaries (`Names`). Rows hold integers, so that kernels compare and index instead of hashing. The
 integer -1 means "not known" or "does not apply". Message ids are large (`checkers/model/message_ids.py`).
 
-Rows are sorted by queue, then by op index, and those of one op are in the order of its value.
+Rows are sorted by queue, then by op index. Rows of one op keep the order of its value.
 
-A column that holds one value takes no memory (`constant`): columns are never written to.
+A column with only one value takes no memory (`constant`). This is safe because columns are never written to.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Outcome(IntEnum):
     OK = 0
     WEAK = 1  # stored, but FLUSH_DISK_TIMEOUT, FLUSH_SLAVE_TIMEOUT or SLAVE_NOT_AVAILABLE
     UNKNOWN = 2
-    FAILED = 3  # definitely not stored
+    FAILED = 3  # a send that was definitely not stored
 
 
 class Transaction(IntEnum):
@@ -58,7 +58,7 @@ class LogKey(NamedTuple):
 
     @property
     def stream(self) -> str:
-        """The sequence in which its messages are stored: all logs of a home share one (RocketMQ: a commit log).
+        """The name of the sequence that stores its messages: all logs of a home share one (RocketMQ: a commit log).
 
         A log without a home is its own stream. `RunFacts.replica_sets` names the replicas of each stream.
         """
@@ -75,7 +75,7 @@ class LogKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageEvents:
-    """Rows of sends, or of deliveries; all arrays have shape (rows,) and type int64, except `body_ok`."""
+    """Rows of sends, or of deliveries. All arrays have shape (rows,); `body_ok` is bool, all others are int64."""
 
     op_index: Ints  # of the completion; of the invocation if there is none
     invoke_index: Ints
@@ -125,7 +125,7 @@ EVENT_FIELDS = tuple(column.name for column in fields(MessageEvents))
 
 
 def constant(value: int | bool, rows: int) -> Any:
-    """Return a column of `rows` times one value. It takes no memory, and cannot be written to."""
+    """Return a read-only column of shape (rows,) that repeats one value without taking memory for each row."""
     return np.broadcast_to(np.array(value), rows)
 
 
@@ -203,9 +203,9 @@ class Names:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Chunk:
-    """A range of offsets of a queue that is too long for memory; the first one also has sends without a known position.
+    """A range of offsets of a queue that is too long for memory. The first also has the sends without a known position.
 
-    Cut points lie where every group passed from one side to the other for good
+    At a cut point between two chunks every group passed from one side to the other and never returned
     (`checkers/formats/chunks/cut_points.py`).
     """
 

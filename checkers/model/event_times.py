@@ -2,8 +2,8 @@
 
 `time_ns` of an op is the time at which the harness recorded it, so it is the latest time at which the event can have
 happened. A client that stamps its events gives more (`Op.stamp`): the harness measured the offset of the client's
-clock, and the stamp has the bound of the error. For an event without a stamp, the error is as large as the delay of the
-harness in reading at that time. A simulated run has no stamps, because it records an op at the instant it happens.
+clock, and the stamp has the bound of the error. For an event without a stamp, the error is the time that the harness
+took to read it. A simulated run has no stamps, because it records an op at the instant it happens.
 
 A checker that compares durations uses the earliest or the latest time, whichever favours the system: an unknown time
 widens a tolerance and never narrows it.
@@ -18,22 +18,22 @@ import numpy as np
 from staticfire.checkers.model.columns import UNKNOWN, Ints, Mask, MessageEvents
 from staticfire.checkers.model.history import Op, Stamp
 
-Rows = Mask | Ints | slice | int  # for a single row the time is a number
+Rows = Mask | Ints | slice | int  # with an int, the functions below return a scalar
 ALL = slice(None)
 
 
 def began_earliest(events: MessageEvents, rows: Rows = ALL) -> Ints:
-    """Return the earliest time at which each invocation can have happened, shape (rows,)."""
+    """Return the earliest time in ns at which each invocation can have happened, shape (rows,)."""
     return _earliest(events.invoke_ns[rows], events.invoke_at_ns[rows], events.within_ns[rows])
 
 
 def began_latest(events: MessageEvents, rows: Rows = ALL) -> Ints:
-    """Return the latest time at which each invocation can have happened, shape (rows,)."""
+    """Return the latest time in ns at which each invocation can have happened, shape (rows,)."""
     return _latest(events.invoke_ns[rows], events.invoke_at_ns[rows], events.within_ns[rows])
 
 
 def ended_earliest(events: MessageEvents, rows: Rows = ALL) -> Ints:
-    """Return the earliest time at which each completion can have happened, shape (rows,)."""
+    """Return the earliest time in ns at which each completion can have happened, shape (rows,)."""
     return _earliest(events.time_ns[rows], events.at_ns[rows], events.within_ns[rows])
 
 

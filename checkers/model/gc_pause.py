@@ -1,4 +1,4 @@
-"""Pauses Python's garbage collector while a program creates millions of objects that are no garbage."""
+"""Pauses Python's garbage collector while a program creates millions of objects that stay alive."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Pause the collector, because each collection would traverse all objects created so far."""
+    """Disable the collector inside the `with` block, because each collection would traverse all objects so far."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

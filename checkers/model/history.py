@@ -1,8 +1,8 @@
-"""The op, and histories as files of one JSON object a line, with Jepsen's keys.
+"""The op, and history files with one JSON object a line, with Jepsen's keys.
 
-A history is written as it happens, so a crash of the harness may tear its last line. Such a file is read up to the tear
-and marked (`History.torn`). Any other error in a file is a HistoryError that names the line, because a verdict over a
-misread history would be worthless.
+The harness writes a history while the run goes on, so a crash may cut its last line short. Such a file is read up to
+its last whole line and marked (`History.torn`). Any other error in a file is a HistoryError that names the line,
+because a verdict over a misread history would be worthless.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ INT64_MAX = 2**63 - 1  # columns hold 64-bit integers
 OP_TYPES = frozenset(get_args(OpType))
 CLUSTER_GONE = "cluster_gone"
 OBSERVED_BYTES_MAX = 256 << 20  # of observations: about 1.1 million acknowledgements
-FIRING = "fire_"  # a fault begins; `start_` follows when it has started, which may take a while
+# the nemesis begins to inject a fault; `start_` follows when the fault is in effect
+FIRING = "fire_"
 NEMESIS_PREFIXES = (FIRING, "start_", "stop_", "node_exit", CLUSTER_GONE)
 # The fields of each kind of observation that checkers read; other fields and other kinds are for people.
 _OBSERVED: dict[str, dict[str, str]] = {
@@ -104,7 +105,7 @@ T = TypeVar("T")
 
 
 class HistoryError(ValueError):
-    """A history or a file of observations cannot be read; the text is one sentence with the location."""
+    """A history or a file of observations cannot be read. The text is one sentence that names the location."""
 
 
 class Stamp(NamedTuple):
@@ -121,17 +122,17 @@ _NO_VALUE: Callable[[], Any] = dict
 class Op(Generic[V]):
     """One event of a history: an invocation, or the completion that answers it.
 
-    `fail` promises that the op did not happen; everything unclear is `info`. The type of an op of a known kind has the
-    type of its value: `Op[CommitReport]` has the value that checkers/op_kinds/values.py declares.
+    `fail` promises that the op did not happen. An op with an unknown outcome is `info`. The type parameter is the type
+    of the value: the value of an `Op[CommitReport]` is what checkers/op_kinds/values.py declares.
     """
 
-    index: int  # position in the history: dense, unique, starts at 0
+    index: int  # position in the history: 0, 1, 2, ... without gaps
     time_ns: int  # from the run's own clock, real or simulated
     process: int  # one logical client thread; NEMESIS is the fault injector
     type: OpType
     f: str  # "send", "consume", "drain", "start_partition"
     value: V = field(default_factory=_NO_VALUE)
-    error: str | None = None  # why; only on "fail" and "info"
+    error: str | None = None  # the reason; only of "fail" and "info"
     node: str | None = None  # where the process runs
     stamp: Stamp | None = None  # when it happened; `time_ns` is when the harness recorded it
 
@@ -146,7 +147,7 @@ class History:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observations:
-    """Observations inside nodes, and whether the file's last line was cut short."""
+    """Observations that the harness made inside nodes, and whether the file's last line was cut short."""
 
     records: list[dict[str, Any]]
     torn: bool
@@ -208,9 +209,9 @@ def decode_line(line: bytes, location: str) -> Op:
 
 
 def read_observations(path: Path) -> Observations:
-    """Read a file of observations. Raises HistoryError; a missing file raises OSError.
+    """Read a file of observations. Raises HistoryError, OSError.
 
-    All observations are held in memory, so a file of more than OBSERVED_BYTES_MAX is not read.
+    All observations are held in memory, so a file of more than OBSERVED_BYTES_MAX is not read: `unread` says so.
     """
     size = path.stat().st_size
     if not path.is_file():
@@ -222,14 +223,14 @@ def read_observations(path: Path) -> Observations:
 
 
 def unread_reason(name: str, size: int) -> str:
-    """Say why a file of observations of this size is not read; empty if it is."""
+    """Return the reason why a file of observations of this size is not read; empty if it is read."""
     if size <= OBSERVED_BYTES_MAX:
         return ""
     return f"{name} has {size} bytes; at most {OBSERVED_BYTES_MAX} are taken into memory"
 
 
 def torn_reason(path: Path) -> str:
-    """Say that a file of observations ends in half a line; empty if it does not. Raises OSError."""
+    """Return a sentence if a file of observations ends in half a line; empty if it does not. Raises OSError."""
     with path.open("rb") as file:
         if file.seek(0, SEEK_END):
             file.seek(-1, SEEK_END)
@@ -297,7 +298,7 @@ def _stamp(value: object) -> Stamp:
 
 
 def _is_whole(value: object) -> bool:
-    """Whether an integer is within half of the range, so that sums of two still fit."""
+    """Whether the value is an integer from 0 to half of INT64_MAX, so that a sum of two still fits."""
     return type(value) is int and 0 <= value <= INT64_MAX >> 1
 
 
@@ -365,7 +366,7 @@ def _is(value: object, wanted: str) -> bool:
 
 
 def _check_times(ops: Sequence[Op], name: str) -> None:
-    """Raise HistoryError unless times ascend, because every verdict depends on the order of events."""
+    """Raise HistoryError if a time is before the one above it, because verdicts depend on the order of events."""
     for number, (before, op) in enumerate(pairwise(ops), start=2):
         if op.time_ns < before.time_ns:
             raise HistoryError(

@@ -12,7 +12,7 @@ LINE_BYTES_MAX = 64 << 20
 
 
 class HistoryLines:
-    """The ops of a file of lines. Iterate once; then `torn` says whether the last line was cut short."""
+    """The ops of a file of JSON lines. Iterate once; afterwards `torn` says whether the last line was cut short."""
 
     def __init__(self, file: BinaryIO, name: str) -> None:
         self._file, self._name = file, name
@@ -20,7 +20,7 @@ class HistoryLines:
         self.position = 0  # bytes read
 
     def __iter__(self) -> Iterator[Op]:
-        """Raises HistoryError with the name and the line number, OSError."""
+        """Yield the ops. Raises HistoryError with the file name and the line number, OSError."""
         before_ns = 0
         lines = iter(partial(self._file.readline, LINE_BYTES_MAX), b"")
         for number, line in enumerate(lines, start=1):

@@ -1,4 +1,4 @@
-"""Intervals of time as half-open (start_ns, end_ns) pairs, and operations on several."""
+"""Half-open intervals of time, and their union, difference and intersection."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Span(NamedTuple):
-    """From `start_ns` to before `end_ns`."""
+    """The time from `start_ns` up to but not including `end_ns`; empty if `end_ns` is not later."""
 
     start_ns: int
     end_ns: int
@@ -18,7 +18,7 @@ class Span(NamedTuple):
 
 
 def joined(spans: Iterable[Span]) -> list[Span]:
-    """Return the same time in as few spans as possible, sorted, without empty ones."""
+    """Return the union of the spans: as few spans as possible, sorted, none of them empty."""
     found: list[Span] = []
     for span in sorted(spans):
         start_ns, end_ns = span
@@ -32,7 +32,7 @@ def joined(spans: Iterable[Span]) -> list[Span]:
 
 
 def without(spans: Iterable[Span], removed: Iterable[Span]) -> list[Span]:
-    """Return the time in `spans` that is not in `removed`, sorted."""
+    """Return the time in `spans` that is not in `removed`: sorted spans that do not overlap."""
     left: list[Span] = []
     holes = joined(removed)
     for start_ns, end_ns in joined(spans):
@@ -48,7 +48,7 @@ def without(spans: Iterable[Span], removed: Iterable[Span]) -> list[Span]:
 
 
 def shared(one: Iterable[Span], other: Iterable[Span]) -> list[Span]:
-    """Return the time in both, sorted."""
+    """Return the time that is in both: sorted spans that do not overlap."""
     others = joined(other)
     return joined(
         Span(max(a.start_ns, b.start_ns), min(a.end_ns, b.end_ns)) for a in one for b in others

@@ -1,4 +1,4 @@
-"""Contents of a message that a client reports beside its key and position.
+"""The contents of a message: what a client reports about it beside its key and position.
 
 In a history a delivered message may end with its contents: `[message id, tag, properties, born, stored, size, origin]`,
 null for values that the client does not know (docs/history.md). Message id and properties are digests, so that columns
@@ -29,7 +29,7 @@ def digest_of_text(text: str) -> int:
 
 
 def digest_of_properties(properties: Mapping[str, str]) -> int:
-    """Return the digest of the user's properties, whatever their order; NO_PROPERTIES for none."""
+    """Return the digest of the user's properties, which does not depend on their order; NO_PROPERTIES for none."""
     if not properties:
         return NO_PROPERTIES
     pairs = (f"{name}{NAME_END}{properties[name]}{PROPERTY_END}" for name in sorted(properties))
@@ -37,7 +37,7 @@ def digest_of_properties(properties: Mapping[str, str]) -> int:
 
 
 def check_contents(contents: object) -> None:
-    """Raise ValueError unless the value is the contents of a message."""
+    """Raise ValueError unless the value is valid contents: a list in the order of CONTENTS."""
     if type(contents) is not list or len(contents) != WIDTH:
         raise ValueError(f"contents are {contents!r:.80}; expected a list of {', '.join(CONTENTS)}")
     for number, value in enumerate(contents):
@@ -49,7 +49,7 @@ def check_contents(contents: object) -> None:
 
 
 def widest(messages: Sequence[Sequence[object]]) -> int:
-    """Return the number of fields of the longest message. Raises ValueError for a message that is no list."""
+    """Return the number of fields of the longest message. Raises ValueError for a message that has no length."""
     try:
         return len(messages[0]) if len(messages) == 1 else max(map(len, messages))
     except TypeError:
@@ -60,6 +60,6 @@ def widest(messages: Sequence[Sequence[object]]) -> int:
 def split(
     messages: Sequence[Sequence[Any]], width: int
 ) -> tuple[list[Sequence[Any]], list[Contents]]:
-    """Split the messages of an op into messages without contents, and contents."""
+    """Split the messages of an op into their first `width` fields, and their contents (UNKNOWN_CONTENTS if none)."""
     plain = [message[:width] for message in messages]
     return plain, [row[width] if len(row) == width + 1 else UNKNOWN_CONTENTS for row in messages]

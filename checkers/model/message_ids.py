@@ -1,8 +1,8 @@
 """Message ids: 64-bit integers that are the same in every partition and in every run.
 
 The key `p<process>-<n>`, which the generators write, has the id `process << 40 | n` and needs no dictionary. Any other
-key has the id `1 << 62 | number`, with its number in the dictionary of its history (`Names.other_keys`). So ids do not
-show how many messages there are, and are no array indices; `dense_numbers` makes numbers that are.
+key has the id `1 << 62 | number`, with its number in the dictionary of its history (`Names.other_keys`). So ids are
+neither dense nor usable as array indices; `dense_numbers` maps them to numbers that are.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ PROCESS_MAX: Final = (1 << (62 - PROCESS_SHIFT)) - 1
 
 
 class MessageIds(dict[str, int]):
-    """key -> id, with []. It keeps the keys that it looked up; `forget` frees them. `others` begins its dictionary."""
+    """Maps keys to ids; look up with []. It caches the keys that it looked up until `forget`.
+
+    `others` is the initial content of the dictionary of other keys.
+    """
 
     __slots__ = ("_bases", "_numbers", "others")
 
@@ -34,7 +37,7 @@ class MessageIds(dict[str, int]):
         self._bases: dict[str, int | None] = {}
 
     def __missing__(self, key: str) -> int:
-        """Number a key that is new, or forgotten. Raises TypeError or AttributeError for a value that is no text."""
+        """Return the id of a key that is not cached. Raises TypeError or AttributeError for a value other than text."""
         prefix, _, digits = key.rpartition("-")
         base = self._bases.get(prefix, UNKNOWN)
         if base == UNKNOWN:
@@ -57,13 +60,13 @@ class MessageIds(dict[str, int]):
         return OTHER | number
 
     def forget(self) -> None:
-        """Free the memory of keys that follow from their ids; ids do not change."""
+        """Empty the cache. The dictionary of other keys remains, so ids do not change."""
         self.clear()
         self._bases.clear()
 
 
 def _is_plain(digits: str) -> bool:
-    """Whether these are the digits that `str` makes of a number, because a key must follow from its id."""
+    """Whether `str` of the number returns these digits; if it does not, the key does not follow from its id."""
     return digits.isdecimal() and digits.isascii() and (digits[0] != "0" or digits == "0")
 
 
@@ -83,9 +86,10 @@ def key_of(message: int, others: list[str]) -> str:
 
 
 def dense_numbers(*columns: Ints) -> tuple[int, list[Ints]]:
-    """Number the messages of some columns 0, 1, 2, ...; return the count of numbers, and each column in these numbers.
+    """Number the messages of several columns from 0 on.
 
-    Equal ids get equal numbers; UNKNOWN stays UNKNOWN. There may be numbers that no message has.
+    Return an upper bound of the numbers, and each column with ids replaced by numbers, same shapes. Equal ids get equal
+    numbers. UNKNOWN stays UNKNOWN. Some numbers may be unused.
     """
     together = np.concatenate(columns) if columns else np.zeros(0, np.int64)
     known = together != UNKNOWN
@@ -97,7 +101,7 @@ def dense_numbers(*columns: Ints) -> tuple[int, list[Ints]]:
 
 
 def _number(ids: Ints) -> tuple[int, Ints]:
-    """Number ids by a table if they are dense, which is usual, else by sorting."""
+    """Number ids: by a table if they are dense, which is usual, otherwise by sorting."""
     if not len(ids):
         return 0, ids
     others = ids >= OTHER

@@ -27,7 +27,7 @@ Message = Sequence[
 
 
 class MessageRange(NamedTuple):
-    """Consecutive messages. For a send `body_ok` is True and `tries` is 0."""
+    """Consecutive messages of one queue. For a send, `body_ok` is True and `tries` is 0."""
 
     key: str | None  # of the first message; None, or of any form, if there is only one
     queue_offset: int
@@ -47,14 +47,14 @@ class MessageRange(NamedTuple):
 
 
 def of_delivery(row: Sequence[Any]) -> MessageRange:
-    """Read a row of a `consume_many`. Raises ValueError if it is no message range."""
+    """Read a row of a `consume_many`. Raises ValueError for a wrong number of fields; their types are not checked."""
     if len(row) != DELIVERY_WIDTH:
         raise ValueError(f"a stretch has {len(row)} fields; expected {DELIVERY_WIDTH}")
     return MessageRange(*row)
 
 
 def of_send(row: Sequence[Any]) -> MessageRange:
-    """Read a row of a `send_many`. Raises ValueError if it is no message range."""
+    """Read a row of a `send_many`. Raises ValueError for a wrong number of fields; their types are not checked."""
     if len(row) != SEND_WIDTH:
         raise ValueError(f"a stretch has {len(row)} fields; expected {SEND_WIDTH}")
     key, queue_offset, physical_offset, count, stride = row
@@ -62,7 +62,7 @@ def of_send(row: Sequence[Any]) -> MessageRange:
 
 
 def condensed(messages: Iterable[Message]) -> list[MessageRange]:
-    """Combine messages of one queue, in the order in which they came, into as few message ranges as possible."""
+    """Combine the messages of one queue, in their order of arrival, into as few message ranges as possible."""
     found: list[MessageRange] = []
     first: Message = ()
     length = stride = number = 0
@@ -95,7 +95,7 @@ def _message_range(first: Message, length: int, stride: int) -> MessageRange:
 
 
 def _split(key: str | None) -> tuple[str, int]:
-    """Return the common part of consecutive keys, and the number of this key. Keys of other forms have no successor."""
+    """Return the prefix that consecutive keys share, and this key's number. A key of another form has no successor."""
     plain = _PLAIN.fullmatch(key or "")
     return (f"{key} ", 0) if plain is None else (plain[1], int(plain[2]))
 
@@ -106,7 +106,7 @@ def is_plain(key: str) -> bool:
 
 
 def nth_key(first: str, number: int) -> str:
-    """Return the key that is `number` after the first one; the first one itself for 0, whatever its form."""
+    """Return the key that is `number` after the first one. For 0 this is the first key itself, in any form."""
     if not number:
         return first
     prefix, start = _split(first)
@@ -126,7 +126,7 @@ def messages_of(message_range: MessageRange) -> Iterator[list[Any]]:
 
 
 def sends_of(value: SendManyValue) -> Iterator[SendValue]:
-    """Yield the values of the sends that a `send_many` with positions stands for."""
+    """Yield a `send` value for each message of a `send_many` that reports positions."""
     beside = ("key", "count", "stretches")
     shared = cast(SendValue, {name: of for name, of in value.items() if name not in beside})
     for row in value["stretches"]:

@@ -1,4 +1,4 @@
-"""Reads files of a history safely: a path may be an endless pipe, and a file may be larger than memory."""
+"""Reads files of a history safely: it refuses pipes, which may be endless, and files that are larger than a bound."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def plain_size(path: Path) -> int:
 
 
 def read_plain(path: Path, bytes_max: int = DOCUMENT_BYTES_MAX) -> bytes:
-    """Return the content of a file. Raises HistoryError, also for more than `bytes_max`; OSError."""
+    """Return the content of a file. Raises HistoryError as `plain_size` does, or for more than `bytes_max`; OSError."""
     size = plain_size(path)
     if size > bytes_max:
         raise HistoryError(f"{path} has {size} bytes; at most {bytes_max} are read")

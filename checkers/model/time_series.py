@@ -1,7 +1,7 @@
-"""Counts by slice of time and bucket that merge in any order to the same result: measurements in bounded memory.
+"""Counts by time slice and bucket, in bounded memory. They merge to the same result in any order.
 
 A slice is a second. In a history of more than SLICES_MAX seconds it is a power of two of seconds: slices are merged in
-pairs until they fit. The result depends only on the latest second, however the history was cut.
+pairs until they fit. The length of a slice depends only on the latest second, not on how the history was partitioned.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SLICES_MAX = 2048
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """`counts` has shape (slices, buckets from `low` on); `longest` has shape (slices,), with 0 for no value."""
+    """Counts of shape (slices, buckets from `low` on), and the longest value of each slice, shape (slices,), or 0."""
 
     shift: int  # a slice is 1 << shift seconds
     low: int
@@ -26,7 +26,13 @@ class Measured:
 
     @classmethod
     def of(cls, second: Ints, bucket: Ints, value: Ints | None = None) -> Measured:
-        """Count rows, at least one; `longest` is the maximum of `value`. All columns have one shape."""
+        """Count rows. There must be at least one. All columns have shape (rows,).
+
+        Args:
+            second: of each row.
+            bucket: of each row.
+            value: `longest` is the maximum of these in each slice; without them it is 0.
+        """
         shift = (int(second.max()) // SLICES_MAX).bit_length()
         at = np.maximum(second >> shift, 0)
         slices, low = int(at.max()) + 1, int(bucket.min())
@@ -38,7 +44,7 @@ class Measured:
         return cls(shift=shift, low=low, counts=counts.reshape(slices, width), longest=longest)
 
     def merge(self, other: Measured) -> Measured:
-        """Associative and commutative."""
+        """Add the counts of both. Associative and commutative."""
         shift = max(self.shift, other.shift)
         parts = [of if of.shift == shift else of._coarse(shift) for of in (self, other)]
         low = min(part.low for part in parts)
@@ -52,7 +58,7 @@ class Measured:
         return Measured(shift=shift, low=low, counts=counts, longest=longest)
 
     def _coarse(self, shift: int) -> Measured:
-        """Return the same in longer slices."""
+        """Return the same counts in slices of 1 << `shift` seconds, which must not be shorter."""
         starts = np.arange(0, len(self.counts), min(1 << (shift - self.shift), len(self.counts)))
         return Measured(
             shift=shift,

@@ -1,4 +1,4 @@
-"""The timeline: the few ops of a history that are about no message, such as commits, assignments, drains and probes."""
+"""The timeline: the ops of a history that do not become rows of columns, such as assignments, drains and probes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from staticfire.checkers.model.history import OpType
 
 
 class Commit(NamedTuple):
-    """A consumer persisted the offset of one queue: the offset of the next message that it wants."""
+    """A consumer committed the offset of one queue: the offset of the next message that it wants."""
 
     op_index: int
     time_ns: int
@@ -38,7 +38,7 @@ class Begun(NamedTuple):
     op_index: int
     time_ns: int
     process: int
-    offset: int | None  # None: nowhere yet, or the client does not report it
+    offset: int | None  # None: the broker knows none, or the client does not report it
     broker_id: int | None  # 0: the leader; None: the client does not report it
 
 
@@ -61,9 +61,10 @@ class QueueEnd(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drain:
-    """The last drain of a group on a topic. `complete`: the lag reached 0 within the bound.
+    """The last drain of a group on a topic.
 
-    `still_s`: it ended before its bound, because no offset had moved for this many seconds.
+    `complete`: the lag reached 0 within the bound. `still_s`: the drain ended early, because no offset had moved for
+    this many seconds.
     """
 
     op_index: int
@@ -76,7 +77,7 @@ class Drain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """One send after the heal that shows whether a broker serves."""
+    """One send after the heal, which shows whether a broker accepts sends."""
 
     op_index: int
     time_ns: int
@@ -106,7 +107,7 @@ class Found(NamedTuple):
 
 
 class RefusedRead(NamedTuple):
-    """A position that a broker failed to read when it was asked for it."""
+    """A message that a broker failed to read, or whose store time it failed to search for (SYSTEM_ERROR)."""
 
     key: str
     queue: int
@@ -122,13 +123,16 @@ class Searched(NamedTuple):
     queue_offset: int
     stored_ms: int
     answer: int  # a queue offset
-    answer_stored_ms: int | None  # None: no message is stored there
+    answer_stored_ms: int | None  # None: no message is stored at the answered offset
     before_stored_ms: int | None  # of the message before the answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookUp:
-    """Acknowledged messages for which one node was asked after the drain. `error`: it gave no answer."""
+    """The queries about acknowledged messages that the harness sent to one node after the drain.
+
+    `error`: why the node gave no answer.
+    """
 
     op_index: int
     time_ns: int
@@ -144,7 +148,7 @@ class LookUp:
     torn: Sequence[Torn] = ()
     asked: int | None = None  # number of messages; None: not known
     searched: Sequence[Searched] = ()
-    # why the node answered no search by time; None: it did, or was not asked
+    # why the node answered no search by time; None: it answered, or was not asked
     search_error: str | None = None
     refused: Sequence[RefusedRead] = ()  # searches by time that failed at the node
 
@@ -158,13 +162,13 @@ class Sent(NamedTuple):
 
 
 class Polled(NamedTuple):
-    """The result of one poll of a transaction: for each key (offset, value) in the order in which they came."""
+    """The result of one poll of a transaction: for each key, (offset, value) in the order of arrival."""
 
     messages: Mapping[str, Sequence[tuple[int, int | str]]]
 
 
 class Txn(NamedTuple):
-    """A transaction: its sends and polls happen all or not at all."""
+    """A transaction in Jepsen's sense: its sends and polls happen all or not at all."""
 
     invoke_index: int
     op_index: int  # of the completion; of the invocation if there is none
@@ -175,7 +179,7 @@ class Txn(NamedTuple):
 
 
 class Opened(NamedTuple):
-    """A client process was ready."""
+    """A client process reported that it is ready."""
 
     time_ns: int
     process: int
@@ -203,7 +207,7 @@ class Exchange(NamedTuple):
     process: int
     key: str  # of the request
     reply: str  # the key that the reply names
-    is_taken: bool  # of a listener's reply: the broker reported that the requester took it
+    is_taken: bool  # the op is "ok"; for a responder: the broker reported that the requester took the reply
     properties: int | None = None  # digest of those that the listener set; None: not reported
 
 
@@ -223,7 +227,7 @@ class Subscribed:
 
 
 class Forward(NamedTuple):
-    """A member has forwarded copies of messages, and they are stored as safely as asked."""
+    """A group member has forwarded copies of messages, and all of them are stored as safely as requested."""
 
     op_index: int
     time_ns: int
@@ -271,7 +275,7 @@ class SentBack(NamedTuple):
     tries: int  # reconsume times of the delivery
     # the broker made the copy, not the client; also False if the client does not report it
     by_broker: bool
-    is_clear: bool  # a broker answered that it has a copy as safe as asked
+    is_clear: bool  # a broker answered that it has a copy that is as safe as requested
     time_ns: int
     process: int
     broker: str  # the one that holds the message
@@ -294,10 +298,10 @@ class FaultOp(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """Ops that are about no message, each list in history order."""
+    """The events of a history that do not become rows of columns, each list in history order."""
 
     commits: Mapping[tuple[str, LogKey], Sequence[Commit]]  # by group and queue
-    # No broker has confirmed them: a broker may carry them out at any later time, or never.
+    # Commits that no broker has confirmed: a broker may apply them at any later time, or never.
     unclear_commits: Mapping[tuple[str, LogKey], Sequence[Commit]] = field(default_factory=dict)
     ownership: Mapping[tuple[str, LogKey], Sequence[Ownership]]  # by group and queue
     begins: Mapping[tuple[str, LogKey], Sequence[Begun]] = field(default_factory=dict)
@@ -316,7 +320,7 @@ class Timeline:
     tried_reads: Sequence[TriedRead] = ()
     refused: Sequence[Refusal] = ()
     unreported: Set[str] = frozenset()  # keys of transactions whose end was not sent
-    # ... whose half was stored with a weak status: clients roll these back by themselves
+    # keys of transactions whose half was stored with a weak status: clients roll these back by themselves
     weak_halves: Set[str] = frozenset()
     sent_back: Mapping[str, Sequence[SentBack]] = field(default_factory=dict)  # by key
     faults: Sequence[FaultOp] = ()
@@ -326,7 +330,7 @@ class Timeline:
         return self.drains.get((group, topic))
 
     def heard_ns(self) -> dict[int, int]:
-        """Return the time of each consumer's last report about offsets, queues or messages sent back."""
+        """Return, by process, the time in ns of its last confirmed commit, ownership change, begin or send-back."""
         found: dict[int, int] = {}
         reported: Iterable[Iterable[Commit | Ownership | Begun | SentBack]] = chain(
             self.commits.values(),
@@ -341,7 +345,7 @@ class Timeline:
     def ownership_between(
         self, group: str, queue: LogKey, after: int, until: int
     ) -> Sequence[Ownership]:
-        """Return changes of owner with op_index in after+1..until."""
+        """Return the changes of ownership with an op_index in after+1..until."""
         changes = self.ownership.get((group, queue), ())
         first = bisect_right(changes, after, key=lambda change: change.op_index)
         return changes[first : bisect_right(changes, until, key=lambda change: change.op_index)]
@@ -356,14 +360,14 @@ class Timeline:
         )
 
     def gains(self, group: str, queue: LogKey, process: int) -> Sequence[Ownership]:
-        """Return each time that `process` gained `queue`, in history order."""
+        """Return the gains of `queue` by `process`, in history order."""
         changes = self.ownership.get((group, queue), ())
         return [
             change for change in changes if change.process == process and change.change == "gained"
         ]
 
     def members(self, group: str) -> frozenset[str]:
-        """Return the nodes of all processes that ever had a queue of the group; without any report, its subscribers."""
+        """Return the nodes of all processes that ever owned a queue of the group, or of its subscribers if none did."""
         owners = {
             change.process
             for (name, _), changes in self.ownership.items()
@@ -388,7 +392,13 @@ class Timeline:
 
 
 def same_stint(earlier: Ints, later: Ints, changes: Sequence[Ownership]) -> Mask:
-    """Whether a process had a queue from one op index to another; `changes` are those of this process and queue."""
+    """Whether a process owned a queue without interruption from one op index to another, shape (rows,).
+
+    Args:
+        earlier: op index where each interval begins, shape (rows,).
+        later: op index where it ends, shape (rows,).
+        changes: the changes of ownership of this process and queue, in history order.
+    """
     at = [change.op_index for change in changes]
     stint = np.searchsorted(at, earlier)
     has_it = np.array([False, *(change.change == "gained" for change in changes)])[stint]

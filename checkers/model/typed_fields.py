@@ -1,4 +1,4 @@
-"""Checks values of data classes that were read from a file: each must have the type of its annotation."""
+"""Checks data classes whose values come from a file: each value must have the type of its annotation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ SHOWN_MAX = 100  # characters of a value
 
 
 def check_types(value: Any, wanted: Any, name: str) -> None:
-    """Raise TypeError unless the value, and every value in it, has the type of its annotation."""
+    """Raise TypeError unless the value, and every value in it, has the type of its annotation.
+
+    Tuples are homogeneous: `tuple[X, ...]`.
+    """
     origin, arguments = get_origin(wanted), get_args(wanted)
     if wanted is Any:
         return
@@ -52,7 +55,7 @@ def _require(condition: bool, name: str, value: object) -> None:
 
 
 def _is_scalar(value: object, wanted: object) -> bool:
-    """Whether the value has exactly that type (True is no number). A float may be an integer; integers have 64 bits."""
+    """Whether the value has exactly that type: True is not a number, an integer passes as float and has 64 bits."""
     if wanted in (None, NoneType):
         return value is None
     if get_origin(wanted) is Literal:

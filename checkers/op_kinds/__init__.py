@@ -1,1 +1,1 @@
-"""Declarations of the kinds of op: requests, answers, reports, form in the history."""
+"""Declares the kinds of op: their requests, answers, reports, and form in the history."""

@@ -1,4 +1,4 @@
-"""Every kind of op by name. Harness and checkers, docs/client-protocol.md and its JSON Schema read it."""
+"""All kinds of op by name, for the harness, the checkers, docs/client-protocol.md and its JSON Schema."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OP_KINDS: Final[Mapping[str, OpKind]] = {kind.name: kind for kind in _ALL}
 
 
 def requests_of(role: Role) -> Mapping[str, Fields]:
-    """Return the requests that a client of this role gets, and the fields of each."""
+    """Return the fields of each request that the harness sends to clients of this role, by name."""
     return {
         kind.name: kind.request
         for kind in OP_KINDS.values()
@@ -27,11 +27,11 @@ def requests_of(role: Role) -> Mapping[str, Fields]:
 
 
 def recorded(*forms: Form) -> frozenset[str]:
-    """Return the kinds that a history holds in one of these forms, by their names there."""
+    """Return the names in a history of all kinds of op that have one of these forms."""
     return frozenset(kind.recorded_name for kind in OP_KINDS.values() if kind.form in forms)
 
 
-# Reports that a client sends without a request.
+# The fields of each report that a client sends without a request.
 REPORTED: Final[Mapping[str, Fields]] = {
     kind.name: kind.report
     for kind in OP_KINDS.values()
@@ -40,5 +40,5 @@ REPORTED: Final[Mapping[str, Fields]] = {
 RECORDED: Final = recorded("send", "delivery", "commit", "event")
 SENDS: Final = recorded("send")
 DELIVERIES: Final = recorded("delivery")
-# One op for many messages, so that a history may have millions of them.
+# Kinds with one op for many messages, so that a history can hold millions of messages.
 CONDENSED: Final = frozenset({SEND_MANY, CONSUME_MANY})

@@ -1,4 +1,4 @@
-"""Types of the values of ops. The line protocol checks them; its pages and its JSON Schema are made from them.
+"""Types of the values of ops. The line protocol checks them; its pages and its JSON Schema are generated from them.
 
 Client processes import this module, so it needs only the standard library.
 """
@@ -35,10 +35,11 @@ KIND_NAMES: Final[Mapping[type, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One value by name.
+    """The type of a named value.
 
-    A list describes its items in one of three ways: `row` (each is a list with one item for each name), `objects` (each
-    has these fields), `item` (each is this). For an object, `item` describes each of its values.
+    A list describes its items in one of three ways: `row` (each item is a list with one value for each name), `objects`
+    (each item is an object with these fields) or `item` (each item is of this type). For an object, `item` describes
+    each of its values.
     """
 
     kind: Kind
@@ -46,9 +47,9 @@ class Field:
     is_optional: bool = False
     least: int | None = None
     most: int | None = None
-    allowed: tuple[str, ...] = ()  # texts; any if empty
+    allowed: tuple[str, ...] = ()  # the allowed texts; empty: any text
     row: Mapping[str, Field] | None = None
-    contents: Mapping[str, Field] | None = None  # a row may end with a list of these
+    contents: Mapping[str, Field] | None = None  # a row may end with a list of these values
     objects: Mapping[str, Field] | None = None
     item: Field | None = None
 
@@ -61,5 +62,5 @@ Fields = Mapping[str, Field]
 
 
 def optional(fields: Fields) -> Fields:
-    """Return the same fields, none of them required."""
+    """Return the same fields, all of them optional."""
     return {name: replace(field, is_optional=True) for name, field in fields.items()}

@@ -1,4 +1,4 @@
-"""The declaration of one kind of op, and the check that it is complete."""
+"""The declaration of a kind of op, and the checks of a declaration."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Literal, NoReturn, get_args
 from staticfire.checkers.op_kinds.fields import LIST, OBJECT, Field, Fields
 
 Role = Literal["producer", "consumer", "harness"]
-# The form in a history: rows of columns (send, delivery), rows and an event of the timeline (commit), an event only.
+# The form in a history: rows of columns (send, delivery), rows and an event of the timeline (commit), an event only
+# (event), or none (unrecorded).
 Form = Literal["send", "delivery", "commit", "event", "unrecorded"]
 CLIENTS: tuple[Role, ...] = ("producer", "consumer")
 _NAME = re.compile(r"[a-z]+(_[a-z]+)*")
@@ -26,8 +27,8 @@ class OpKind:
 
     The harness requests it from the roles `asked_of`: `request` has the fields of the request, `result` those of an
     answer that is `ok`. The roles `reported_by` report it without a request: `report` has the fields, to which an `ok`
-    report adds those of `result`, if there are any. An op that the harness itself reports has only a value in the
-    history. `noted` has the fields that the harness adds in a history.
+    report adds those of `result`, if there are any. A report of the harness itself exists only in the history. `noted`
+    has the fields that the harness adds in a history.
     """
 
     name: str
@@ -49,7 +50,7 @@ class OpKind:
 
 
 def check_kind(kind: OpKind) -> None:
-    """Check a declaration. Raises OpKindError for the first part that is wrong or missing."""
+    """Raise OpKindError for the first part of a declaration that is wrong or missing."""
     if not _NAME.fullmatch(kind.name):
         _wrong(kind, "name", kind.name, "small letters with underscores, such as send_many")
     if not kind.about:
@@ -78,7 +79,7 @@ def check_kind(kind: OpKind) -> None:
 
 
 def check_kinds(kinds: Iterable[OpKind]) -> None:
-    """Raise OpKindError for a wrong declaration, a name that is taken, or an unknown recorded name."""
+    """Raise OpKindError for a wrong declaration, a duplicate name, or a recorded name that no kind of this form has."""
     by_name: dict[str, OpKind] = {}
     for kind in kinds:
         check_kind(kind)

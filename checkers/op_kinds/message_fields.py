@@ -1,4 +1,4 @@
-"""Fields that several kinds of op have."""
+"""Fields that several kinds of op share."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from staticfire.checkers.op_kinds.fields import (
     Fields,
 )
 
-SIZE_MAX: Final = 64 << 20  # bytes of a body; brokers take 4 MiB
+SIZE_MAX: Final = 64 << 20  # bytes of a body; brokers accept 4 MiB
 PADDING_MAX: Final = 1 << 20
 DELAY_LEVELS: Final = range(1, 19)
 OFFSET_MAX: Final = 1 << 62
-MANY_MAX: Final = 1 << 20  # messages of one op: a history that claims more is refused
+MANY_MAX: Final = 1 << 20  # messages of one op; a history with more in an op is refused
 TRANSACTION_STATES: Final = ("commit", "rollback", "unknown")
 
 TOPIC = Field(TEXT, "the topic")

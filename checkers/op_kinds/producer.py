@@ -44,7 +44,7 @@ SENDS_MANY: Fields = {
     "key": Field(TEXT, "the first key, `p<process>-<n>`; the others follow it: p3-98, p3-99, ..."),
     "size": replace(SIZE, about="size of each body in bytes"),
 }
-# Facts about a send that the harness knows, and adds in its history.
+# Fields of a send that the harness adds in the history.
 NOTED_OF_SENDS: Fields = {
     "batch": Field(WHOLE, "number of messages in its batch"),
     "delay_ms": Field(WHOLE, "how long brokers withhold the message from consumers"),

@@ -1,4 +1,4 @@
-"""Makes columns from the rows that the column builder has collected, all in one go."""
+"""Converts the rows that the column builder has collected into columns, in one step."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from staticfire.checkers.model.message_ids import MessageIds
 
 SendRow = tuple[Any, ...]  # the fields of a send, in the order in which send_events takes them
 SEND_WIDTH = 20
-# Columns that many histories leave empty, and the value for "none". OF_SENDS: in the order in which they end a SendRow.
+# Columns that many histories leave empty, and the value that stands for "none". A SendRow ends with those of OF_SENDS.
 NOTHING_SPECIAL: Mapping[str, int] = {
     "sharding_key": UNKNOWN,
     "tag": UNKNOWN,
@@ -116,9 +116,13 @@ def delivery_events(
     messages: MessageIds,
     contents: Mapping[str, Ints],
 ) -> MessageEvents:
-    """Return an event for each delivered message; the row of an op has what its events share. Raises HistoryError.
+    """Return an event for each delivered message. Raises HistoryError.
 
-    `contents`: columns of shape (events,), those of `columns.CONTENTS` or none.
+    Args:
+        consumes: a row for each op, with the values that its events share.
+        delivered: the messages of all ops, one after the other.
+        messages: numbers the keys.
+        contents: columns of shape (events,) by the names in `message_contents.CONTENTS`; empty if no op had contents.
     """
     ops = np.array(consumes, np.int64).reshape(len(consumes), CONSUME_WIDTH)
     shared = np.repeat(ops[:, :9], ops[:, 9], axis=0).T.copy()
@@ -139,7 +143,7 @@ def delivery_events(
 
 
 def in_order(columns: Mapping[str, Ints], same: Mapping[str, int], body_ok: Mask) -> MessageEvents:
-    """Return events by queue and op. `same` has the single value of each column that `columns` lacks."""
+    """Return events sorted by queue and op. `same` has the single value of each column that `columns` lacks."""
     rows = len(body_ok)
     order = event_order(columns["log"], columns["op_index"])
     if order is not None:
@@ -152,7 +156,10 @@ def in_order(columns: Mapping[str, Ints], same: Mapping[str, int], body_ok: Mask
 
 
 def event_order(queue: Ints, op_index: Ints) -> Ints | None:
-    """Return the order of rows by queue, then by op; rows of one op stay as they are. None: they are in order."""
+    """Return the row numbers sorted by queue, then by op, shape (rows,); None if the rows are sorted already.
+
+    The sort is stable: rows of one op keep their order.
+    """
     if _is_in_order(queue, op_index):
         return None
     order = None if _ascends(op_index) else np.argsort(op_index, kind="stable")
@@ -176,7 +183,7 @@ def _ascends(values: Ints) -> bool:
 
 
 def commit_columns(commits: Sequence[CommitRow]) -> Commits:
-    """Return a row for each offset that a group committed for a queue."""
+    """Return a row for each offset that a group committed for a queue, sorted by queue and op."""
     columns = np.array(commits, np.int64).reshape(len(commits), len(COMMIT_FIELDS)).T
     order = event_order(columns[4], columns[0])
     in_order = (column.copy() if order is None else column[order] for column in columns)
@@ -211,7 +218,7 @@ def names_of(
     tags: list[str],
     sharding_keys: list[str],
 ) -> Names:
-    """Return names with the columns that follow from them. Raises KeyError for a queue with a topic not in `topics`."""
+    """Return names with the columns that follow from them. Raises KeyError for a queue whose topic `topics` lacks."""
     streams = Ids()
     stream_of_log = np.array([streams[log.stream] for log in queues], np.int64)
     topic_ids = {topic: number for number, topic in enumerate(topics)}

@@ -1,4 +1,4 @@
-"""Builds columns from ops, fast: a tuple for each op, a slice for each delivery, and the arrays at the end.
+"""Builds columns from ops. For speed it keeps a tuple an op and a slice a delivery, and makes the arrays at the end.
 
 Odd behaviour of the system under test is never an error here. An op that breaks the conventions of values is a
 HistoryError, because no verdict over such a history could be trusted.
@@ -65,12 +65,12 @@ TRANSACTIONS = {
 }
 NS_PER_MS = 1_000_000
 NS_PER_S = 1_000_000_000
-BATCH = 1 << 17  # ops that become arrays together
+BATCH = 1 << 17  # ops that are converted into arrays together
 SENT_TWICE = "key {!r} is sent a second time; keys are unique in a history"
 
 
 def build_columns(ops: Iterable[Op]) -> tuple[Columns, Timeline]:
-    """Turn a history into columns and a timeline; it may come from a generator, ops are not kept.
+    """Turn a history into columns and a timeline. `ops` may be a generator; the function keeps none of its ops.
 
     Raises HistoryError naming the op, and any error that `ops` raises.
     """
@@ -116,7 +116,7 @@ def _whole(
 
 
 class ColumnBuilder:
-    """Collects ops; `take` makes events of those that have ended, `finish` of those that never ended."""
+    """Collects ops. `take` makes events of those that have ended; `finish` ends the open ones as unknown."""
 
     __slots__ = (
         "_commits",
@@ -141,7 +141,7 @@ class ColumnBuilder:
     )
 
     def __init__(self, on_pair: OnPair | None = None) -> None:
-        """`on_pair` is called with each op about messages and its invocation, as soon as both are known."""
+        """Start empty. `on_pair` is called with each op about messages and its invocation, when both are known."""
         self.messages = MessageIds()
         self.topics, self.groups, self.queues = Ids(), Ids(), Ids()
         self.tags, self.sharding_keys = Ids(), Ids()
@@ -180,7 +180,7 @@ class ColumnBuilder:
 
     @property
     def events(self) -> int:
-        """Return how many events `take` would return."""
+        """The number of sends and deliveries that `take` would return."""
         return len(self._sends) + len(self._delivered) + self._ranges.events
 
     def _send(self, op: Op[SendValue]) -> None:
@@ -269,7 +269,7 @@ class ColumnBuilder:
         )
 
     def _probe(self, note: Callable[[Op], None], op: Op) -> None:
-        if "key" in op.value:  # it has a message like any other
+        if "key" in op.value:  # its message counts as a send
             self._send(op)
         note(op)
 
@@ -329,7 +329,7 @@ class ColumnBuilder:
     def _add_messages(
         self, messages: Sequence[Any], given: Sequence[Any], shared: tuple[int, ...]
     ) -> int:
-        """Take the messages of a delivery; return their number. Usually `given`, its invocation, has the contents."""
+        """Take the messages of a delivery; return their number. Usually only the invocation, `given`, has contents."""
         delivered, events = self._delivered, len(messages)
         contents = None
         if widest(messages) > EVENT_WIDTH:
@@ -367,12 +367,12 @@ class ColumnBuilder:
         return sends, deliveries, commits
 
     def forget(self) -> None:
-        """Free memory that only a timeline of the whole history needs, and values that follow from ids."""
+        """Free the memory that only a timeline of the whole history needs, and the keys that follow from their ids."""
         self.messages.forget()
         self.timeline.forget()
 
     def finish(self) -> None:
-        """End all open ops as unknown, because no answer comes any more; `take` returns them. Raises HistoryError."""
+        """End all open ops as unknown, because the history has ended; `take` returns them. Raises HistoryError."""
         try:
             for op in self._open_sends.values():
                 self._sent(op, op, Outcome.UNKNOWN)
@@ -384,7 +384,7 @@ class ColumnBuilder:
 
     @contextmanager
     def ended_for_now(self) -> Iterator[None]:
-        """Do the same as `finish` for a while: afterwards, the ops are open again. Raises HistoryError."""
+        """Do the same as `finish` inside the `with` block; afterwards the ops are open again. Raises HistoryError."""
         sends, consumes = self._open_sends, self._open_consumes
         self.finish()
         yield
@@ -398,7 +398,7 @@ class ColumnBuilder:
 
 
 def check_sent_once(sends: MessageEvents, names: Names) -> None:
-    """Raise HistoryError for a key that was sent twice, because the two messages could not be distinguished."""
+    """Raise HistoryError for a key that was sent twice, because checkers cannot distinguish the two messages."""
     order = np.argsort(sends.message, kind="stable")
     message = sends.message[order]
     again = np.flatnonzero(message[1:] == message[:-1])

@@ -1,6 +1,6 @@
-"""Values of ops on their way into columns: an error names the value that breaks the conventions.
+"""Validates values of ops before they become columns. An error names the value that breaks the conventions.
 
-Types are checked by column (a set of types), and only a bad column is searched for the bad value.
+Each check compares the set of types of a whole column. Only a bad column is searched for its first bad value.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def check_types(
 
 
 def check_widths(events: Sequence[Sequence[object]], at: Ints) -> None:
-    """Raise HistoryError for the first delivered message that does not have its five fields."""
+    """Raise HistoryError for the first delivered message that does not have EVENT_WIDTH fields."""
     check_types(events, {list, tuple}, "message", at)
     if set(map(len, events)) <= {EVENT_WIDTH}:
         return
@@ -64,7 +64,7 @@ def text(value: object) -> str:
 
 
 def integer(value: object) -> int:
-    """Return the value if it is an integer of 64 bits; True is none. Raises HistoryError."""
+    """Return the value if it is an integer of 64 bits; a bool is not one. Raises HistoryError."""
     if type(value) is int and abs(value) <= INT64_MAX:
         return value
     return _refuse(value, "an integer of 64 bits")

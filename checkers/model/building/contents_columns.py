@@ -1,4 +1,4 @@
-"""Contents of messages on their way into columns, all of them in one go."""
+"""Converts the reported contents of delivered messages into columns, in one step."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from staticfire.checkers.model.message_contents import (
 
 
 class ContentsBuilder:
-    """Collects the contents of delivered messages; `take` makes columns of them. Most ops report none, or all."""
+    """Collects the contents of delivered messages; `take` makes columns of them."""
 
     def __init__(self, tags: Mapping[str, int]) -> None:
-        """`tags` numbers tags as they are looked up."""
+        """Start empty. Looking up a tag in `tags` numbers it."""
         self._tags = tags
         self._ops: list[tuple[int, int, Sequence[Contents]]] = []
 
@@ -30,7 +30,10 @@ class ContentsBuilder:
         self._ops.append((op_index, first, contents))
 
     def take(self, messages: int) -> dict[str, Ints]:
-        """Return columns of shape (messages,) since the last call; none if no op had contents. Raises HistoryError."""
+        """Return columns of shape (messages,) since the last call; empty if no op had contents. Raises HistoryError.
+
+        `messages` is the number of messages delivered since the last call, with contents or without.
+        """
         ops, self._ops = self._ops, []
         if not ops:
             return {}
@@ -69,7 +72,7 @@ class ContentsBuilder:
 
 
 def _culprit(ops: Sequence[tuple[int, int, Sequence[Contents]]]) -> HistoryError:
-    """Return the error of the first value that is no contents."""
+    """Return the error of the first value that is not valid contents."""
     for op_index, _, contents in ops:
         for row in contents:
             if row is not UNKNOWN_CONTENTS:

@@ -1,4 +1,4 @@
-"""Makes rows from condensed ops: one for each message of a range, those of many ranges in one go."""
+"""Expands condensed ops into rows: one row for each message of a range, and many ranges in one step."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Shared = tuple[int, ...]
 
 
 class RangeEvents:
-    """Collects message ranges; `take_sends` and `take_deliveries` make events of them."""
+    """Collects the message ranges of condensed ops; `take` makes events of them."""
 
     __slots__ = ("_deliveries", "_messages", "_sends", "events")
 
@@ -104,7 +104,7 @@ class RangeEvents:
         return message, offset, physical, tries, int(message_range.body_ok), count, stride
 
     def take(self) -> tuple[MessageEvents, MessageEvents]:
-        """Return sends and deliveries since the last call, each by queue and op."""
+        """Return the sends and the deliveries since the last call, each sorted by queue and op."""
         taken = _expanded(self._sends, _SENT), _expanded(self._deliveries, NOTHING_SPECIAL)
         self._sends, self._deliveries, self.events = [], [], 0
         return taken

@@ -1,4 +1,4 @@
-"""Builds a timeline from the ops that are about no message, as they come."""
+"""Builds a timeline from a history, op by op."""
 
 from __future__ import annotations
 
@@ -60,19 +60,19 @@ from staticfire.checkers.op_kinds.values import (
 
 
 def has_weak_half(op: Op[SendValue]) -> bool:
-    """Whether a producer never decided a transaction with a half that was stored with a weak status."""
+    """Whether a producer left a transaction undecided, and its half message was stored with a weak status."""
     is_open = op.type == "fail" and op.value.get("transaction") == "unknown"
     return is_open and op.value.get("status", "SEND_OK") != "SEND_OK"
 
 
 def has_code(op: Op[SendValue]) -> bool:
-    """Whether a broker answered a legal send with a code that is no success."""
+    """Whether a broker answered a legal send with a response code other than success."""
     ended = op.type in ("fail", "info")
     return ended and "code" in op.value and "illegal" not in op.value
 
 
 class TimelineBuilder:
-    """Collects the few ops that are about no message."""
+    """Collects the ops that the timeline holds: all but deliveries and sends, and sends that need a note."""
 
     __slots__ = (
         "_answers",
@@ -130,7 +130,7 @@ class TimelineBuilder:
         self._handlers = self.handlers()
 
     def add(self, op: Op) -> None:
-        """Take the next op; ops about messages are ignored. Raises HistoryError naming it."""
+        """Take the next op; ops that the timeline does not hold are ignored. Raises HistoryError naming it."""
         if op.process == NEMESIS:
             self._fault(op)
             return
@@ -142,7 +142,7 @@ class TimelineBuilder:
                 raise bad_op(op, error) from error
 
     def handlers(self) -> dict[str, Callable[[Op[Any]], None]]:
-        """Return the handlers by f; they raise one of BAD_VALUE for a value that breaks the conventions."""
+        """Return the handlers by `f`. A handler raises one of BAD_VALUE for a value that breaks the conventions."""
         return {
             "probe": self._probe,
             "send": self.send,
@@ -255,7 +255,8 @@ class TimelineBuilder:
             self._forwards.append(forward)
 
     def _assign(self, op: Op[AssignReport]) -> None:
-        if op.type not in ("ok", "info"):  # an unclear one counts, because it may have happened
+        # an assignment of unknown outcome counts, because it may have happened
+        if op.type not in ("ok", "info"):
             return
         group, topic = text(op.value["group"]), text(op.value["topic"])
         now = {LogKey(topic, text(broker), integer(queue)) for broker, queue in op.value["queues"]}
@@ -329,7 +330,7 @@ class TimelineBuilder:
             self._tried_reads.append(tried)
 
     def send(self, op: Op[SendValue]) -> None:
-        """Record the code with which a broker refused a legal send. Illegal sends have ops of their own.
+        """Record the code with which a broker refused a legal send; illegal sends have an op kind of their own.
 
         Also record the keys of transactions whose end was not sent, or whose half has a weak status.
         """
@@ -434,7 +435,7 @@ class TimelineBuilder:
         self._txns.append(txn)
 
     def forget(self) -> None:
-        """Drop what was collected, except the nodes of processes and the owners of queues."""
+        """Drop all collected events. Nodes of processes, current assignments and open transactions remain."""
         self.commits.clear()
         self._unclear_commits.clear()
         self._ownership.clear()
@@ -488,7 +489,7 @@ class TimelineBuilder:
 
 
 def _found(messages: Sequence[Sequence[object]]) -> list[Found]:
-    """Return what a broker found; there are as many entries as messages, so they are checked column by column."""
+    """Return the messages that a broker found. They can be as many as the sends, so types are checked by column."""
     if not messages:
         return []
     keys, queues, offsets, *found = zip(*messages, strict=True)
@@ -510,7 +511,7 @@ def _searched(*row: object) -> Searched:
 
 
 def _mop(f: Any, *rest: Any) -> Sent | Polled:
-    """Read a micro-op of Jepsen: ["send", key, value], ["send", key, [offset, value]], or ["poll", {key: [...]}]."""
+    """Read a micro-op of Jepsen: ["send", key, value], ["send", key, [offset, value]] or ["poll", {key: [...]}]."""
     if f == "send":
         key, value = rest
         offset, value = value if isinstance(value, list | tuple) else (None, value)
@@ -531,7 +532,7 @@ def _value(value: Any) -> int | str:
 
 
 def _range(row: Sequence[object]) -> tuple[int, int]:
-    """Return the first of some consecutive offsets, and their number."""
+    """Return the first of several consecutive offsets, and their number. Raises ValueError, HistoryError."""
     first, count = map(integer, row)
     if first < 0 or not 1 <= count <= MANY_MAX or first > INT64_MAX - count:
         raise ValueError(f"{row!r} is no offset and how many follow; allowed are 1 to {MANY_MAX}")
@@ -547,7 +548,7 @@ def _exchange(op: Op, reply: object) -> Exchange:
 
 
 def _earliest_ns(op: Op) -> int:
-    """Return the earliest time at which the event can have happened, by its client's own clock if that is recorded."""
+    """Return the earliest time at which the event can have happened, by its client's clock if the op has a stamp."""
     if op.stamp is None:
         return op.time_ns
     return min(op.stamp.at_ns - op.stamp.within_ns, op.time_ns)
