@@ -1,1 +1,1 @@
-"""Runs rules over a history: kernels, whole queues at a time, a screening pass before the exact one."""
+"""Runs kernels over a history, whole queues at a time, with a screening pass before the exact pass."""

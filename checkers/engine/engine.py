@@ -1,14 +1,14 @@
 """Runs kernels over a history in partitions of whole queues, however large, in three steps that every engine uses.
 
-1. `screening_pass` at each partition: kernels by queue judge it. The screening clears nearly all messages, and names
-   the candidates among them.
-2. `exact_pass` at each partition: it fetches the rows of the candidates of all partitions, and takes back what the
-   screening pass had counted of them.
+1. `screening_pass` for each partition: the kernels that work by queue judge it. The screening clears nearly all
+   messages; the others are the candidates.
+2. `exact_pass` for each partition: it fetches the rows of the candidates of all partitions, and makes a correction for
+   those that the screening pass of this partition had counted as cleared.
 3. `conclude`: the other kernels judge the candidates, tallies merge, and each kernel finishes.
 
-Everything that goes from one step to the next is small, mergeable and can be pickled. In one process this is
-`judge_partitions`; on Spark the first two steps are jobs over the same functions. Partitions must come in the order of
-their queues. Memory holds one partition, and all rows of all candidates.
+The results that go from one step to the next are small, mergeable and can be pickled. In one process
+`judge_partitions` runs the steps; on Spark the first two steps are jobs over the same functions. Partitions must come
+in the order of their queues. Memory holds one partition, and all rows of all candidates.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ R = TypeVar("R", MessageEvents, Commits)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScreeningPass:
-    """The results of one partition by itself."""
+    """The results of judging one partition without the others."""
 
     tallies: Mapping[str, Tally] = field(default_factory=dict)  # by name of the kernel
     candidates: Ints = field(
         default_factory=lambda: NO_CANDIDATES
     )  # ids of messages, sorted, each once
     totals: Mapping[str, int] = field(default_factory=dict)  # sends by outcome, deliveries
-    failed: Mapping[str, str] = field(default_factory=dict)  # kernel -> why it could not judge
+    failed: Mapping[str, str] = field(default_factory=dict)  # name of the kernel -> why it failed
     states: Mapping[tuple[str, int], Any] = field(default_factory=dict)  # for queues in chunks
 
     def merge(self, other: ScreeningPass) -> ScreeningPass:
@@ -71,12 +71,13 @@ class ExactPass:
     sends: MessageEvents
     deliveries: MessageEvents
     commits: Commits  # of queues in which a candidate was delivered
-    correction: Mapping[str, Tally]  # takes back what the screening pass had counted of them
+    # negative counts, for candidates that the screening pass had counted as cleared
+    correction: Mapping[str, Tally]
     failed: Mapping[str, str] = field(default_factory=dict)
 
 
 def screening_pass(columns: Columns, context: Context, kernels: Sequence[Kernel]) -> ScreeningPass:
-    """Judge whole queues, or a chunk of one, as far as they suffice. A kernel that raises is in `failed`."""
+    """Judge what can be judged from whole queues, or from a chunk of one queue. A kernel that raises is in `failed`."""
     results = _Results()
     chunk = columns.chunk
     states = {}
@@ -106,9 +107,14 @@ def screening_pass(columns: Columns, context: Context, kernels: Sequence[Kernel]
 def exact_pass(
     columns: Columns, candidates: Ints, own: Ints, context: Context, kernels: Sequence[Kernel]
 ) -> ExactPass:
-    """Fetch all rows of `candidates`, which are those of all partitions; `own` are this partition's.
+    """Fetch the rows that the last step needs: those of the candidates, or every row if a kernel is not screened.
 
-    For a kernel that is not screened, fetch every row.
+    Args:
+        columns: the partition.
+        candidates: ids of the candidates of all partitions, sorted.
+        own: ids of the candidates of this partition, sorted.
+        context: what kernels know beside the columns.
+        kernels: all kernels of the run.
     """
     found = of_messages(columns, candidates)
     results = _Results()
@@ -135,7 +141,7 @@ def conclude(
     context: Context,
     kernels: Sequence[Kernel],
 ) -> dict[str, Verdict]:
-    """Judge the candidates and finish; return the verdict of each kernel by its name."""
+    """Judge the candidates of all partitions, and return the verdict of each kernel by its name."""
     columns = columns_of_rows(
         names, [(exact.sends, exact.deliveries, exact.commits) for exact in second]
     )
@@ -187,7 +193,7 @@ def _of_pieces(
 
 
 def gathered(passes: Iterable[ScreeningPass]) -> tuple[ScreeningPass, list[Ints]]:
-    """Merge all passes, and return the candidates of each; passes that come one by one are not all held in memory."""
+    """Merge all passes, and also return the candidates of each. An iterator of passes is not held in memory."""
     total, own = ScreeningPass(), [NO_CANDIDATES]
     for screened in passes:
         own.append(screened.candidates)
@@ -201,7 +207,10 @@ def judge_partitions(
     context: Context,
     kernels: Sequence[Kernel],
 ) -> tuple[dict[str, Verdict], ScreeningPass]:
-    """Judge a history partition by partition, in the order of queues; read it again if there are candidates."""
+    """Judge a history partition by partition, in the order of queues.
+
+    Each partition is read a second time if there are candidates, or if a kernel is not screened.
+    """
     first, own = gathered(screening_pass(read(), context, kernels) for read in partitions)
     second: list[ExactPass] = []
     if len(first.candidates) or reads_every_row(kernels):
@@ -218,7 +227,7 @@ def judge_columns(
 
 
 def columns_of_rows(names: Names, parts: Sequence[Rows]) -> Columns:
-    """Join rows of all partitions in the order of Columns; consecutive chunks of a queue overlap in time."""
+    """Join the rows of all partitions and sort them as Columns requires, because chunks of a queue overlap in time."""
     return Columns(
         names=names,
         sends=_in_order(joined(MessageEvents, [part[0] for part in parts])),
@@ -233,9 +242,9 @@ def _in_order(rows: R) -> R:
 
 
 def of_messages(columns: Columns, messages: Ints) -> Columns:
-    """Select the events of some messages (ids, sorted), and the commits of the queues where they were delivered.
+    """Select the events of `messages` (ids, sorted), and the commits of the queues in which they were delivered.
 
-    In a chunk, select all commits to its offsets, because deliveries in other chunks are not known here.
+    In a chunk, select all its commits, because deliveries in other chunks are not known here.
     """
     sends = np.flatnonzero(is_among(columns.sends.message, messages))
     deliveries = np.flatnonzero(is_among(columns.deliveries.message, messages))
@@ -281,7 +290,7 @@ def totals_of(columns: Columns) -> dict[str, int]:
 def _screened(
     columns: Columns, context: Context, kernels: Sequence[Kernel], failed: dict[str, str]
 ) -> tuple[ScreenedCounts, Ints]:
-    """Split rows into those screened out and the candidates. If the screening fails, every row is a candidate."""
+    """Return the counts of what was screened out, and the candidates. If the screening fails, all are candidates."""
     try:
         candidates = candidates_of(columns, context)
         candidates = widened(columns, candidates, NO_CANDIDATES)
@@ -290,7 +299,7 @@ def _screened(
         if more:
             candidates = widened(columns, candidates, np.unique(np.concatenate(more)))
         return screened_out(columns, candidates), candidates.messages
-    except Exception:  # a hostile history may raise anything: then nothing is cleared
+    except Exception:  # a malformed history may raise anything; then nothing is cleared
         none_cleared = ScreenedCounts(
             sends=np.zeros(len(Outcome), np.int64),
             deliveries=0,
@@ -321,7 +330,7 @@ def _more_candidates(
 
 @dataclass(slots=True)
 class _Results:
-    """Tallies by kernel, and why a kernel made none; the failure of one kernel does not affect others."""
+    """Tallies by kernel, and the errors of kernels that failed. A failure does not affect other kernels."""
 
     tallies: dict[str, Tally] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
@@ -343,7 +352,7 @@ def _negative(tally: Tally) -> Tally:
 
 
 def _finished(kernel: Kernel, tally: Tally, results: _Results, context: Context) -> Verdict:
-    """Finish a kernel. One that failed somewhere proves nothing, but its findings elsewhere stay."""
+    """Return a kernel's verdict. A kernel that failed somewhere is at best unknown, but keeps its findings."""
     try:
         verdict = kernel.finish(tally, context)
     except Exception as error:

@@ -1,7 +1,7 @@
-"""Evidence that a run had to record (`RunFacts.due`). A checker without its evidence answers unknown, not valid.
+"""The evidence that a run had to record (`RunFacts.due`). A checker without its evidence is unknown, not valid.
 
-`RunFacts.due` names the kinds of op. Observations have facts of their own (`disks_observed`, `routes_observed`,
-`files_observed`).
+`RunFacts.due` names kinds of op. For observations there are other facts: `disks_observed`, `routes_observed` and
+`files_observed`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from staticfire.checkers.model.timeline import Timeline
 
 CONTENTS = "contents"  # fields of deliveries
 TRY_READ = "try_read"
-# The op, or the fields of it, that each checker needs.
+# The kind of op, or its fields, that each checker needs.
 NEEDS = {
     "look_ups": "look_up",
     "recovery": "look_up",
@@ -28,7 +28,8 @@ NEEDS = {
     "contents": CONTENTS,
     "readability": TRY_READ,
 }
-_COUNTED = {"commit": "commits", CONTENTS: "identified"}  # the count of a verdict that shows it
+# the count of a verdict that is 0 without it
+_COUNTED = {"commit": "commits", CONTENTS: "identified"}
 _SEEN: dict[str, Callable[[Timeline], object]] = {
     "look_up": lambda timeline: timeline.look_ups,
     "assign": lambda timeline: timeline.ownership,
@@ -47,7 +48,7 @@ def lacks_evidence(checker: Checker, context: Context) -> bool:
 
 
 def with_evidence(verdict: Verdict, checker: Checker, context: Context) -> Verdict:
-    """Return the verdict, or unknown if it rests on no evidence."""
+    """Return the verdict, but unknown instead of valid if the history lacks the evidence that it had to have."""
     needed = NEEDS.get(checker.name)
     counted = _COUNTED.get(needed or "")
     nothing = counted is not None and not verdict.counts.get(counted, 0)

@@ -1,8 +1,8 @@
 """The two forms of a checker: a kernel over columns, and a rule over the other facts of a run.
 
 A kernel maps columns that hold whole partitions (by its own partition key) to a Tally. Tallies merge, and `finish`
-makes the verdict. So the same kernel runs over everything at once, over one queue at a time, or in many processes. A
-test shows that every cut gives the same verdict.
+makes the verdict. So the same kernel runs over a whole history at once, over one queue at a time, or in many processes.
+Tests check that every way to cut a history gives the same verdict.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from staticfire.checkers.model.timeline import Timeline
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """The data besides its columns that every partition needs: small, and the same for all."""
+    """The data that kernels need besides columns. It is small, and the same for all partitions."""
 
     facts: RunFacts
     timeline: Timeline
     promises: LossPromises
     observations: Sequence[Mapping[str, Any]] = ()
     excuses: Excuses = field(init=False, repr=False, compare=False)
-    # Results that checkers have derived from these fields and need again.
+    # Results derived from these fields that several checkers need.
     cache: dict[Hashable, object] = field(
         init=False, repr=False, compare=False, default_factory=dict
     )
@@ -48,7 +48,10 @@ class Context:
         object.__setattr__(self, "excuses", Excuses(self.facts))
 
     def wants(self, columns: Columns, sends: MessageEvents, group: str) -> Mask:
-        """Whether `group` must consume each send, by topic and by tag, shape (sends,)."""
+        """Whether `group` must consume each send, shape (sends,).
+
+        It depends on topic and tag; for a late group also on the first offset that its queue had at the drain.
+        """
         topics = self.facts.groups[group]
         subscribed = np.array([topic in topics for topic in columns.names.topics], np.bool_)
         wanted: Mask = subscribed[sends.topic]
@@ -64,8 +67,9 @@ class Context:
     ) -> Mask:
         """Whether the filter of `group` accepts each send, whenever it is consumed; shape (sends,).
 
-        Either filter may have applied to a message that was sent before all members had changed their filter. Only the
-        first one did if the group received the message behind it (`given_ns`) before any member could subscribe anew.
+        Either filter may have applied to a message that was sent before all members had changed their filter. If the
+        group received the next message of the queue (at `given_ns`) before any member could subscribe again, only the
+        first filter applied.
         """
         now, before = self._filters(columns, sends, group)
         return before if self.is_unchanged(group, given_ns) else now & before
@@ -75,7 +79,7 @@ class Context:
         return self._filters(columns, sends, group)[1]
 
     def is_unchanged(self, group: str, at_ns: int | None) -> bool:
-        """Whether no member of a group that changes its filter can have had the other filter by then."""
+        """Whether a group that changes its filter had only the first filter at `at_ns`. False if that is not known."""
         begins_ns = self.facts.filter_change_begins_ns
         if at_ns is None or begins_ns is None or group not in self.facts.filters_changed_ns:
             return False
@@ -87,7 +91,7 @@ class Context:
         return now | before
 
     def _filters(self, columns: Columns, sends: MessageEvents, group: str) -> tuple[Mask, Mask]:
-        """Return whether the last filter accepts each send, and whether the first one that may have applied does."""
+        """Return two masks of shape (sends,): the last filter accepts the send, and the earliest possible one does."""
         now = _tagged(columns, sends, self.facts.wanted_tags.get(group))
         changed_ns = self.facts.filters_changed_ns.get(group)
         if changed_ns is None:
@@ -98,12 +102,12 @@ class Context:
     def resolved(self, columns: Columns, sends: MessageEvents, group: str) -> Mask:
         """Whether `group` must have consumed each send by now, shape (sends,).
 
-        A send is open if it lies at or above the committed offset of a queue that was not read to its end, if it was
-        acknowledged after the drain, or if it was old enough to be deleted unread.
+        It need not have consumed a send from the committed offset up to the end of a queue, one that was acknowledged
+        after the drain, or one below the queue's first offset that was old enough to be deleted unread.
         """
         low, end, committed, drained_at, drained_ns = _drain_columns(columns, self.timeline, group)
         queue, offset = sends.log, sends.queue_offset
-        # A message at an unknown offset is passed with the last message of its queue.
+        # The group has passed a message at an unknown offset if it has read the queue to its end.
         read = np.where(offset == UNKNOWN, (committed >= end)[queue], offset < committed[queue])
         passed = read | (offset >= end[queue])
         young = drained_ns[queue] - sends.time_ns < self.facts.reserved_s * NS_PER_S
@@ -142,7 +146,7 @@ Rows = Callable[[Columns, Context], Columns]
 
 
 def every_row(columns: Columns, _context: Context) -> Columns:
-    """`Checker.rows` of a checker that reads every row of the history; the whole history is held in memory."""
+    """`Checker.rows` of a checker that reads every row of the history; memory must hold the whole history."""
     return columns
 
 
@@ -158,20 +162,21 @@ def always(_context: Context) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checker:
-    """One question to a run. `check` may raise: the composition turns that into unknown.
+    """A rule that judges a run. `check` may raise; the composition turns an error into the verdict unknown.
 
-    `rows` selects what `check` gets of a history that is too large for memory: every_row, no_rows, or a function that
-    picks rows of some whole queues. It has no default, because a checker that gets too few rows finds nothing.
+    `rows` selects the rows that `check` gets of a history that is too large for memory: every_row, no_rows, or a
+    function that selects rows from whole queues. It has no default, because a checker that gets too few rows misses
+    anomalies.
     """
 
     name: str
-    anomalies: tuple[str, ...]  # every name that its findings may have, violations or not
+    anomalies: tuple[str, ...]  # all anomalies that it can report
     check: Callable[[Columns, Context], Verdict]
     rows: Rows
     applies: Callable[[Context], bool] = always
     needs_observations: bool = False
-    kernel: Kernel | None = None  # how it runs in chunks, if it can
-    # Selects rows in place of `rows` once those of all queues are known (third argument, joined in their order).
+    kernel: Kernel | None = None  # its form that runs by partition, if it has one
+    # Selects rows again, to replace those of `rows`. The third argument is what `rows` selected in all queues.
     rows_again: Callable[[Columns, Context, Columns], Columns] | None = None
 
 
@@ -181,9 +186,9 @@ class ScreenedCounts:
 
     sends: Ints  # by Outcome
     deliveries: int
-    identified: int  # deliveries with a message id, as far as clients report it
-    delivered: int  # messages
-    pending: int  # messages that a group has not reached yet
+    identified: int  # deliveries of which the client reported the message id
+    delivered: int  # messages that were delivered
+    pending: int  # messages that some group has not reached yet
 
 
 def some_rows(
@@ -202,21 +207,21 @@ def some_rows(
 
 
 def not_counted(_counts: ScreenedCounts) -> Mapping[str, int]:
-    """Count nothing, for kernels that count only what they find."""
+    """Return no counts, for kernels that count only their findings."""
     return {}
 
 
 def no_more_candidates(_columns: Columns, _context: Context, _cleared: Mask) -> Ints:
-    """Select nothing, for kernels that never report a cleared message."""
+    """Return no messages, for kernels that never report a cleared message."""
     return np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The functions by which a kernel by queue judges a queue in chunks (`Columns.chunk`), if it needs more than one.
+    """How a kernel by queue judges a queue in chunks (`Columns.chunk`) if it cannot judge each chunk independently.
 
-    `scan` makes a state of each chunk, states have `merge` (associative, in any order), and `conclude` makes a tally of
-    all. It reads only the names of its columns.
+    `scan` makes a state of each chunk. States have a method `merge`, which is associative and commutative. `conclude`
+    makes a tally of the merged state; it reads only the names of its columns.
     """
 
     scan: Callable[[Columns, Context, Chunk], Any]
@@ -225,16 +230,16 @@ class Split:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kernel:
-    """A checker that can run in chunks.
+    """A checker that runs partition by partition.
 
-    `partial` gets columns that hold whole partitions. `unknown_reason` says why a tally without any violation still
-    proves nothing; None if it does prove something.
+    `partial` gets columns that hold whole partitions. `unknown_reason` returns why a tally without any violation proves
+    nothing, or None if it proves that the anomalies did not occur.
 
-    A kernel by queue sees all rows of its queues. Any other sees all rows of the history, unless it opts in to
-    screening with `screened`. A screened kernel sees only the rows of messages that the screening pass did not clear
-    (`checkers/engine/screening.py`), in all queues, so its results for these must not depend on other messages. It
-    counts the cleared ones with `counts_of_screened_out`. `more_candidates` names cleared messages that it must see;
-    its argument says which sends were cleared. Both see whole queues.
+    A kernel by queue sees all rows of its queues. Any other kernel sees all rows of the history, unless it opts in to
+    screening with `screened`. A screened kernel sees only the rows, in all queues, of messages that the screening pass
+    did not clear (`checkers/engine/screening.py`), so its results for these must not depend on other messages. It
+    counts the cleared ones with `counts_of_screened_out`. `more_candidates` returns cleared messages that it must see
+    nevertheless; its third argument is the mask of cleared sends. Both functions work on whole queues.
     """
 
     name: str
@@ -245,8 +250,9 @@ class Kernel:
     screened: bool = False
     counts_of_screened_out: Callable[[ScreenedCounts], Mapping[str, int]] = not_counted
     more_candidates: Callable[[Columns, Context, Mask], Ints] = no_more_candidates
-    finished: Callable[[Tally, Context], Verdict] | None = None  # of a kernel that measures
-    # for a kernel by queue; None: `partial` finds everything in a chunk
+    # replaces `finish` in a kernel that only measures
+    finished: Callable[[Tally, Context], Verdict] | None = None
+    # of a kernel by queue; None: `partial` can judge each chunk independently
     split: Split | None = None
 
     def finish(self, tally: Tally, context: Context) -> Verdict:
@@ -271,13 +277,13 @@ class Kernel:
             name=self.name,
             anomalies=self.anomalies,
             check=self.check,
-            rows=no_rows,  # the engine gives its kernel the rows
+            rows=no_rows,  # the engine passes rows to the kernel itself
             kernel=self,
         )
 
 
 def nothing_missing(_tally: Tally, _context: Context) -> str | None:
-    """Give no reason, for kernels whose clean tally is an answer: the anomaly did not occur in this history."""
+    """Return None, for kernels whose tally without a violation proves that the anomalies did not occur."""
     return None
 
 
@@ -287,7 +293,7 @@ def unless_unread(_tally: Tally, context: Context) -> str | None:
 
 
 def undrained(context: Context) -> str | None:
-    """Say which groups have not read their topics to the end; None if all have."""
+    """Return which groups have not read their topics to the end, and their lags; None if all have."""
     missing = [
         f"group {group} on {topic}: {_drain_state(context.timeline, group, topic)}"
         for group, topics in sorted(context.facts.groups.items())
@@ -314,9 +320,19 @@ def finding_at(
     at_invocation: bool = False,
     other: int = UNKNOWN,
 ) -> Finding:
-    """Make a finding from a row of events. A delivery happens when the listener is called.
+    """Make a finding from a row of events.
 
-    `other`: the number of a second message that is part of the proof.
+    Args:
+        columns: the columns to which the row belongs.
+        events: sends or deliveries.
+        row: in `events`.
+        anomaly: its name.
+        judgement: of this finding.
+        detail: one sentence for readers.
+        group: the group concerned.
+        at_invocation: whether the time of the finding is that of the invocation: a delivery happens when the listener
+            is called.
+        other: id of a second message that is part of the proof.
     """
     queue = queue_of(columns, events, row)
     time_ns = events.invoke_ns[row] if at_invocation else events.time_ns[row]
@@ -347,7 +363,7 @@ def _known(value: np.int64) -> int | None:
 
 
 def rows_by_id(ids: Ints) -> Iterator[tuple[Ints, Ints]]:
-    """Yield (ids, rows) of each id, ids ascending, rows in row order; both of shape (rows of the id,)."""
+    """Yield (ids, rows) for each distinct id, in ascending order; both have shape (rows with this id,)."""
     if not len(ids):
         return
     order = np.argsort(ids, kind="stable")

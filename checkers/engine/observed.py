@@ -1,4 +1,4 @@
-"""Verdicts that rest on observations inside nodes."""
+"""Verdicts that are based on observations inside nodes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NOT_OBSERVED = "not observed"
 def observed_verdict(
     checker: str, findings: Sequence[Finding], counts: Mapping[str, int], missing: str | None
 ) -> Verdict:
-    """Make a verdict. `missing` says what was not observed: then it is unknown, unless there are violations."""
+    """Make a verdict. If `missing` says what was not observed, the verdict is unknown, unless there are violations."""
     tally = Tally.of(findings, **counts)
     violated = any(finding.judgement is Judgement.VIOLATION for finding in findings)
     return Verdict(

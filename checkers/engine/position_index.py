@@ -1,8 +1,9 @@
-"""Indexes message events by position (queue, offset) and by call; made once, and shared by all kernels.
+"""Indexes message events by position (queue, offset) and by call. All kernels share one index of the same columns.
 
-A *position* gets a small number, so that a table replaces a search. Equal positions have equal numbers, and numbers
-ascend with queue and offset. Memory grows with the events, never with the size of offsets: offsets that are far apart
-are ranked. A *stream* is the deliveries of one queue to one group. Every part is made on first use.
+A *position* gets a small number, so that a table lookup replaces a search. Equal positions have equal numbers, and
+numbers ascend with queue and offset. Memory grows with the number of events, not with the size of offsets: if offsets
+are far apart, the number of a position is its rank. A *stream* is the deliveries of one queue to one group. Each part
+of the index is computed on first use.
 """
 
 from __future__ import annotations
@@ -13,14 +14,15 @@ import numpy as np
 
 from staticfire.checkers.model.columns import UNKNOWN, Columns, Commits, Ints, Mask, MessageEvents
 
-EMPTY = -2  # at a position: no message was seen there; -1 is a message without a readable key
+EMPTY = -2  # in `message_at`: no event has this position; -1 is a message without a readable key
 
 
 class PositionIndex:
-    """The index of columns that hold whole queues (rows by queue, then by op)."""
+    """The index of columns that hold whole queues, with rows sorted by queue, then by op."""
 
     def __init__(self, columns: Columns) -> None:
-        # Not the columns themselves: they hold the index, and a cycle would keep a partition in memory for long.
+        # The index does not hold the columns: their cache holds the index, and a reference cycle would keep a partition
+        # in memory until the garbage collector runs.
         self._sends, self._deliveries = columns.sends, columns.deliveries
         self._groups = len(columns.names.groups)
 
@@ -34,7 +36,7 @@ class PositionIndex:
 
     @property
     def size(self) -> int:
-        """One more than the highest number of a position."""
+        """An upper bound of the numbers of positions."""
         return self._numbered[0]
 
     @property
@@ -54,7 +56,7 @@ class PositionIndex:
 
     @cached_property
     def message_at(self) -> Ints:
-        """A message at each position (a sent one, if any was sent there), or EMPTY; shape (size,)."""
+        """The id of a message at each position (one that was sent there, if any), or EMPTY; shape (size,)."""
         sends, deliveries = self._sends, self._deliveries
         table = np.full(self.size, EMPTY, np.int64)
         table[self.delivery_position] = deliveries.message
@@ -63,20 +65,20 @@ class PositionIndex:
 
     @cached_property
     def strange_deliveries(self) -> Ints:
-        """Rows of deliveries of another message than the one in `message_at`."""
+        """Rows of deliveries whose message is not the one in `message_at`."""
         deliveries = self._deliveries
         return np.flatnonzero(self.message_at[self.delivery_position] != deliveries.message)
 
     @cached_property
     def strange_sends(self) -> Ints:
-        """Rows of placed sends of another message than the one in `message_at`."""
+        """Rows of sends with a known position whose message is not the one in `message_at`."""
         sends = self._sends
         other = self.message_at[self.send_position] != sends.message
         return np.flatnonzero(other & self.placed)
 
     @cached_property
     def delivered_at(self) -> Mask:
-        """Whether a delivery came from each position, shape (size,)."""
+        """Whether there is a delivery from each position, shape (size,)."""
         flags = np.zeros(self.size, np.bool_)
         flags[self.delivery_position] = True
         return flags
@@ -87,14 +89,14 @@ class PositionIndex:
 
 
 class Streams:
-    """Deliveries by stream (queue, then group), in the order of calls."""
+    """The deliveries sorted by stream (queue, then group), in the order of listener calls."""
 
     def __init__(
         self, deliveries: MessageEvents, groups: int, positions: int, position: Ints
     ) -> None:
         self._deliveries, self._positions, self._position = deliveries, positions, position
         stream_of = _stream_ids(groups, deliveries)
-        # Rows by stream, then by completion; None: as they are.
+        # Rows by stream, then by completion; None: they are in this order already.
         self.by_end = stable_order(stream_of)
         ordered = taken(stream_of, self.by_end)
         self.number, self.starts = number_runs(ordered)
@@ -104,7 +106,7 @@ class Streams:
         return len(self.starts) - 1
 
     def ended(self, stream: int) -> slice | Ints:
-        """Return the rows of deliveries of one stream (its id), by completion."""
+        """Return the rows of deliveries of one stream (an id of `stream_ids`), by completion."""
         at = int(np.searchsorted(self.ids, stream))
         if at == len(self.ids) or self.ids[at] != stream:
             return slice(0)
@@ -113,7 +115,7 @@ class Streams:
 
     @cached_property
     def rows(self) -> Ints | None:
-        """Rows of deliveries by stream, then by call; None: as they are."""
+        """Rows of deliveries by stream, then by call; None: they are in this order already."""
         called = taken(self._deliveries.invoke_index, self.by_end)
         if not np.any((called[1:] < called[:-1]) & (self.number[1:] == self.number[:-1])):
             return self.by_end
@@ -121,12 +123,12 @@ class Streams:
         return order if self.by_end is None else self.by_end[order]
 
     def row(self, indices: Ints) -> Ints:
-        """Return the rows of deliveries at some indices of `rows`."""
+        """Return the rows of deliveries at these indices of `rows`."""
         return indices if self.rows is None else self.rows[indices]
 
     @cached_property
     def position(self) -> Ints:
-        """Positions in the order of `rows`."""
+        """The position of each delivery, in the order of `rows`."""
         return taken(self._position, self.rows)
 
     @cached_property
@@ -142,7 +144,7 @@ class Streams:
 
     @cached_property
     def back(self) -> Ints:
-        """Indices in `rows` of deliveries that are not above an earlier position: delivered again, or late."""
+        """Indices in `rows` of deliveries that are not above all earlier ones: delivered again, or late."""
         return np.flatnonzero(self.position <= self.highest)
 
     @cached_property
@@ -161,7 +163,7 @@ class Streams:
 
 
 def index_of(columns: Columns) -> PositionIndex:
-    """Return the index of these columns, made at the first call."""
+    """Return the index of these columns; the first call makes it, and their cache keeps it."""
     index = columns.cache.get("position index")
     if index is None:
         index = columns.cache["position index"] = PositionIndex(columns)
@@ -170,12 +172,12 @@ def index_of(columns: Columns) -> PositionIndex:
 
 
 def stream_ids(columns: Columns, rows: MessageEvents | Commits) -> Ints:
-    """Return a number for each (queue, group), ascending with both, none of them negative."""
+    """Return the id of the stream of each row, shape (rows,): not negative, ascending by queue, then by group."""
     return _stream_ids(len(columns.names.groups), rows)
 
 
 def stream_id(columns: Columns, queue: int, group: int) -> int:
-    """Return the number that `stream_ids` gives to one stream."""
+    """Return the id that `stream_ids` gives to one stream."""
     return (queue + 1) * (len(columns.names.groups) + 1) + group + 1
 
 
@@ -184,9 +186,9 @@ def _stream_ids(groups: int, rows: MessageEvents | Commits) -> Ints:
 
 
 def number_positions(*sightings: tuple[Ints, Ints]) -> tuple[int, list[Ints]]:
-    """Number the positions of some (queue, offset) columns; return the count of numbers, and the number of each row.
+    """Number the positions of several pairs of columns (queue, offset), each sorted by queue.
 
-    Rows must be sorted by queue.
+    Return an upper bound of the numbers, and the number of each row, in arrays of the same shapes.
     """
     bounds = [_bounds(queue, offset) for queue, offset in sightings if len(queue)]
     if not bounds:
@@ -232,14 +234,18 @@ def _ranked(sightings: tuple[tuple[Ints, Ints], ...]) -> tuple[int, list[Ints]]:
 
 
 def number_runs(ids: Ints) -> tuple[Ints, Ints]:
-    """Number the runs of equal ids 0, 1, 2, ...: the number of each row, and where each run starts (and the end)."""
+    """Number the runs of equal ids from 0 on.
+
+    Return the number of each row's run, shape (rows,), and the first row of each run followed by the number of rows,
+    shape (runs + 1,).
+    """
     changes = np.flatnonzero(ids[1:] != ids[:-1]) + 1
     starts = np.concatenate(([0], changes, [len(ids)])) if len(ids) else np.zeros(1, np.int64)
     return np.repeat(np.arange(len(starts) - 1), np.diff(starts)), starts
 
 
 def stable_order(ids: Ints) -> Ints | None:
-    """Return the stable order of small ids that are not negative; None: they are in order."""
+    """Return the rows in the stable order of their ids, which must not be negative; None if they are in order."""
     if bool(np.all(ids[1:] >= ids[:-1])):
         return None
     # NumPy sorts 16-bit integers by radix.

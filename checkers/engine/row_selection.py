@@ -1,6 +1,6 @@
 """Selects the rows that checkers without a kernel read (`Checker.rows`, `Checker.rows_again`).
 
-A checker that raises in the selection is unknown, with the reason, and hides no other checker's verdict.
+If a checker raises in the selection, its verdict is unknown, with the reason; other checkers are not affected.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from staticfire.checkers.model.columns import Columns, Names
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """The rows of one partition that checkers read, by their names."""
+    """The rows of one partition that checkers read, by name of the checker."""
 
     rows: Mapping[str, Rows]
     failed: Mapping[str, str] = field(
         default_factory=dict
-    )  # why a checker could not select its rows
+    )  # name of the checker -> why it could not select its rows
 
 
 def rows_asked_for(columns: Columns, context: Context, checkers: Sequence[Checker]) -> Asked:
-    """Select the rows of these queues for checkers that are no kernels."""
+    """Select the rows of these queues for each checker without a kernel."""
     reads = {of.name: of.rows for of in checkers if of.kernel is None}
     return _asked(reads, lambda name: reads[name](columns, context))
 
@@ -36,7 +36,7 @@ def rows_asked_for_again(
     checkers: Sequence[Checker],
     gathered: Mapping[str, Columns],
 ) -> Asked:
-    """Select their rows again, given the selection from all queues; `gathered` has that of checkers that ask again."""
+    """Select rows again for each checker with `rows_again`; `gathered` has its first selection from all queues."""
     reads = {
         of.name: of.rows_again
         for of in checkers
@@ -60,7 +60,7 @@ def _asked(names: Iterable[str], read: Callable[[str], Columns]) -> Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
-    """The rows of a whole history that checkers read, by their names."""
+    """The rows of a whole history that checkers read, by name of the checker."""
 
     nothing: Columns
     columns: Mapping[str, Columns]
@@ -68,7 +68,7 @@ class Read:
 
     @classmethod
     def of(cls, names: Names, asked: Sequence[Asked]) -> Read:
-        """Join the rows of all partitions, in their order."""
+        """Join the rows of all partitions and sort them."""
         failed = {name: reason for of in reversed(asked) for name, reason in of.failed.items()}
         checkers = dict.fromkeys(name for of in asked for name in of.rows if name not in failed)
         return cls(
@@ -87,7 +87,7 @@ class Read:
         }
 
     def then(self, again: Read) -> Read:
-        """Replace the rows of checkers that asked again."""
+        """Replace the rows of the checkers that selected rows again."""
         return replace(
             self,
             columns={**self.columns, **again.columns},
@@ -95,7 +95,7 @@ class Read:
         )
 
     def answer(self, checker: Checker, context: Context) -> Verdict:
-        """Return the verdict of a checker that is no kernel; it may raise."""
+        """Return the verdict of a checker without a kernel. Raises any error of the checker."""
         if checker.name in self.failed:
             reason = self.failed[checker.name]
             return Verdict(checker=checker.name, valid="unknown", reason=reason)

@@ -1,14 +1,18 @@
 """The screening pass over whole queues: it clears messages, and names the others as candidates.
 
-A message is *cleared* if its one acknowledged send is alone at its position, every delivery from there is this message
-with a good body, no group received it twice, its topic is that of its queue, every group that wants it has consumed it
-or has not reached it yet, and the broker did not keep it back (no delay, no transaction). A send that no broker
-answered, or that failed, is also cleared if no member received its message. No kernel that judges message by message
-can do more with cleared messages than count them. Every other message is a candidate, and all events of candidates, in
-all queues, go to the exact kernels.
+A message is *cleared* if all of this is true: it has one acknowledged send, and no other send has the same position.
+Every delivery from this position is this message with an intact body. No group received it twice or after a higher
+offset. Its topic is that of its queue. Every group that wants it has consumed it or has not reached it yet. The broker
+did not hold it back (no delay, no transaction).
 
-A cleared message may appear in another queue, where it is a candidate. Then its counts here are taken back
-(`checkers/engine/engine.py`). All this rests on one rule that every writer of histories keeps: a key is sent once.
+A send that no broker answered, or that failed, is also cleared if no member received its message.
+
+A kernel that judges message by message only counts cleared messages. Every other message is a candidate, and the
+screened kernels get all events of candidates, in all queues.
+
+A cleared message may also appear in another queue, where it is a candidate. Then the exact pass corrects its counts
+here (`checkers/engine/engine.py`). The screening relies on one rule that every writer of histories keeps: a key is sent
+only once.
 """
 
 from __future__ import annotations
@@ -31,24 +35,25 @@ from staticfire.checkers.model.columns import (
 )
 from staticfire.checkers.model.message_ids import PROCESS_SHIFT
 
-SIEVE = 1 << 20  # a power of two: most messages are decided without a search among candidates
+# slots of the table that decides most messages without a binary search; a power of two
+SIEVE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidates:
-    """Messages of some whole queues about which a kernel may report something."""
+    """The messages of some whole queues that the screening does not clear."""
 
     bad_position: Mask  # shape (positions,)
-    messages: Ints  # sorted, each once; UNKNOWN when a body held no readable key
+    messages: Ints  # ids, sorted and distinct; UNKNOWN stands for bodies without a readable key
     pending: Ints  # rows of sends that are pending, including those of candidates
 
     def of_sends(self, columns: Columns) -> Mask:
-        """Whether each send is of a candidate, shape (sends,)."""
+        """Whether the message of each send is a candidate, shape (sends,)."""
         return is_among(columns.sends.message, self.messages)
 
 
 def candidates_of(columns: Columns, context: Context) -> Candidates:
-    """Find everything in whole queues that may keep a message from being cleared."""
+    """Find the messages of whole queues that cannot be cleared."""
     index = index_of(columns)
     bad = np.zeros(index.size, np.bool_)
     bad[index.send_position[_odd_sends(columns, index)]] = True
@@ -62,7 +67,7 @@ def candidates_of(columns: Columns, context: Context) -> Candidates:
 
 
 def widened(columns: Columns, candidates: Candidates, more: Ints) -> Candidates:
-    """Add messages, and all positions to which candidates were sent."""
+    """Return the candidates with more messages (ids), and with all positions to which candidates were sent."""
     index = index_of(columns)
     messages = np.union1d(candidates.messages, more)
     bad = candidates.bad_position.copy()
@@ -71,7 +76,7 @@ def widened(columns: Columns, candidates: Candidates, more: Ints) -> Candidates:
 
 
 def screened_out(columns: Columns, candidates: Candidates) -> ScreenedCounts:
-    """Count the messages that are no candidates; `candidates` must have been widened."""
+    """Count the messages that are not candidates. `candidates` must come from `widened`."""
     index = index_of(columns)
     sends = columns.sends
     is_candidate = candidates.of_sends(columns)
@@ -88,16 +93,16 @@ def screened_out(columns: Columns, candidates: Candidates) -> ScreenedCounts:
 
 
 def with_deliveries(chosen: Columns, columns: Columns, messages: Ints) -> Columns:
-    """Return `chosen` with the deliveries of some messages from `columns` (any order, repeats allowed)."""
+    """Replace the deliveries in `chosen` by those of `messages` in `columns`; ids in any order, with repeats."""
     theirs = is_among(columns.deliveries.message, np.unique(messages))
     return replace(chosen, deliveries=columns.deliveries.where(theirs))
 
 
 def is_among(messages: Ints, chosen: Ints) -> Mask:
-    """Whether each of `messages` is in `chosen`, which is sorted."""
+    """Whether each of `messages` is in `chosen`, which is sorted; shape of `messages`."""
     if not len(chosen):
         return np.zeros(len(messages), np.bool_)
-    if len(messages) <= SIEVE >> 6:  # clearing the sieve would take longer
+    if len(messages) <= SIEVE >> 6:  # making the sieve would take longer
         return _found(messages, chosen)
     sieve = np.zeros(SIEVE, np.bool_)
     sieve[_sieve_position(chosen)] = True
@@ -115,13 +120,17 @@ def _found(messages: Ints, chosen: Ints) -> Mask:
 
 
 def _sieve_position(messages: Ints) -> Ints:
-    """Return a small number that is the same for equal ids: the last bits of number and process."""
+    """Return a hash below SIEVE of each id, from the low bits of its number and of its process."""
     position: Ints = (messages ^ (messages >> (PROCESS_SHIFT - 8))) & (SIEVE - 1)
     return position
 
 
 def _odd_sends(columns: Columns, index: PositionIndex) -> Ints:
-    """Return rows of placed sends that are not the one acknowledged send of their position."""
+    """Return rows of sends with a known position whose position cannot be cleared.
+
+    Another send has it, its send was not acknowledged, its queue is of another topic, or the broker held the message
+    back.
+    """
     sends = columns.sends
     rows = np.flatnonzero(index.placed)
     position = index.send_position[rows]
@@ -135,13 +144,13 @@ def _odd_sends(columns: Columns, index: PositionIndex) -> Ints:
 
 
 def _is_special(sends: MessageEvents) -> Mask:
-    """Whether the broker first kept each send back."""
+    """Whether the broker first held each message back (a delay or a transaction), shape (sends,)."""
     special: Mask = (sends.due_ns != UNKNOWN) | (sends.transaction != Transaction.NONE)
     return special
 
 
 def _odd_deliveries(columns: Columns, index: PositionIndex) -> Ints:
-    """Return rows of deliveries that are not an intact copy of the message sent to their position."""
+    """Return rows of deliveries that are not an intact copy of the message sent to their position and topic."""
     deliveries = columns.deliveries
     sent_to = np.zeros(index.size, np.bool_)
     sent_to[index.send_position[index.placed]] = True
@@ -171,7 +180,7 @@ def _not_consumed(
 
 
 class _Wanting:
-    """The groups that ask for each topic: those that must read it, and others that drained it."""
+    """The groups that read each topic: those that must read it, and those that drained it."""
 
     def __init__(self, columns: Columns, context: Context) -> None:
         names = columns.names
@@ -184,7 +193,7 @@ class _Wanting:
         self._table = table[[known.index(group) for group in names.groups] + [-1]]
 
     def consumed(self, deliveries: MessageEvents) -> Mask | Ints:
-        """Return rows of deliveries that a group asked for and consumed."""
+        """Return rows of deliveries that were consumed by a group that reads their topic."""
         consumed = deliveries.outcome == Outcome.OK
         if self._table[:-1].all():
             return np.flatnonzero(consumed)
@@ -216,7 +225,7 @@ def _missed(
 def _consumed_by(
     columns: Columns, context: Context, index: PositionIndex, positions: Ints
 ) -> Iterator[tuple[str, Mask]]:
-    """Yield each group of the facts, and whether it has consumed each of some positions, shape (index size,)."""
+    """Yield each group of the facts, and whether it has consumed each of `positions`, a mask of shape (index size,)."""
     deliveries, groups = columns.deliveries, columns.names.groups
     asked = np.zeros(index.size, np.bool_)
     asked[positions] = True
@@ -226,14 +235,17 @@ def _consumed_by(
         consumed = np.zeros(index.size, np.bool_)
         if group in groups:
             mine = deliveries.group[there] == groups.index(group)
-            # A broadcasting group drops messages that its listener does not finish.
+            # A broadcasting group does not get messages again that its listener did not finish.
             by_group = there[mine if group in context.facts.broadcasting else mine & finished]
             consumed[index.delivery_position[by_group]] = True
         yield group, consumed
 
 
 def _messages_at(columns: Columns, index: PositionIndex, bad: Mask) -> Ints:
-    """Return all messages at bad positions, and those that were acknowledged without a position."""
+    """Return all messages at bad positions, all that are sent twice, and some that were sent without a known position.
+
+    These last ones were acknowledged, stored with a weak status, or held back by the broker.
+    """
     sends, deliveries = columns.sends, columns.deliveries
     sent = np.where(
         index.placed,
@@ -246,7 +258,7 @@ def _messages_at(columns: Columns, index: PositionIndex, bad: Mask) -> Ints:
 
 
 def _sent_twice(messages: Ints) -> Ints:
-    """Return messages with more than one send: no writer makes such a history, but an edited one may have them."""
+    """Return messages with more than one send. The harness never records such a history, but an edited one may."""
     ordered = np.sort(messages)
     twice: Ints = ordered[1:][ordered[1:] == ordered[:-1]]
     return twice
