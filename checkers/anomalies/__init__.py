@@ -1,1 +1,1 @@
-"""Declarations of the anomalies: the definition of each, the promise that it breaks, and its judgement by mode."""
+"""Declares the anomalies: the definition of each, the promise that it breaks, and its judgement by mode."""

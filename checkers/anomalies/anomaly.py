@@ -1,4 +1,4 @@
-"""The declaration of one anomaly, and the check that it is complete."""
+"""The declaration of an anomaly, and the checks of a declaration."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ class AnomalyError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anomaly:
-    """One anomaly.
+    """The declaration of one anomaly.
 
     Attributes:
         name: its name in verdicts.
-        title: two to six words for a heading.
-        meaning: its definition, in a line.
-        promise: the promise that it breaks, a sentence.
-        example: a history in the language of the tests, in code, or a line in words.
-        test: a test that injects it, unless that is the test of the module that finds it.
+        title: a few words for a heading.
+        meaning: its definition, in one line.
+        promise: the promise that it breaks, as a sentence.
+        example: a history in the language of the tests (as code), or one line in words.
+        test: path of a test that injects it; empty: the test of the module that finds it does.
         hardened, faithful: its judgement in each mode without an excuse.
         by_damage: its judgement depends on the profile and on the damage to the nodes that held the message
             (`checkers/guarantees/promises.py`), and not on `hardened` and `faithful`.
-        excuse: what gives it the judgement `excused` instead; empty: nothing. Excuses by faults are rows of
-            `checkers/guarantees/excuses/excuse_table.py`.
+        excuse: the circumstance that gives it the judgement `excused` instead; empty: there is none. Excuses by faults
+            are rows of `checkers/guarantees/excuses/excuse_table.py`.
+        excused: its judgement with this excuse.
     """
 
     name: str
@@ -48,7 +49,7 @@ class Anomaly:
 
 
 def check_anomaly(anomaly: Anomaly) -> None:
-    """Check a declaration. Raises AnomalyError for the first part that is wrong or missing."""
+    """Raise AnomalyError for the first part of a declaration that is wrong or missing."""
     if not _NAME.fullmatch(anomaly.name):
         _wrong(anomaly, "name", anomaly.name, "small letters with underscores, such as log_hole")
     for text in _TEXTS:
@@ -65,7 +66,7 @@ def check_anomaly(anomaly: Anomaly) -> None:
 
 
 def by_name(anomalies: Iterable[Anomaly]) -> Mapping[str, Anomaly]:
-    """Return the anomalies by name. Raises AnomalyError for a wrong declaration, or for two with one name."""
+    """Return the anomalies by name. Raises AnomalyError for a wrong declaration or a duplicate name."""
     found: dict[str, Anomaly] = {}
     for anomaly in anomalies:
         check_anomaly(anomaly)
@@ -78,7 +79,7 @@ def by_name(anomalies: Iterable[Anomaly]) -> Mapping[str, Anomaly]:
 
 
 def check_found(declared: Iterable[str], found_by: Mapping[str, Iterable[str]]) -> None:
-    """Raises AnomalyError unless one checker finds each declared anomaly, and no checker finds another one.
+    """Raise AnomalyError unless exactly one checker finds each declared anomaly, and no checker finds another one.
 
     Args:
         declared: names of anomalies.

@@ -1,4 +1,4 @@
-"""Every anomaly by name. Checkers, `staticfire promises` and docs/anomalies.md read it."""
+"""All anomalies by name, for checkers, `staticfire promises` and docs/anomalies.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Anomalies of delays, filters, retries, transactions, keys, replies and forwarding."""
+"""Anomalies of features: delays, filters, retries, contents, transactions, keys, replies, forwarding and refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Anomalies of groups: the owners of queues, and the members at work on them."""
+"""Anomalies of groups: ownership of queues, exclusive consumption, broadcasting and subscriptions."""
 
 from __future__ import annotations
 

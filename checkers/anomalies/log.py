@@ -1,4 +1,4 @@
-"""Anomalies of logs: loss, order, offsets, polls, look-ups."""
+"""Anomalies of logs: loss, provenance, duplicates, order, offsets, polls and queries."""
 
 from __future__ import annotations
 

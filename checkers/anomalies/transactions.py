@@ -1,4 +1,4 @@
-"""Anomalies of transactions of several ops, as Adya and Jepsen name them."""
+"""Anomalies of transactions with several sends and polls, with the names that Adya and Jepsen use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WRITTEN = "Each value of a committed transaction is in its log once, in order."
 SERIAL = "Transactions can be put in an order that explains every send and poll."
 
 
-# A phenomenon by itself, with the order within processes, and with real time.
+# The variants of a phenomenon: by itself, with the order within each process, and with the order in real time.
 _ORDERS = (
     ("", ""),
     ("-process", ", with the order within a process"),

@@ -1,4 +1,4 @@
-"""Anomalies that only a look inside the servers shows: copies, entries, routes, resources."""
+"""Anomalies that only observations inside nodes show: copies, queue entries, routes, tables, resources and errors."""
 
 from __future__ import annotations
 
