@@ -1,1 +1,1 @@
-"""The guarantees of a run: facts, faults and their effects, excuses, promises and the shape of a verdict."""
+"""The guarantees of a run: facts, effects of faults, excuses, promises, findings and verdicts."""

@@ -1,9 +1,9 @@
-"""The rule of every anomaly, by mode and excuse, made from the declarations in `checkers/anomalies/`.
+"""The rule of each anomaly, derived from the declarations in `checkers/anomalies/`.
 
-A rule gives the judgement of an anomaly without an excuse, in hardened and in faithful mode. It also says what excuses
-the anomaly, and the judgement with that excuse. Anomalies with `by_damage` need more: their judgement depends on the
-profile and on the damage to the nodes that held the message (`checkers/guarantees/promises.py`). `staticfire promises`
-prints all rules.
+A rule has the judgements of an anomaly without an excuse, in hardened and in faithful mode. It also has the
+circumstance that excuses the anomaly, and the judgement with that excuse. The judgement of an anomaly with `by_damage`
+depends on the profile and on the damage to the nodes that held the message (`checkers/guarantees/promises.py`).
+`staticfire promises` prints all rules.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from staticfire.checkers.guarantees.judgement import Judgement
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """The judgements of one anomaly. `excuse` says when it is `excused` instead."""
+    """The judgements of one anomaly. With the circumstance `excuse`, if any, the judgement is `excused`."""
 
     hardened: Judgement = Judgement.VIOLATION
     faithful: Judgement = Judgement.VIOLATION

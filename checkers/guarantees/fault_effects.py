@@ -1,8 +1,8 @@
 """Default effects, damage and timing of each kind of fault, for facts that do not record them.
 
 A fault declares all three (`affects`, `destroys`, `strikes` of its class in `faults/`), and the harness writes them
-into the facts of a run. The tables here are for facts that lack them: runs recorded earlier, and histories from
-elsewhere. A test compares them with the declarations.
+into the facts of a run. The tables here are for facts that lack them: those of older runs, and of histories that
+another program wrote. A test compares them with the declarations.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from types import MappingProxyType
 from typing import Final, Literal
 
 STOPS = "stops"  # the process ends, cleanly or not, and starts again later
-FORGETS = "forgets"  # the process loses what only its memory held: locks, members, offsets not yet written
+FORGETS = "forgets"  # the process loses the state that only its memory held: locks, members, offsets not yet written
 ROLLS_BACK = "rolls_back"  # data that was written and not yet fsynced may be lost
 EMPTIES = "empties"  # the disk is empty afterwards
-STALLS = "stalls"  # the host or process answers nothing for a while, then goes on where it was
+STALLS = "stalls"  # the host or process answers no request for a while, then continues
 DISK = "disk"  # writes are slow or fail
-WRITES_FAIL = "writes_fail"  # writes or fsyncs fail: a server ends itself
+WRITES_FAIL = "writes_fail"  # writes or fsyncs fail, and a server may end itself
 ROTS = "rots"  # a stored record differs from what was written; it excuses nothing
-SWALLOWS = "swallows"  # packets to and from the target vanish; with STALLS, the host is away, not the process
+SWALLOWS = "swallows"  # packets to and from the target are dropped; with STALLS, the host is away, not the process
 NETWORK = "network"  # packets from the target are late, lost or held back
-CUTS = "cuts"  # packets between certain pairs of nodes vanish: the links of the fault
+CUTS = "cuts"  # packets between certain pairs of nodes are dropped: the links of the fault
 CLOCK = "clock"  # the wall clock is wrong
 LISTENER = "listener"  # the listener of a consumer is slow or fails
-ROUTES = "routes"  # which coordinators a node asks
-QUEUES = "queues"  # how many queues the topic has
+ROUTES = "routes"  # nodes query other coordinators than before
+QUEUES = "queues"  # an operator changes the number of queues of the topic
 OFFSETS = "offsets"  # an operator moves the offsets of groups
 RIGHTS = "rights"  # an administrator changes which accounts may send
 ADMIN = "admin"  # administrators work beside the load; it excuses nothing
@@ -58,12 +58,12 @@ UNABLE = (STOPS, STALLS, DISK, NETWORK, CUTS)
 
 Destroys = Literal["none", "process", "write_error", "power", "disk", "record"]  # promises.Damage
 Strikes = Literal["at_once", "later", "in_turn", "again", "unclear"]
-# When a fault strikes its targets.
+# When a fault affects its targets.
 AT_ONCE: Final = "at_once"  # all of them when it is fired
 LATER: Final = "later"  # some time between its firing and its heal
-IN_TURN: Final = "in_turn"  # one after the other, each when the one before answers again
+IN_TURN: Final = "in_turn"  # one after the other, each when the previous one answers again
 AGAIN: Final = "again"  # all of them when it is fired, and again when it is healed
-UNCLEAR: Final = "unclear"  # a kind that is not known
+UNCLEAR: Final = "unclear"  # not known, because the kind is not known
 
 _NETWORK = (NETWORK,)
 _CUTS = (CUTS,)
@@ -140,7 +140,7 @@ DESTROYED_BY_KIND: Mapping[str, Destroys] = MappingProxyType(
     }
 )
 
-# When each kind strikes; other kinds strike at once.
+# When each kind affects its targets; other kinds affect all of them at once.
 STRIKES_BY_KIND: Mapping[str, Strikes] = MappingProxyType(
     {
         "failing_disk": LATER,
@@ -154,15 +154,15 @@ STRIKES_BY_KIND: Mapping[str, Strikes] = MappingProxyType(
 
 
 def default_effects(kind: str) -> tuple[str, ...]:
-    """Return the effects of a kind of fault, if the facts do not record them; an unknown kind may have any."""
+    """Return the effects of a kind of fault, for facts that do not record them; all effects for an unknown kind."""
     return AFFECTED_BY_KIND.get(kind, _ANY)
 
 
 def default_damage(kind: str) -> Destroys:
-    """Return the damage of a kind of fault, if the facts do not record it; an unknown kind destroys nothing."""
+    """Return the damage of a kind of fault, for facts that do not record it; "none" for an unknown kind."""
     return DESTROYED_BY_KIND.get(kind, "none")
 
 
 def default_strikes(kind: str) -> Strikes:
-    """Return when a kind of fault strikes, if the facts do not record it."""
+    """Return when a kind of fault affects its targets, for facts that do not record it."""
     return STRIKES_BY_KIND.get(kind, AT_ONCE if kind in AFFECTED_BY_KIND else UNCLEAR)

@@ -1,4 +1,4 @@
-"""The times of a fault, the targets that it struck in turn, and the links that it cut."""
+"""The times of a fault, overall and by target, and the links that it cut."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FOREVER_NS = 1 << 62
 
 
 def by_target(fault: FaultFacts) -> Iterator[FaultFacts]:
-    """Yield a fault for each target, if it struck its targets one after the other; else the fault itself."""
+    """Yield a fault for each target if the fault affected its targets at different times, else the fault itself."""
     if not fault.struck:
         yield fault
     for one in fault.struck:
@@ -27,24 +27,24 @@ def by_target(fault: FaultFacts) -> Iterator[FaultFacts]:
 
 
 def began_ns(fault: FaultFacts) -> int:
-    """Return when a fault that was fired or bit began."""
+    """Return when a fault began; it must have been fired or have bitten."""
     at_ns = start_ns(fault)
     assert at_ns is not None
     return at_ns
 
 
 def start_ns(fault: FaultFacts) -> int | None:
-    """Return when a fault was fired, or else bit; None if it did neither."""
+    """Return when a fault was fired, or when it bit if the firing was not recorded; None if neither was."""
     return fault.bitten_ns if fault.fired_ns is None else fault.fired_ns
 
 
 def healed_ns(fault: FaultFacts) -> int:
-    """Return when a fault was over; FOREVER_NS if it never was."""
+    """Return when a fault ended; FOREVER_NS if it never did."""
     return FOREVER_NS if fault.healed_ns is None else fault.healed_ns
 
 
 def cuts_between(fault: FaultFacts, near: frozenset[str], far: frozenset[str]) -> bool:
-    """Whether a partition cut a link between these nodes; without recorded links, any partition may have."""
+    """Whether a partition cut a link between a node in `near` and one in `far`; True if it has no recorded links."""
     return not fault.links or any(_joins(link, near, far) for link in fault.links)
 
 

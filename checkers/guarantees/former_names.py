@@ -1,4 +1,4 @@
-"""Former names of anomalies and facts, and later facts, to read verdicts that earlier versions wrote."""
+"""Reads verdicts of earlier versions: former names of anomalies and facts, and facts that these did not record."""
 
 from __future__ import annotations
 
@@ -40,9 +40,10 @@ FORMER_TIMINGS: Mapping[str, str] = {
     "slave_sync_s": "follower_sync_s",
     "slave_timeout_s": "follower_timeout_s",
 }
-# Facts of older runs that `due` replaces.
+# Facts of older runs that `due` has replaced.
 FACTS_GONE = frozenset({"asks_brokers"})
-FREEZE_IN_RESTART = "name_server_freeze_in_rolling_restart"  # recorded without its parts' effects
+# older runs lack the effects on each of its targets
+FREEZE_IN_RESTART = "name_server_freeze_in_rolling_restart"
 
 
 def with_current_facts(facts: Any) -> Any:
@@ -58,7 +59,7 @@ def with_current_facts(facts: Any) -> Any:
 
 
 def _with_own_effects(fault: Any) -> Any:
-    """Return a fault of two parts, as JSON, with the effects of each: its first target freezes, the others restart."""
+    """Return a FREEZE_IN_RESTART, as JSON, with its effects by target: the first one freezes, the others restart."""
     if not isinstance(fault, dict) or fault.get("kind") != FREEZE_IN_RESTART:
         return fault
     struck, targets = fault.get("struck"), fault.get("targets")
@@ -74,7 +75,7 @@ def _with_effects(one: Any, frozen: list[Any]) -> Any:
 
 
 def _renamed(fields: Mapping[str, Any], former: Mapping[str, str]) -> dict[str, Any]:
-    """Return the fields with their current names. A field with both names keeps both, and is refused later."""
+    """Return the fields with their current names. A field with both names keeps both, and a later check refuses it."""
     return {
         former[name] if former.get(name, name) not in fields else name: value
         for name, value in fields.items()

@@ -1,4 +1,4 @@
-"""The judgement of an anomaly: a violation, allowed, or a documented hazard."""
+"""The judgement of an anomaly: a violation, allowed, or informational."""
 
 from __future__ import annotations
 
@@ -10,4 +10,4 @@ class Judgement(StrEnum):
 
     VIOLATION = "violation"
     ALLOWED = "allowed"
-    INFORMATIONAL = "informational"  # a documented hazard: reported, and never a failure
+    INFORMATIONAL = "informational"  # a documented hazard: reported, but never a failure

@@ -1,6 +1,6 @@
 """The promises as a table for readers: profile x anomaly x damage -> violation, allowed or informational.
 
-The table repeats no rule about damage. It asks `LossPromises` with one invented fault after the other, so it always
+The table repeats no rule about damage. It queries `LossPromises` with one synthetic fault at a time, so it always
 agrees with the checkers.
 """
 
@@ -43,7 +43,7 @@ DAMAGES: Mapping[str, tuple[str, tuple[str, ...]]] = MappingProxyType(
         "its record changed on all replicas": (ROT, (LEADER, FOLLOWER)),
     }
 )
-# A changed record costs only its own message, so it has no part in anomalies of several messages.
+# A changed record affects only its own message, so it does not excuse anomalies of several messages.
 OF_ONE_MESSAGE = frozenset(
     {"lost", "unseen", "lost_from_log", "poll_skip", "int_poll_skip", "member_missed"}
 )
@@ -84,7 +84,7 @@ class Promise:
 def promises_of(profile: Profile, anomaly: str) -> Iterator[Promise]:
     """Yield the judgements of the anomaly under the profile: one for each damage, or a single one.
 
-    Raises KeyError for an anomaly that is not in the table.
+    Raises KeyError for an unknown anomaly.
     """
     rule = RULES[anomaly]
     if rule.by_damage:

@@ -1,8 +1,8 @@
-"""Promises as data: what an acknowledged message may suffer, for a profile and a damage.
+"""Promises as data: the loss that an acknowledged message may suffer, by profile and damage.
 
-SEND_OK is a promise. How much it promises depends on the profile (flush, replication) and on the damage to the nodes
-that hold the message. The tables below say what each node keeps and which nodes must hold a message when it is
-acknowledged; everything else follows. A fault that did not bite excuses nothing.
+SEND_OK is a promise. Its strength depends on the profile (flush, replication) and on the damage to the nodes that hold
+the message. The tables below define what each node keeps after a damage, and which nodes must hold a message when it is
+acknowledged; everything else follows from them. A fault that did not bite excuses nothing.
 
 For hardened brokers, damage that costs a node a tail of its log affects only messages that the node may not have
 flushed by then (checkers/guarantees/unflushed.py). Without synchronous replication, damage to a leader affects only
@@ -40,9 +40,9 @@ from staticfire.checkers.guarantees.unflushed import (
 from staticfire.checkers.model.intervals import Span
 
 NS_PER_S = 1_000_000_000
-# After its restart a replica fetches missing messages from its peers. Until that is done (reconnect after 5 s, then the
-# transfer), a fault on the peer can still destroy the only copy: both faults are one episode. If a fault separates the
-# two meanwhile, the transfer begins again at the heal of that fault.
+# After its restart a replica fetches missing messages from its peers. Until then (it reconnects after 5 s, and the
+# transfer follows), a fault of the peer can still destroy the only copy, so both faults are one episode. If another
+# fault separates the two in this time, the transfer begins again at the heal of that fault.
 RESYNC_NS = 10 * NS_PER_S
 FOREVER_NS = 1 << 62
 
@@ -50,11 +50,12 @@ FOREVER_NS = 1 << 62
 class Damage(IntEnum):
     """The damage of a fault to a node, from nothing to everything."""
 
-    NONE = 0  # partition, black hole, pause, graceful stop, full or slow disk, clock: nothing that was acknowledged
-    PROCESS = 1  # memory of the process; the page cache stays
-    WRITE_ERROR = 2  # the dirty pages of a failed fsync (fsyncgate), then a restart
-    POWER = 3  # everything that was not fsynced
-    DISK = 4  # everything
+    # no acknowledged message: partition, black hole, pause, graceful stop, full or slow disk, clock
+    NONE = 0
+    PROCESS = 1  # the memory of the process; the page cache stays
+    WRITE_ERROR = 2  # the dirty pages of a failed fsync (fsyncgate), then the process restarts
+    POWER = 3  # all data that was not fsynced
+    DISK = 4  # all data
     RECORD = 5  # the record of this one message
 
 
@@ -103,7 +104,7 @@ KEPT: Mapping[tuple[Keeping, Damage], Kept] = MappingProxyType(
     }
 )
 
-# SEND_OK of a synchronous leader means that one follower also has the message. No node knows which follower.
+# SEND_OK of a synchronous leader means that one follower also has the message; it is not known which one.
 FOLLOWER_HOLDS_ACKED: Mapping[Replication, bool] = MappingProxyType(
     {"none": False, "async": False, "sync": True}
 )
@@ -121,7 +122,7 @@ class Hazard:
     what: str
 
 
-# SEND_OK of a synchronous leader promises the copy of a follower, so only what hides that copy excuses a loss.
+# SEND_OK of a synchronous leader promises a copy on a follower. Only a behaviour that hides this copy excuses a loss.
 NOT_FETCHED = Hazard(
     policy="replication.fetches_missing",
     what="a leader never gets back what only its followers have",
@@ -142,14 +143,14 @@ JUDGEMENT_OF_LOSS: Mapping[Loss, Judgement] = MappingProxyType(
 
 
 def judge(mode: Mode, anomaly: str) -> Judgement:
-    """Judge an anomaly without an excuse; an anomaly that is not in the table is a violation."""
+    """Return the judgement of an anomaly without an excuse; an undeclared anomaly is a violation."""
     rule = RULES.get(anomaly, PLAIN)
     return rule.hardened if mode == "hardened" else rule.faithful
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DamageEvent:
-    """One destructive fault on one node."""
+    """The damage of one fault to one node, also called a hit."""
 
     node: str
     damage: Damage
@@ -162,11 +163,12 @@ class DamageEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossRule:
-    """The loss that one message may suffer, and the hits that allow it (empty: none)."""
+    """The loss that one message may suffer, and the hits from which it follows."""
 
     loss: Loss
     hits: tuple[DamageEvent, ...]
-    hazard: Hazard | None = None  # it explains the loss, excused or not
+    # the behaviour that explains the loss, whether it is excused or not
+    hazard: Hazard | None = None
 
     @property
     def judgement(self) -> Judgement:
@@ -174,10 +176,10 @@ class LossRule:
 
 
 class LossPromises:
-    """Answers what a message may suffer, from its replica set and the time of its send.
+    """Derives the loss that a message may suffer from its replica set and the time of its send.
 
-    Hits on replicas of one replica set count together only if the cluster could not repair itself in between (an
-    *episode*). If the leader loses its tail today and the follower loses its tail tomorrow, no loss is excused.
+    Several hits on one replica set combine only if the cluster could not repair itself between them; they are then one
+    *episode*. If the leader loses the tail of its log today and the follower tomorrow, no loss is excused.
     """
 
     __slots__ = ("_barred", "_facts", "_hits", "_rotten", "_rules", "_visible")
@@ -206,11 +208,17 @@ class LossPromises:
         key: str | None = None,
         stored_ns: int = FOREVER_NS,
     ) -> LossRule:
-        """Return what a message acknowledged by `broker` may suffer; `sent_ns` is its invocation.
+        """Return the loss that a message may suffer that was acknowledged by `broker`.
 
-        With `until_ns`: what it may have suffered by then. With `key`: a change of its own record also counts. With
-        `stored_ns`: the broker had stored the message by then. Damage that costs a node only data that it had not
-        flushed leaves what its disk had before, and damage to a leader leaves what its followers had before.
+        Damage that destroys only unflushed data leaves what the disk had before. Damage to a leader leaves what its
+        followers had before.
+
+        Args:
+            broker: the name of the replica set.
+            sent_ns: the invocation of the send.
+            until_ns: only hits up to this time count.
+            key: of the message; if given, a change of its own record also counts.
+            stored_ns: the broker had stored the message by this time.
         """
         rotten = self._rotten.get(broker, {}).get(key, ()) if key is not None else ()
         hits = tuple(
@@ -226,10 +234,10 @@ class LossPromises:
     def rule_of_retry(
         self, broker: str, given_ns: int, answered_ns: int, delay_ns: int | None
     ) -> LossRule:
-        """Return what a copy may suffer that `broker` keeps for a retry.
+        """Return the loss that a copy may suffer that `broker` keeps for a retry.
 
         The broker made the copy between `given_ns` and `answered_ns`. It is due after `delay_ns`; None: not known.
-        Damage that costs the leader a tail does not affect a copy that was on its disk before.
+        Damage by which the leader loses the tail of its log does not affect a copy that was on its disk before.
         """
         leader = self._leader(broker)
         flushed_ns = FOREVER_NS
@@ -261,7 +269,7 @@ class LossPromises:
 
     @property
     def visible(self) -> LossPromises:
-        """The promises for a message without SEND_OK once a consumer received it: its leader has it.
+        """The promises for a message without SEND_OK that a consumer received, so that its leader has it.
 
         A hardened broker serves only messages that are as durable as the flush mode demands. Apache's broker serves
         all messages in memory.
@@ -277,9 +285,12 @@ class LossPromises:
         sent_ns: NDArray[np.int64],
         keys: Callable[[int], str | None] | None = None,
     ) -> Judgement:
-        """Return the strictest judgement of the loss of messages that `broker` acknowledged; without any: allowed.
+        """Return the strictest judgement of the loss of any of several acknowledged messages; allowed without any.
 
-        `keys` gives the key of each row.
+        Args:
+            broker: the name of the replica set.
+            sent_ns: the invocation of each send, shape (messages,).
+            keys: returns the key of a row; if given, changes of their own records also count.
         """
         if keys is not None and self._rotten.get(broker):
             found = {
@@ -296,9 +307,12 @@ class LossPromises:
     def must_survive(
         self, broker: str, sent_ns: NDArray[np.int64], stored_ns: NDArray[np.int64]
     ) -> NDArray[np.bool_]:
-        """Return which of the messages that `broker` acknowledged must have survived all faults of the run.
+        """Whether each message that `broker` acknowledged must have survived all faults of the run, shape (messages,).
 
-        `sent_ns`: the begin of each send. `stored_ns`: by then the broker had stored the message.
+        Args:
+            broker: the name of the replica set.
+            sent_ns: the invocation of each send, shape (messages,).
+            stored_ns: a time by which the broker had stored each message, shape (messages,).
         """
         judgements, which = self._judgements(broker, sent_ns, stored_ns)
         return np.array([of is Judgement.VIOLATION for of in judgements], np.bool_)[which]
@@ -309,12 +323,12 @@ class LossPromises:
         sent_ns: NDArray[np.int64],
         stored_ns: NDArray[np.int64] | None = None,
     ) -> tuple[list[Judgement], NDArray[np.intp]]:
-        """Return the distinct judgements of losses, and the index of the judgement of each message."""
+        """Return a list of judgements of losses, and the index in it of each message's judgement, shape (messages,)."""
         stored = np.full_like(sent_ns, FOREVER_NS) if stored_ns is None else stored_ns
         hits = self._hits.get(broker, ())
         ends = sorted(hit.until_ns for hit in hits)
         begins = self.stored_cut_points(broker)
-        # The rule depends only on the hits that have not ended by the send, and on what they left of the stored ones.
+        # The rule depends only on the hits that ended at or after the send, and on the cut points up to the store time.
         kinds = np.searchsorted(ends, sent_ns) * (len(begins) + 1)
         kinds += np.searchsorted(begins, stored, side="right")
         _, rows, which = np.unique(kinds, return_index=True, return_inverse=True)
@@ -325,14 +339,14 @@ class LossPromises:
         return judgements, which
 
     def stored_cut_points(self, broker: str) -> list[int]:
-        """Return the times, sorted, at which it changes what faults left of the messages stored by then."""
+        """Return the store times, sorted, between which faults treat all messages alike."""
         hits = self._hits.get(broker, ())
         return sorted(
             {since_ns for hit in hits for since_ns in (hit.since_ns, hit.uncopied_since_ns)}
         )
 
     def text(self, rule: LossRule) -> str:
-        """Return the promise in a reader's words."""
+        """Return the promise as a text for readers."""
         facts = self._facts
         done = ", ".join(sorted({f"{hit.damage.name.lower()} of {hit.node}" for hit in rule.hits}))
         text = (
@@ -351,11 +365,17 @@ class LossPromises:
         held_by: Collection[str],
         absent_from: Collection[str],
     ) -> LossRule:
-        """Return the rule for one lost message, given the nodes that were asked for it after the run.
+        """Return the rule for one lost message, given the nodes that were queried for it after the run.
 
-        `held_by` had it in its queue, `absent_from` did not. If its leader still has a message, no damage explains why
-        it was not delivered. A hazard excuses a loss only while a follower has, or may have, the copy that SEND_OK
-        promised and the leader does not serve.
+        If its leader still has the message, no damage explains why it was not delivered. A hazard excuses a loss only
+        while a follower has, or may have, the copy that SEND_OK promised and that the leader does not serve.
+
+        Args:
+            rule: the result of `rule` for the message.
+            broker: the name of the replica set.
+            sent_ns: the invocation of the send.
+            held_by: nodes that have the message in its queue.
+            absent_from: nodes that do not.
         """
         leader, *followers = self._facts.replica_sets.get(broker, ("",))
         serves = broker in self._facts.living_sets
@@ -377,12 +397,12 @@ class LossPromises:
         return replace(rule, hazard=NOT_FETCHED)
 
     def holders(self, broker: str) -> tuple[str, ...]:
-        """Return the nodes, at least one of which must hold every acknowledged message of `broker`."""
+        """Return the nodes of which at least one must hold each acknowledged message of `broker`."""
         nodes = self._facts.replica_sets.get(broker, ())
         return nodes if FOLLOWER_HOLDS_ACKED[self._facts.replication] else nodes[:1]
 
     def hit_times(self, broker: str) -> list[tuple[int, int]]:
-        """Return the times, as (begin, end), in which faults may have destroyed something on a node of `broker`."""
+        """Return the times, as (begin, end) in ns, in which faults may have destroyed data on a node of `broker`."""
         return [(hit.start_ns, hit.until_ns) for hit in self._hits.get(broker, ())]
 
     def hits_on_followers(self, broker: str) -> list[DamageEvent]:
@@ -395,7 +415,7 @@ class LossPromises:
         ]
 
     def robbed_nodes(self, broker: str, *, since_ns: int, until_ns: int) -> set[str]:
-        """Return the nodes of `broker` that may have lost messages by a fault between the two times."""
+        """Return the nodes of `broker` that may have lost messages by a fault between these times, both included."""
         return {
             hit.node
             for hit in self._hits.get(broker, ())
@@ -404,7 +424,7 @@ class LossPromises:
         }
 
     def any_record_damaged(self, broker: str, after: int, before: int) -> bool:
-        """Whether a fault changed a record of `broker` between two positions of its commit log.
+        """Whether a fault changed a record of `broker` strictly between two positions of its commit log.
 
         Consumers skip a record that no replica can repair.
         """
@@ -425,21 +445,21 @@ class LossPromises:
         )
 
     def fault_starts(self) -> list[int]:
-        """Return when the hits on all brokers began, sorted, each time once."""
+        """Return the start times of the hits on all brokers, sorted and distinct."""
         return sorted({hit.start_ns for hits in self._hits.values() for hit in hits})
 
     def damaged(self, broker: str, *, at_least: Damage, since_ns: int, until_ns: int) -> bool:
-        """Whether a replica of `broker` suffered such damage between the two times."""
+        """Whether a replica of `broker` suffered at least this damage between these times, both included."""
         return any(
             hit.damage >= at_least and hit.until_ns >= since_ns and hit.start_ns <= until_ns
             for hit in self._hits.get(broker, ())
         )
 
     def _since(self, broker: str, hits: Sequence[DamageEvent]) -> tuple[DamageEvent, ...]:
-        """Return hits on the nodes of a broker, sorted by start, with the earliest messages that each affects.
+        """Return the hits on the nodes of a broker with the store time of the earliest messages that each affects.
 
-        Known only of hardened brokers: RocketMQ flushes its log, its queues and its topics separately, so a message in
-        a flushed log may be in no queue.
+        This is known only for hardened brokers. RocketMQ flushes its log, its queues and its topics separately, so a
+        message in a flushed log may be in no queue.
         """
         facts = self._facts
         if facts.mode != "hardened":
@@ -462,10 +482,10 @@ class LossPromises:
     def _unflushed_since_ns(
         self, broker: str, hit: DamageEvent, earlier: Sequence[DamageEvent]
     ) -> int:
-        """Return when the earliest message was stored that the disk of a node may lack when it is hit.
+        """Return the store time of the earliest message that the disk of a node may lack when it is hit.
 
-        A node that lost messages fetches them from its peers and writes them anew, so a hit that comes before these are
-        on its disk again affects them like the hit before.
+        A node that lost messages fetches them from its peers and writes them again. A second hit before they are on its
+        disk affects the same messages as the first one.
         """
         facts, barred = self._facts, self._barred[broker][hit.node]
         since_ns = unflushed_since_ns(facts, hit.node, hit.start_ns)
@@ -480,7 +500,7 @@ class LossPromises:
         return since_ns
 
     def _kept(self, broker: str, node: str, damage: Damage) -> Kept:
-        """Return what `node` still has after `damage`."""
+        """Return which messages `node` still has after `damage`."""
         facts = self._facts
         is_leader = node == facts.replica_sets[broker][0]
         return KEPT[facts.leaders_keeping if is_leader else facts.flush, damage]
@@ -494,7 +514,7 @@ class LossPromises:
     def _rule_of_episode(
         self, broker: str, hits: tuple[DamageEvent, ...], *, copied: bool
     ) -> LossRule:
-        """Return what a message may suffer by the hits; `copied`: the followers had it before the leader was hit."""
+        """Return the loss that the hits allow; `copied`: all followers had the message before the leader was hit."""
         facts = self._facts
         leader, *followers = facts.replica_sets[broker]
         kept = {node: self._kept(broker, node, _worst(node, hits)) for node in (leader, *followers)}
@@ -502,7 +522,7 @@ class LossPromises:
         if followers and (copied or FOLLOWER_HOLDS_ACKED[facts.replication]):
             best = max(best, min(kept[follower] for follower in followers))
         loss = LOSS_OF_KEPT[best]
-        # If its disk is lost, the leader comes back empty or not at all, and the follower serves reads.
+        # A leader that loses its disk comes back empty or not at all, and the follower serves reads.
         needs_follower = kept[leader] is Kept.PREFIX and best is Kept.ALL
         if needs_follower and facts.behaves(NOT_FETCHED.policy):
             loss = Loss.HAZARD
@@ -541,7 +561,7 @@ def _by_start(hit: DamageEvent) -> tuple[int, str]:
 def _rotten_records(
     nodes: Sequence[str], faults: Sequence[FaultFacts]
 ) -> dict[str, tuple[DamageEvent, ...]]:
-    """Return the hits on single messages, by their key. A record that is never read again is never repaired."""
+    """Return the hits on single records, by message key. A node repairs a record only when it reads it, maybe never."""
     found: dict[str, tuple[DamageEvent, ...]] = {}
     for fault in faults:
         if _damage(fault) is not Damage.RECORD or fault.bitten_ns is None:
@@ -574,7 +594,7 @@ def _hit(node: str, fault: FaultFacts) -> DamageEvent:
 
 
 def _ways_barred(nodes: Sequence[str], faults: Sequence[FaultFacts]) -> dict[str, tuple[Span, ...]]:
-    """Return when each replica of a replica set could not fetch missing messages, sorted by start.
+    """Return, by node, the times in which it could not fetch missing messages, sorted by start.
 
     A follower fetches from its leader, a leader from each of its followers.
     """
@@ -588,7 +608,7 @@ def _ways_barred(nodes: Sequence[str], faults: Sequence[FaultFacts]) -> dict[str
 
 
 def _bars(fault: FaultFacts, node: str, peers: frozenset[str]) -> bool:
-    """Whether the node, while the fault lasts, does not run or cannot reach one of its peers."""
+    """Whether, during the fault, the node or one of its peers is absent, or the node cannot reach one of its peers."""
     if not _ABSENT.isdisjoint(fault.effects):
         return not (peers | {node}).isdisjoint(fault.targets)
     return CUTS in fault.effects and cuts_between(fault, frozenset({node}), peers)
@@ -597,9 +617,9 @@ def _bars(fault: FaultFacts, node: str, peers: frozenset[str]) -> bool:
 def _episodes(
     hits: Sequence[DamageEvent], barred: Mapping[str, Sequence[Span]]
 ) -> list[tuple[DamageEvent, ...]]:
-    """Cut hits, sorted by start, wherever the cluster had time to repair itself."""
+    """Split hits, sorted by start, into episodes, where the cluster had time to repair itself."""
     episodes: list[list[DamageEvent]] = []
-    whole_ns = -1  # from then on every replica is complete again
+    whole_ns = -1  # the time from which on all replicas are complete again
     for hit in hits:
         if episodes and hit.start_ns <= whole_ns:
             episodes[-1].append(hit)
@@ -610,7 +630,7 @@ def _episodes(
 
 
 def _whole_ns(hit: DamageEvent, barred: Sequence[Span]) -> int:
-    """Return from when on the node again has everything that its peers have."""
+    """Return the time from which on the node again has all messages of its peers."""
     whole_ns = hit.healed_ns + RESYNC_NS
     for span in barred:
         if hit.healed_ns < span.end_ns and span.start_ns <= whole_ns:

@@ -1,12 +1,12 @@
-"""Messages that the followers of a leader may lack, by time.
+"""Computes which messages the followers of a leader may lack at a time.
 
 An asynchronous leader acknowledges a message before it sends it to its followers, and a synchronous one when the first
-of several followers has it. If nothing hinders the replicas, each follower has it a flush and two packets later; one
-more request covers a link that carries many messages. While a replica or a link between them fails, and until they have
-connected again, no copy is certain. A follower that connects again first asks a coordinator for its leader, so a
-coordinator that fails at that time prolongs it.
+of several followers has it. Without faults, each follower has it a flush and two packets later; one more request covers
+a link that carries many messages. While a replica or a link between them fails, and until they have connected again, no
+copy is certain. A follower that connects again first asks a coordinator for its leader, so a coordinator that fails at
+that time prolongs this.
 
-Only for hardened brokers: followers of Apache RocketMQ may begin at the last file of their leader.
+This holds only for hardened brokers: followers of Apache RocketMQ may begin at the last file of their leader.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from staticfire.checkers.guarantees.fault_times import (
 from staticfire.checkers.model.intervals import Span
 
 NS_PER_S = 1_000_000_000
-RESTARTED_NS = 10 * NS_PER_S  # of a node that ended by itself
+RESTARTED_NS = 10 * NS_PER_S  # time until a node that ended by itself has started again
 # In a new cluster followers learn of their leader from a registration, and connect every few seconds.
 STARTED_NS = 10 * NS_PER_S
 _OF_NODES = frozenset({STOPS, STALLS, DISK, WRITES_FAIL, NETWORK, ROTS})
@@ -48,7 +48,7 @@ def uncopied_since_ns(facts: RunFacts, nodes: Sequence[str], at_ns: int) -> int:
 
 
 def stops_of(facts: RunFacts, node: str) -> list[Span]:
-    """Return when faults that bit had ended the process of a node, or it had ended by itself."""
+    """Return the times in which the process of a node did not run: ended by a fault that bit, or by itself."""
     ended = (one.time_ns for one in facts.exits if one.node == node)
     return [
         *(
@@ -63,7 +63,7 @@ def stops_of(facts: RunFacts, node: str) -> list[Span]:
 
 
 def _copied_by_ns(facts: RunFacts, troubles: Sequence[tuple[Span, bool]], written_ns: int) -> int:
-    """Return from when on all followers have what the leader wrote by `written_ns`."""
+    """Return the time from which on all followers have what the leader had written by `written_ns`."""
     timings = facts.timings
     copied_ns = round((timings.flush_s + 2 * timings.packet_s + timings.request_s) * NS_PER_S)
     connected_ns = round((timings.replication_silence_s + 2 * timings.request_s) * NS_PER_S)
@@ -76,7 +76,7 @@ def _copied_by_ns(facts: RunFacts, troubles: Sequence[tuple[Span, bool]], writte
 
 
 def _troubles(facts: RunFacts, nodes: Sequence[str]) -> Iterator[tuple[Span, bool]]:
-    """Yield when copies were hindered, sorted by start, and whether a replica was, rather than a coordinator."""
+    """Yield the times in which a fault hindered copies, sorted, and whether it was of a replica, not a coordinator."""
     found = [
         (Span(ended.time_ns, ended.time_ns + RESTARTED_NS), True)
         for ended in facts.exits

@@ -1,7 +1,7 @@
-"""Writes of a broker that its disk may lack under asynchronous flush, by time.
+"""Computes which writes of a broker its disk may lack at a time under asynchronous flush.
 
 A flush begins and ends at most `Timings.flush_s` after a write. While the node or its disk is slow, or its writes fail,
-no flush is certain, and that time begins anew afterwards.
+no flush is certain, and this time begins again afterwards.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from staticfire.checkers.guarantees.fault_times import FOREVER_NS, began_ns, by_
 from staticfire.checkers.model.intervals import Span
 
 NS_PER_S = 1_000_000_000
-IGNORED = "store.sync"  # policies.py: a failed fsync counts as done
+IGNORED = "store.sync"  # policies.py: the broker ignores that an fsync failed
 SAFE_COPIES = "services.copies.safe_end"  # policies.py: progress counts copies that are in memory
 # A broker that starts again moves due messages once it has recovered its log.
 STARTED_NS = 10 * NS_PER_S
 
 
 def flushed_by_ns(facts: RunFacts, node: str, written_ns: int) -> int:
-    """Return from when on the disk of `node` has all data written by `written_ns`; FOREVER_NS: perhaps never."""
+    """Return the time from which on `node` has on disk all data written by `written_ns`; FOREVER_NS: maybe never."""
     flush_ns = round(facts.timings.flush_s * NS_PER_S)
     by_ns = written_ns + flush_ns
     for span, effects in _troubles(facts, node, {STALLS, DISK, WRITES_FAIL}):
@@ -40,9 +40,10 @@ def unflushed_since_ns(facts: RunFacts, node: str, at_ns: int) -> int:
 
 
 def moved_by_ns(facts: RunFacts, node: str, kept_ns: int, delay_ns: int) -> int:
-    """Return when `node` has made its last copy of a message that it kept back for `delay_ns` since `kept_ns`.
+    """Return when `node` has made its last copy of a message that it stored at `kept_ns` and held back for `delay_ns`.
 
-    A broker that records its progress only when the copies are on its disk makes lost copies again.
+    A broker that records its progress only when the copies are on its disk makes lost copies again; then `kept_ns` is
+    the time that counts.
     """
     if not facts.behaves(SAFE_COPIES):
         return kept_ns
@@ -56,7 +57,7 @@ def moved_by_ns(facts: RunFacts, node: str, kept_ns: int, delay_ns: int) -> int:
 def _troubles(
     facts: RunFacts, node: str, effects: Collection[str]
 ) -> Iterator[tuple[Span, Collection[str]]]:
-    """Yield the times in which faults that bit had one of the effects on a node, sorted by start, with all effects."""
+    """Yield the times in which a fault that bit had one of `effects` on a node, sorted, with all its effects."""
     struck = [
         (Span(began_ns(one), healed_ns(one)), one.effects)
         for fault in facts.faults

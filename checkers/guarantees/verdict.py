@@ -1,8 +1,9 @@
 """Verdicts: three-valued answers with counts, and findings that prove them.
 
-A finding is one anomaly with everything that a reader needs to look it up. A tally is the result of a kernel for one
-partition: counts and the first findings of each sort. Tallies merge in any order and grouping, and the empty tally
-changes nothing: counts add up, and the first ten of a total order do not depend on how the history is cut.
+A finding is one anomaly with the data by which a reader finds it in the history. A tally is the result of a kernel for
+one partition: counts, and the first findings of each anomaly and judgement. Merging tallies is associative and
+commutative, and the empty tally is the identity: counts add up, and the first ten findings in a total order do not
+depend on how the history is partitioned.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Finding:
     other_key: str | None = None  # of a second message that is part of the proof
 
     def sort_key(self) -> tuple[object, ...]:
-        """Return the key of a total order that depends on nothing but the finding itself."""
+        """Return the key of a total order that depends only on the finding itself."""
         position = (self.topic, self.broker, self.queue, self.queue_offset, self.physical_offset)
         return (
             *_ordered(self.anomaly, self.judgement, self.op_index, self.time_ns, self.key),
@@ -51,7 +52,7 @@ class Finding:
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Self:
-        """Read what to_json wrote; RunVerdict.from_json checks its types."""
+        """Read the output of `to_json`. RunVerdict.from_json checks the types of the fields."""
         return cls(**{**fields, "judgement": Judgement(fields["judgement"])})
 
 
@@ -60,7 +61,7 @@ def _ordered(*values: object) -> Iterable[tuple[bool, object]]:
 
 
 def explain(finding: Finding) -> str:
-    """Format one finding as two lines: the anomaly and its position; then the promise, or why it is allowed."""
+    """Format one finding as two lines: the anomaly with its position, then the judgement with its detail."""
     parts = [finding.anomaly.upper().replace("_", " ")]
     if finding.key is not None:
         parts.append(f"key {finding.key}")
@@ -89,13 +90,13 @@ _TIME_OF = {
 
 
 def seconds(time_ns: int) -> str:
-    """Format a time of a run in virtual seconds, to the millisecond, without rounding of floats."""
+    """Format a time of a run in seconds, cut to whole milliseconds, without floating point."""
     whole_s, rest_ns = divmod(time_ns, NS_PER_S)
     return f"{whole_s}.{rest_ns // 1_000_000:03d}s"
 
 
 def first_witnesses(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Sort the findings, then keep the first WITNESSES_MAX of each anomaly and judgement."""
+    """Return the first WITNESSES_MAX findings of each anomaly and judgement, sorted by these, then by `sort_key`."""
     sorts: dict[tuple[str, Judgement], list[Finding]] = {}
     for finding in findings:
         sorts.setdefault((finding.anomaly, finding.judgement), []).append(finding)
@@ -103,7 +104,10 @@ def first_witnesses(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def _first(findings: list[Finding]) -> list[Finding]:
-    """Return the first WITNESSES_MAX of one sort. The op comes first in their order, and is fast to compare."""
+    """Return the first WITNESSES_MAX findings of one anomaly and judgement.
+
+    The op index decides their order first and is fast to compare, so it preselects them.
+    """
     if len(findings) > WITNESSES_MAX:
         last = sorted(finding.op_index for finding in findings)[WITNESSES_MAX - 1]
         findings = [finding for finding in findings if finding.op_index <= last]
@@ -114,8 +118,8 @@ def _first(findings: list[Finding]) -> list[Finding]:
 class Tally:
     """The result of a kernel for one partition.
 
-    `measured` and `longest` are for kernels that measure: distributions over time by name, and numbers by (name, what
-    was measured), of which the larger one is kept.
+    `measured` and `longest` are for kernels that measure: distributions over time by name, and maxima by (name, number
+    of the measured object).
     """
 
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -125,7 +129,7 @@ class Tally:
 
     @classmethod
     def of(cls, findings: Iterable[Finding], **counts: int) -> Self:
-        """Count findings under their anomaly, with the judgement unless they are violations."""
+        """Make a tally with `counts`, and with the number of findings by `count_name`."""
         found = list(findings)
         total = dict(counts)
         for finding in found:
@@ -161,10 +165,10 @@ def count_name(anomaly: str, judgement: Judgement) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """The answer of one checker. `reason` says why it is unknown, or what a True rests on; `series` is JSON.
+    """The answer of one checker. `reason` says why it is unknown, or what a True is based on; `series` is JSON.
 
-    `reportable`: the share of the run in which each anomaly could have been reported, for anomalies that need evidence
-    beside the faults (`reportable.py` has the others).
+    `reportable`: the share of the run in which the checker could have reported each anomaly, for anomalies whose share
+    depends on more than the faults (`reportable.py` computes the others).
     """
 
     checker: str
@@ -188,13 +192,13 @@ class Verdict:
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Self:
-        """Read what to_json wrote; RunVerdict.from_json checks its types."""
+        """Read the output of `to_json`. RunVerdict.from_json checks the types of the fields."""
         findings = tuple(map(Finding.from_json, fields["findings"]))
         return cls(**{**fields, "findings": findings})
 
 
 def combine(valid: Iterable[Validity]) -> Validity:
-    """False beats unknown, and unknown beats True; without any verdict the answer is unknown."""
+    """Combine answers: False beats unknown, and unknown beats True. Without any answer the result is unknown."""
     answers = list(valid)
     if False in answers:
         return False

@@ -1,1 +1,1 @@
-"""The verdict of a run: every rule, composed."""
+"""The verdict of a run, composed of the verdicts of all checkers."""

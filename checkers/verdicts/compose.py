@@ -1,8 +1,8 @@
-"""Composes many checkers into one verdict: history, observations and facts of a run in, RunVerdict out.
+"""Composes all checkers into one verdict: history, observations and facts of a run in, RunVerdict out.
 
-Each checker answers for itself: one that crashes is unknown, and hides no finding of another checker. A run below its
-floors (too few acknowledgements, no fault that bit, no drain, a fault that failed or was not healed) proves nothing: it
-may be invalid, and is never valid.
+Checkers are independent: one that crashes is unknown, and the findings of the others remain. A run below its floors
+(too few acknowledgements, too few faults that bit, no drain, a fault that failed or was not healed, a history that is
+not complete) proves nothing: it may be invalid, but it is never valid.
 """
 
 from __future__ import annotations
@@ -146,15 +146,16 @@ class RunVerdict:
 
     valid: Validity
     verdicts: tuple[Verdict, ...]
-    below_floors: tuple[str, ...]  # why the run proves nothing, one sentence each
+    below_floors: tuple[str, ...]  # the reasons why the run proves nothing, one sentence each
     not_applicable: tuple[str, ...]  # checkers that do not apply to this profile
     faults_bitten: tuple[str, ...]  # fault ids
     faults_not_bitten: tuple[str, ...]
     counts: Mapping[str, int]  # sends by outcome, deliveries
     mode: Mode = "hardened"  # the promises depend on it
-    coverage: Mapping[str, int] = field(default_factory=dict)  # marks reached, and how often
+    # how often the run reached each coverage mark
+    coverage: Mapping[str, int] = field(default_factory=dict)
     caveats: tuple[str, ...] = ()  # what a valid verdict does not cover, one sentence each
-    # By anomaly: the share of queues x groups x time in which no fault excuses it (reportable.py).
+    # anomaly -> the share of queues x groups x time in which no fault excuses it (reportable.py)
     reportable: Mapping[str, float] = field(default_factory=dict)
 
     def findings(self) -> tuple[Finding, ...]:
@@ -163,14 +164,14 @@ class RunVerdict:
         return tuple(sorted(found, key=_severity))
 
     def violations(self) -> dict[str, int]:
-        """Count the violations of each anomaly that was found."""
+        """Return the number of violations of each violated anomaly."""
         found = {f.anomaly for f in self.findings() if f.judgement == "violation"}
         return {
             name: of.counts[name] for of in self.verdicts for name in of.counts if name in found
         }
 
     def unanswered(self) -> tuple[str, ...]:
-        """Say why the run proves nothing, or why a checker is unknown: one sentence each."""
+        """Return the reasons why the run proves nothing and why checkers are unknown, one sentence each."""
         reasons = (f"{v.checker}: {v.reason}" for v in self.verdicts if v.valid == "unknown")
         return (*self.below_floors, *reasons)
 
@@ -191,7 +192,7 @@ class RunVerdict:
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Self:
-        """Read what to_json wrote. Raises TypeError, KeyError, ValueError or AttributeError on other input."""
+        """Read the output of `to_json`. Raises TypeError, KeyError, ValueError or AttributeError on other input."""
         lists = ("below_floors", "not_applicable", "faults_bitten", "faults_not_bitten")
         verdict = cls(
             valid=fields["valid"],
@@ -217,7 +218,7 @@ def check_run(
     facts: RunFacts,
     checkers: Sequence[Checker] = ALL_CHECKERS,
 ) -> RunVerdict:
-    """Judge a run. Raises HistoryError if the ops break the conventions of a history."""
+    """Return the verdict of a run. Raises HistoryError if the ops break the conventions of a history."""
     return check_columns(*build_columns(ops), observations, facts, checkers)
 
 
@@ -228,7 +229,7 @@ def check_columns(
     facts: RunFacts,
     checkers: Sequence[Checker] = ALL_CHECKERS,
 ) -> RunVerdict:
-    """Judge a run whose history is in columns."""
+    """Return the verdict of a run whose history is in columns."""
     context = Context(
         facts=facts,
         timeline=timeline,
@@ -240,7 +241,7 @@ def check_columns(
 
 
 def asked_of(checkers: Sequence[Checker], context: Context) -> list[Checker]:
-    """Return the checkers that apply to this run, or do not know; then their verdict says why."""
+    """Return the checkers that apply to this run, that lack their evidence, or that fail in `applies`."""
     return [checker for checker in checkers if _applies(checker, context) is not False]
 
 
@@ -258,7 +259,7 @@ def run_verdict(
     by_kernel: Mapping[str, Verdict],
     totals: Mapping[str, int],
 ) -> RunVerdict:
-    """Return the verdict of a run after its kernels ran; `columns` hold at least the `rows` of each checker."""
+    """Return the verdict of a run after its kernels ran. `columns` must hold at least the `rows` of each checker."""
     answer = partial(_check, columns)
     return conclude_run(checkers, context, by_kernel, answer, totals, columns.names)
 
@@ -275,7 +276,16 @@ def conclude_run(
     totals: Mapping[str, int],
     names: Names,
 ) -> RunVerdict:
-    """Combine the verdicts of kernels and of other checkers into one."""
+    """Combine the verdicts of kernels and of other checkers into the verdict of the run.
+
+    Args:
+        checkers: all checkers of the run, whether they apply or not.
+        context: of the run.
+        by_kernel: the verdict of each kernel by its name.
+        answer: returns the verdict of a checker without a kernel; it may raise.
+        totals: sends by outcome, deliveries.
+        names: those of the columns.
+    """
     facts, asked = context.facts, asked_of(checkers, context)
     shares = reportable(context)
     answers = [(checker, _verdict(checker, by_kernel, answer, context)) for checker in asked]
@@ -307,7 +317,7 @@ def conclude_run(
 
 
 def _unless_excused(checker: Checker, verdict: Verdict, shares: Mapping[str, float]) -> Verdict:
-    """Make a verdict unknown if faults excuse nearly everything that the checker could have found."""
+    """Return the verdict, but unknown instead of valid if faults excuse nearly all that the checker could find."""
     asked = [name for name in checker.anomalies if has_floor(name, verdict.counts)]
     reason = below_floor(asked, shares)
     if reason is None or verdict.valid is not True:
@@ -316,7 +326,7 @@ def _unless_excused(checker: Checker, verdict: Verdict, shares: Mapping[str, flo
 
 
 def kernels_of(checkers: Sequence[Checker]) -> list[Kernel]:
-    """Return the kernels of the checkers that run in chunks."""
+    """Return the kernels of the checkers that have one."""
     return [checker.kernel for checker in checkers if checker.kernel is not None]
 
 
@@ -340,7 +350,7 @@ def _answered(
 ) -> Verdict:
     try:
         return answer(checker, context)
-    except Exception as error:  # any error becomes this checker's verdict, in full
+    except Exception as error:  # any error becomes this checker's verdict
         return Verdict(checker=checker.name, valid="unknown", reason=failure(error))
 
 
@@ -378,6 +388,6 @@ def _caveats(facts: RunFacts) -> Iterator[str]:
 
 
 def _is_proven(fault: FaultFacts, facts: RunFacts) -> bool:
-    """Whether a fault certainly bit. A fault that failed, or was active when the run broke off, may not have."""
+    """Whether a fault certainly bit. If it failed or was still active when the run ended early, that is not certain."""
     is_open = fault.healed_ns is None and (facts.unfinished or fault.error is not None)
     return fault.bitten_ns is not None and not is_open

@@ -1,4 +1,4 @@
-"""Names of nodes in findings: `process 100008 on consumer-4`."""
+"""Adds the names of nodes to findings: `process 100008 on consumer-4`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PROCESS = re.compile(r"\bprocess (\d+)\b(?! on )")
 
 
 def with_nodes(verdict: Verdict, nodes: Mapping[int, str]) -> Verdict:
-    """Return the verdict with the node of each process that a finding names; `nodes` maps processes to nodes."""
+    """Return the verdict with the node of each process that a detail names; `nodes` maps processes to nodes."""
     findings = tuple(
         replace(finding, detail=_named(finding.detail, nodes))
         if PROCESS.search(finding.detail)

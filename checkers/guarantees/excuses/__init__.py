@@ -1,1 +1,1 @@
-"""Excuses: which fault makes which anomaly legal, where, and for how long."""
+"""Excuses: the faults that make an anomaly legal, on which nodes, and for how long."""

@@ -1,4 +1,4 @@
-"""A row of the table of excuses: what a fault must do, to which nodes and when, to make an anomaly legal."""
+"""A row of the table of excuses: the effects, nodes and times with which a fault makes an anomaly legal."""
 
 from __future__ import annotations
 
@@ -8,37 +8,37 @@ from enum import Enum, auto
 
 from staticfire.checkers.guarantees.facts import Timings
 
-# The policy by which consumers get messages that are neither flushed nor on a follower.
+# The policy with which consumers get messages that are neither flushed nor on a follower.
 VISIBLE_END = "visible_end"
 
 
 class Role(Enum):
-    """Nodes in their relation to the witness of an anomaly."""
+    """The role of nodes for the witness of an anomaly."""
 
     LEADER = auto()  # of the queue's replica set
-    LEADER_WITH_FOLLOWERS = (
-        auto()
-    )  # the same; no node where only the leader serves, and only safe messages
+    # The leader if it has followers, or if consumers may get unsafe messages (VISIBLE_END); otherwise no node.
+    LEADER_WITH_FOLLOWERS = auto()
     REPLICAS = auto()  # of the queue's replica set, including the leader
-    # the leader; its followers while messages or members may wait for them, or while they may stand in for it
+    # The leader. Also its followers if the leader waits for their copies or they serve members, or as in the next role.
     SERVING_REPLICAS = auto()
-    # the leader; its followers only around a fault of the leader, which they may stand in for, or which asks them for
-    # messages when it starts
+    # The leader. Also its followers around a fault of the leader or of a coordinator, when they may serve members in
+    # its place, or when the leader starts and asks them for messages.
     STARTING_REPLICAS = auto()
-    ALL_REPLICAS = auto()  # struck only while faults have struck each of them
+    ALL_REPLICAS = auto()  # affected only while faults affect each of them
     BROKERS = auto()  # all brokers
     LEADERS = auto()  # of all replica sets
     COORDINATORS = auto()
-    ALL_COORDINATORS = auto()  # struck only by a fault that strikes all of them
-    INVOLVED = auto()  # those that the witness names: both owners, the producer, the members, ...
-    CLUSTER = auto()  # no node in particular: an operator's changes
+    ALL_COORDINATORS = auto()  # affected only by a fault that has all of them as targets
+    # the nodes that the witness names: both owners, the producer, the members, ...
+    INVOLVED = auto()
+    CLUSTER = auto()  # no particular node: changes by an operator
 
 
 class Since(Enum):
-    """The event that must happen during a fault before it has its effect (for kernels that look at `since`)."""
+    """The event that must happen during a fault before the excuse applies; only some kernels read it."""
 
-    FAULT = auto()  # nothing else
-    # a member comes or goes, the topic gets queues, a broker forgets who the members are
+    FAULT = auto()  # the fault itself is enough
+    # a member starts or ends, the topic gets queues, or a broker forgets the members
     SHARED_ANEW = auto()
     MEMBER_STARTS = auto()  # a member that the witness names
     BROKER_STARTS = auto()  # any broker
@@ -57,12 +57,20 @@ def at_once(_: Timings) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Excuse:
-    """One mechanism.
+    """One mechanism by which a fault makes an anomaly legal.
 
-    `across`: the other end of the links that a partition must have cut; if empty, any role of `on`. `unproven`: a fault
-    also counts that was not seen to bite, because its request may have been carried out without an answer. `one_way`:
-    the mechanism begins when a message arrives, and a network or node that fails at that time holds it up. `held_up`:
-    how long a request must take to have the effect; a fault that only delays packets counts if a request may then.
+    Attributes:
+        effects: the fault must have one of these.
+        on: the roles of the nodes that the fault must affect.
+        across: the roles at the other end of the links that a partition must have cut; empty: those of `on`.
+        held_up: how long a request must take to have the effect. A fault that only delays packets counts if DELAYS_MAX
+            of its delays take longer.
+        since: the event that must happen during the fault.
+        mechanism: text for findings.
+        unproven: a fault counts even if no effect was proven, because a broker may have executed its request without
+            answering.
+        one_way: the mechanism begins when a one-way message arrives. A fault of the network or of a node that delays
+            the message lengthens the window.
     """
 
     anomaly: str

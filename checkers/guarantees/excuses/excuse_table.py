@@ -1,6 +1,6 @@
 """The table of excuses: one row for each mechanism by which a fault makes an anomaly legal.
 
-For each row, `test_excuse_rows.py` has a legal history that would be a violation without the row.
+For each row, `test_excuse_rows.py` has a legal history that is a violation without the row.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Applies the rows of the excuse table to the faults of a run.
 
-A fault that did not bite excuses nothing. A partition counts only where it cut a link between the roles that the row
-names. A node that ended by itself counts as a fault of that node, for as long as a supervised restart takes.
+A fault that did not bite excuses nothing, unless the row is `unproven`. A partition counts only if it cut a link
+between the roles that the row names. A node that ended by itself counts as a fault of that node until a supervisor has
+restarted it (RESTARTED_NS).
 """
 
 from __future__ import annotations
@@ -41,14 +42,15 @@ from staticfire.checkers.model.intervals import Span, joined
 _HOLDS_UP = frozenset({CUTS, NETWORK, STALLS})
 # After these at a leader or a coordinator, a follower may serve members, or the leader may ask it for messages.
 _STANDS_IN = frozenset({*UNABLE, EMPTIES, ROUTES})
-# Most delays in one request: it opens a connection with TLS, and both ends may be struck, or a packet is sent again.
+# The most packet delays in one request: it opens a connection with TLS, and the fault may affect both ends, or TCP
+# sends a packet again.
 DELAYS_MAX = 8
-# until a node that ended by itself has started again and fetched missing messages
+# time until a node that ended by itself has started again and fetched missing messages
 RESTARTED_NS = 10 * NS_PER_S
 
 
 class Window(NamedTuple):
-    """A time in which a fault excuses an anomaly of one witness, including both ends."""
+    """The time in which a fault excuses an anomaly of one witness, both ends included."""
 
     start_ns: int
     end_ns: int
@@ -56,9 +58,10 @@ class Window(NamedTuple):
     excuse: Excuse
 
     def sends_back_to(self, group: str, queue: LogKey, offset: int | None) -> bool:
-        """Whether the fault may send a group back to an offset of a queue (None: to any offset).
+        """Whether the fault may set a group back to an offset of a queue (None: to any offset).
 
-        A leader that answered a reset of offsets says how far. One that did not answer may still have carried it out.
+        The answer of a leader to a reset names the offset. A leader that did not answer may still have executed the
+        reset.
         """
         orders = self.orders(group, queue)
         if not orders or offset is None:
@@ -68,13 +71,13 @@ class Window(NamedTuple):
         return any(begin is None or begin <= offset for begin in begins)
 
     def orders(self, group: str, queue: LogKey) -> tuple[OffsetsReset, ...]:
-        """The resets of a group that the leader of a queue has answered."""
+        """Return the resets of a group that the leader of a queue has answered."""
         wanted = group, queue.topic, queue.stream
         return tuple(of for of in self.fault.resets if (of.group, of.topic, of.stream) == wanted)
 
     @property
     def words(self) -> str:
-        """Return the fault and its mechanism, for the detail of a finding."""
+        """The fault and its mechanism, for the detail of a finding."""
         return f"fault {self.fault.fault_id} ({self.fault.kind}): {self.excuse.mechanism}"
 
 
@@ -94,13 +97,13 @@ class Excuses:
 
     @property
     def has_faults(self) -> bool:
-        """Whether anything happened that might be an excuse."""
+        """Whether the run had a fault, or a node that ended by itself."""
         return bool(self._faults)
 
     def windows(
         self, anomaly: str, broker: str | None = None, nodes: Iterable[str | None] = ()
     ) -> tuple[Window, ...]:
-        """Return when faults excuse an anomaly that involves these nodes and this replica set, sorted by start."""
+        """Return the windows in which faults excuse an anomaly of this replica set and these nodes, sorted by start."""
         rows = self._rows_of(anomaly)
         if not rows:
             return ()
@@ -115,7 +118,7 @@ class Excuses:
     def spans(
         self, anomaly: str, broker: str | None = None, nodes: Iterable[str | None] = ()
     ) -> list[Span]:
-        """Return the windows as spans that do not overlap."""
+        """Return the union of the windows as spans that do not overlap, sorted."""
         key = _asked(anomaly, broker, nodes)
         if key not in self._spans:
             windows = self.windows(*key)
@@ -133,7 +136,7 @@ class Excuses:
         *,
         counts: Callable[[Window], bool] = lambda window: True,
     ) -> Window | None:
-        """Return the first window that counts and overlaps this time, both ends included; None: no excuse."""
+        """Return the first window that overlaps this time, both ends included, and for which `counts` is true."""
         near = (
             window
             for window in self.windows(anomaly, broker, nodes)
@@ -142,7 +145,7 @@ class Excuses:
         return next(filter(counts, near), None)
 
     def _rows_of(self, anomaly: str) -> tuple[tuple[Excuse, list[_Possible]], ...]:
-        """Return the rows of an anomaly, each with the faults that may have its effect on the right nodes."""
+        """Return the rows of an anomaly that have possible faults, each with these faults."""
         if anomaly not in self._rows:
             found = ((row, self._possible(row)) for row in EXCUSES.get(anomaly, ()))
             self._rows[anomaly] = tuple((row, possible) for row, possible in found if possible)
@@ -175,7 +178,7 @@ class Excuses:
     def _ends(
         self, row: Excuse, fault: FaultFacts, broker: str | None, nodes: frozenset[str]
     ) -> tuple[frozenset[str], frozenset[str]]:
-        """Return the nodes that the fault must strike, and the nodes at the other end of links that it must cut."""
+        """Return the nodes that the fault must affect, and the nodes at the other end of links that it must cut."""
         nodes_of = partial(self._nodes, broker=broker, nodes=nodes)
         near, far = (
             frozenset().union(
@@ -216,15 +219,15 @@ class Excuses:
         )
 
     def _felt(self, row: Excuse, fault: FaultFacts, effects: frozenset[str]) -> frozenset[str]:
-        """Return the effects of a fault without a delay of packets that is too short for the row."""
+        """Return the effects of a fault, without NETWORK if it only delays packets and too little for the row."""
         in_time = 0 < DELAYS_MAX * fault.delay_s <= row.held_up(self._facts.timings)
         return effects - {NETWORK} if in_time else effects
 
     def _until_arrival(self, window: Window, broker: str | None, nodes: frozenset[str]) -> Window:
-        """Lengthen a window until a message of a leader to one of the nodes, or to any consumer, has arrived.
+        """Lengthen a window until a message from a leader to one of the nodes, or to any consumer, has arrived.
 
-        TCP doubles the time between two attempts. So the message arrives before a fault that held it up has been over
-        for as long as it was held up.
+        TCP doubles the time between two attempts. So after the end of the fault that delayed the message, it takes at
+        most as long to arrive as it had been delayed before.
         """
         sent_ns, healed_at_ns = began_ns(window.fault), healed_ns(window.fault)
         leaders = self._nodes(Role.LEADER if broker else Role.LEADERS, broker, nodes)
@@ -244,9 +247,10 @@ class Excuses:
     def _of_all(
         self, row: Excuse, possible: list[_Possible], replicas: tuple[str, ...]
     ) -> Iterator[Window]:
-        """Yield when faults had struck each of some replicas: one fault all of them, or one fault each.
+        """Yield the windows in which faults affected each of the replicas: one fault all of them, or one fault each.
 
-        For a row with `across`, the leader must be cut off from all of those nodes, and a follower must have ended.
+        For a row with `across`, a fault must have cut the leader off from all nodes of those roles, and a follower must
+        have ended.
         """
         far = frozenset().union(*(self._nodes(role, None, frozenset()) for role in row.across))
         of_each = [
@@ -271,7 +275,7 @@ class Excuses:
                 yield self._window(row, max(faults, key=began_ns), start_ns, end_ns)
 
     def _strikes_all(self, row: Excuse, fault: FaultFacts) -> bool:
-        """Whether the row is about all coordinators, and the fault struck all of them."""
+        """Whether the row is about all coordinators, and all of them are targets of the fault."""
         servers = set(self._facts.coordinators)
         about_them = Role.ALL_COORDINATORS in row.on and bool(servers)
         return about_them and servers <= set(fault.targets)
@@ -315,11 +319,11 @@ class Excuses:
 
 
 class _Possible(NamedTuple):
-    """A fault that lasts long enough for a row."""
+    """A fault with an effect of the row that lasts long enough for it."""
 
     window: Window
     effects: frozenset[str]  # those of the row that the fault has
-    everywhere: bool  # it counts for all nodes
+    everywhere: bool  # it counts for witnesses on any nodes
 
 
 _Asked = tuple[str, str | None, frozenset[str]]  # an anomaly, a replica set, nodes
@@ -337,7 +341,10 @@ def _length_s(fault: FaultFacts) -> float:
 def _strikes(
     fault: FaultFacts, effects: frozenset[str], near: frozenset[str], far: frozenset[str]
 ) -> bool:
-    """Whether the fault has at least one of these effects on the nodes that are near, or on links from near to far."""
+    """Whether the fault has at least one of these effects on a node in `near`, or on links between near and far.
+
+    NETWORK also counts on a node in `far`.
+    """
     if CUTS in effects:
         if cuts_between(fault, near, far):
             return True
@@ -347,14 +354,14 @@ def _strikes(
 
 
 def _cuts_off(fault: FaultFacts, node: str, far: frozenset[str]) -> bool:
-    """Whether a partition broke the links between a node and all nodes that are far."""
+    """Whether a partition cut the links between a node and all nodes in `far`."""
     links = [frozenset(link) for link in fault.links]
-    # Facts without links say only that there was a partition.
+    # Without recorded links, any partition counts.
     return CUTS in fault.effects and (not links or all({node, one} in links for one in far))
 
 
 def _exits(facts: RunFacts) -> Iterator[FaultFacts]:
-    """Yield nodes that ended by themselves, as faults of their own."""
+    """Yield a fault for each node that ended by itself."""
     for ended in facts.exits:
         yield FaultFacts(
             fault_id=f"exit of {ended.node}",

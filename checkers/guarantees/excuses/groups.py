@@ -1,4 +1,4 @@
-"""Rows on groups: queues without an owner or with two, and resets of offsets."""
+"""Excuses for groups: queues without an owner or with two owners, and resets of offsets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from staticfire.checkers.guarantees.fault_effects import (
 )
 
 ROWS: tuple[Excuse, ...] = (
-    # groups.py: a fault shorter than half of a rebalance delays one rebalance at most, and the bound allows for that
+    # groups.py: a fault shorter than half of a rebalance delays at most one rebalance, and the bound includes that
     Excuse(
         anomaly="queue_unowned",
         effects=(STOPS, STALLS, EMPTIES),
@@ -72,7 +72,7 @@ ROWS: tuple[Excuse, ...] = (
         since=Since.SHARED_ANEW,
         mechanism="a member that stalls does not take its new share, and brokers still count it as a member",
     ),
-    # rebalances.py: while no member lives that could take the queues of one that ended, or hear of its end
+    # rebalances.py: while no member is up that could take over the queues of a member that ended, or learn of its end
     Excuse(
         anomaly="member_away",
         effects=(STOPS, STALLS),

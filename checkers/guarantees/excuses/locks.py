@@ -1,4 +1,4 @@
-"""Rows on queues of orderly groups that two members own."""
+"""Excuses for queues of orderly groups that two members own at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows on messages that a queue has twice or no longer has, and on members that go back in it."""
+"""Excuses for messages that a queue has twice or no longer has, and for members that go back in it."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from staticfire.checkers.guarantees.fault_effects import (
     WRITES_FAIL,
 )
 
-# A settled message (settled.py) explains none of these.
+# Anomalies of a member that goes back although no message was settled (settled.py).
 _GOES_BACK = ("duplicate_unexplained", "commit_rewound", "nonmonotonic_poll")
 
 
 ROWS: tuple[Excuse, ...] = (
-    # moved_copies.py: followers move nothing
+    # moved_copies.py: only leaders move messages
     Excuse(
         anomaly="moved_twice",
         effects=(STOPS, FORGETS, ROLLS_BACK, EMPTIES),
         on=(Role.LEADER,),
         mechanism="a broker died before it had recorded that it had moved the message",
     ),
-    # ... if no copy waits for a follower: a broker that stops gracefully has recorded the move
+    # ... without synchronous replication: a broker that stops gracefully has recorded the move
     Excuse(
         anomaly="moved_twice unreplicated",
         effects=(FORGETS, ROLLS_BACK, EMPTIES, DISK, WRITES_FAIL),
         on=(Role.LEADER,),
         mechanism="a broker died, or could not write, before it had recorded that it had moved the message",
     ),
-    # ... for how long the broker could not record it
+    # ... the time in which the broker could not record it
     Excuse(
         anomaly="progress_held",
         effects=(*UNABLE, WRITES_FAIL),
@@ -53,7 +53,7 @@ ROWS: tuple[Excuse, ...] = (
         after=one_request,
         mechanism="the broker could not record anything",
     ),
-    # duplication.py, rewinds.py, polls.py: the member that has the queue goes back
+    # duplication.py, rewinds.py, polls.py: the member that owns the queue goes back
     *(
         Excuse(
             anomaly=anomaly,
@@ -77,7 +77,7 @@ ROWS: tuple[Excuse, ...] = (
         )
         for anomaly in _GOES_BACK
     ),
-    # recovery.py: messages that were deleted before their time, by a node that answers for their queue
+    # recovery.py: messages that a node of their replica set deleted before their retention time
     Excuse(
         anomaly="lost_from_log",
         effects=(WRITES_FAIL,),

@@ -1,4 +1,4 @@
-"""Rows on committed offsets that a broker no longer knows."""
+"""Excuses for committed offsets that a broker no longer knows, and for late commits."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ ROWS: tuple[Excuse, ...] = (
         after=lambda t: t.route_refresh_s + t.request_s,
         mechanism="a client that asked for the route while the leader was away knows a follower until it asks again",
     ),
-    # committed.py: a follower reported the offset, or it is not known which node did
+    # committed.py: a follower reported the offset, or the history does not say which node did
     Excuse(
         anomaly="offset_forgotten",
         effects=(FORGETS, ROLLS_BACK, DISK),
@@ -139,7 +139,7 @@ ROWS: tuple[Excuse, ...] = (
         unproven=True,
         one_way=True,
     ),
-    # commit_times.py: a member that is at rest with its broker commits soon, and before it leaves
+    # commit_times.py: a member without a fault near it or its broker commits soon, and before it leaves
     Excuse(
         anomaly="commit_late",
         effects=(STOPS, STALLS, DISK, LISTENER),
@@ -164,7 +164,7 @@ ROWS: tuple[Excuse, ...] = (
         held_up=one_request,
         mechanism="the member could not reach the broker",
     ),
-    # ... unless it is known to have used the broker since
+    # ... unless the history shows that the member has used the broker since
     Excuse(
         anomaly="broker_unknown",
         effects=(STOPS, STALLS),

@@ -1,4 +1,4 @@
-"""Rows on routes of coordinators, and on single nodes."""
+"""Excuses for routes of coordinators, tables of servers, and single nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lengths of time that rows share."""
+"""Durations in seconds that several rows share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def two_requests(timings: Timings) -> float:
 
 
 def one_look(timings: Timings) -> float:
-    """Return how long a follower's look for changes lasts if none of its four requests is answered."""
+    """Return the duration of a follower's check for changes if none of its four requests is answered."""
     return 4 * timings.request_s
 
 
@@ -39,9 +39,10 @@ def producers_known(timings: Timings) -> float:
 
 
 def forgets_after_a_pause(_: Timings) -> float:
-    """Return how long a coordinator that stood still keeps servers.
+    """Return how long a coordinator that was paused keeps servers in its routes.
 
-    It waits 40 s, however often they register, and drops them when it next looks for silent ones.
+    It keeps them for 40 s, regardless of how often they register. It drops silent ones at its next check, which comes
+    every 10 s.
     """
     return 40.0 + 10.0
 

@@ -1,4 +1,4 @@
-"""Rows on sends: weak statuses, refusals, stuck producers, and keys that change their queue."""
+"""Excuses for sends: weak statuses, refusals, stuck producers, and keys that change their queue."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from staticfire.checkers.guarantees.fault_effects import (
 )
 
 ROWS: tuple[Excuse, ...] = (
-    # send_status.py: from the heal only until the broker next answers a send with SEND_OK
+    # send_status.py: after the heal only until the broker next answers a send with SEND_OK
     Excuse(
         anomaly="spurious_weak_status FLUSH_DISK_TIMEOUT",
         effects=(STALLS, DISK),
@@ -97,7 +97,7 @@ ROWS: tuple[Excuse, ...] = (
         after=two_requests,
         mechanism="the producer was away",
     ),
-    # ... only for a producer, or a leader, that starts
+    # ... only for a producer or a leader that starts
     Excuse(
         anomaly="route_unknown",
         effects=(STOPS, STALLS),

@@ -1,4 +1,4 @@
-"""Rows on transactions: checks that come too often, or not at all."""
+"""Excuses for transactions: checks that come too often, or not at all."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ROWS: tuple[Excuse, ...] = (
         after=routes_known,
         mechanism="producers could not be asked about the transaction",
     ),
-    # transactions.py: followers check nothing, so their losses are no reason
+    # transactions.py: only leaders check transactions, so losses of followers do not count
     Excuse(
         anomaly="checked_too_often",
         effects=(STOPS, FORGETS, ROLLS_BACK, EMPTIES),
@@ -64,7 +64,7 @@ ROWS: tuple[Excuse, ...] = (
         after=two_requests,
         mechanism="what the broker asked arrived when TCP repeated it",
     ),
-    # ... a broker that checks each copy of a half
+    # ... a broker that has two copies of a half message, and checks both
     Excuse(
         anomaly="half_doubled",
         effects=(STOPS, FORGETS, ROLLS_BACK, EMPTIES, WRITES_FAIL),
@@ -80,7 +80,7 @@ ROWS: tuple[Excuse, ...] = (
         after=two_requests,
         mechanism="a producer answered late, or its answer did not arrive",
     ),
-    # check_rounds.py: the broker knows no producer only while it knows none of them
+    # check_rounds.py: applies only while the broker knows none of the producers
     Excuse(
         anomaly="producers_unknown",
         effects=(STOPS, STALLS, CUTS, ROUTES),

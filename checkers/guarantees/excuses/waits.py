@@ -1,4 +1,4 @@
-"""Rows on messages that members receive late."""
+"""Excuses for messages that members receive late."""
 
 from __future__ import annotations
 
@@ -38,7 +38,13 @@ def _delivers_late(
 ) -> tuple[Excuse, ...]:
     """Return the rows of a late message: its broker is unable, its consumer is away, or the two cannot communicate.
 
-    `what` the broker did not do. `who` should have received the message, and must reach `across` for it.
+    Args:
+        anomaly: the name in the table.
+        what: what the broker could not do, for the mechanism.
+        who: the consumer that should have received the message, for the mechanism.
+        after: how long after the heal the fault still excuses.
+        at_least: how long the fault must last.
+        across: the roles of nodes that the consumer must reach.
     """
     row = partial(Excuse, anomaly=anomaly, at_least=at_least, after=after, held_up=half_a_second)
     return (
@@ -63,7 +69,7 @@ def _delivers_late(
 
 
 ROWS: tuple[Excuse, ...] = (
-    # late_deliveries.py: requests outlive faults that are shorter than their timeout
+    # late_deliveries.py: a request survives a fault that is shorter than its timeout
     *_delivers_late(
         "late_delivery",
         what="could not move the message",
@@ -72,14 +78,14 @@ ROWS: tuple[Excuse, ...] = (
         after=one_request,
         across=(Role.SERVING_REPLICAS, Role.COORDINATORS),  # a queue without an owner also counts
     ),
-    # delivery_waits.py: the owner of a queue knows the address of its broker
+    # delivery_waits.py: the owner of a queue knows the address of its broker, so it needs no coordinator
     *_delivers_late(
         "slow_delivery",
         what="could not answer a pull",
         who="the owner of the queue",
         after=two_requests,
     ),
-    # followers_behind.py: messages that are late, or slow, after the leader is gone for good
+    # followers_behind.py: messages that arrive late after the leader is gone for good
     Excuse(
         anomaly="slave_behind_slave",
         effects=UNABLE,
