@@ -1,1 +1,1 @@
-"""Rules about the log of messages: loss, duplication, order, offsets, polls, recovery, queries."""
+"""Checkers of the log: loss, duplication, order, offsets, polls, recovery and queries."""

@@ -1,14 +1,14 @@
 """Batches: the messages of one request are neighbours in one queue, in the order of the request.
 
 **torn_batch**: two messages of an acknowledged request are in its order, but not as far apart as in the request:
-another message lies between them, or one is missing. Or the positions of two delivered messages, of a request with
-unknown outcome, fit no way of storing it. An attempt stores the request as a whole, or only its beginning if a crash
-cuts the log. A later attempt stores it above the messages of an earlier one. Positions of several attempts are allowed
-if the log may have lost its end meanwhile, because the broker then used positions again.
+another message lies between them, or one is missing. Or no way of storing a request with unknown outcome explains the
+positions of two of its messages that were delivered. An attempt stores the request as a whole, or only its beginning if
+a crash cuts the log. A later attempt stores it above the messages of an earlier one. Overlapping positions of several
+attempts are allowed if the log may have lost its end between them, because the broker then used positions again.
 
-A request is the sends of one process that began at one time and were in flight together, because a process has one
-request in flight at a time. The distance of two messages in a request is that of their keys. It must equal that of
-their invocations, unless one op sent them all.
+A request is the sends of one process that began at one time and were in flight together, because a process has only one
+request in flight at a time. The distance of two messages in a request is the difference of their key numbers. It must
+equal the difference of their invocation indices, unless one op sent all of them.
 
 Cannot see: missing first or last messages of a request with unknown outcome; a hole within such a request; requests
 whose keys do not ascend one by one, or whose invocations are not consecutive.
@@ -32,7 +32,7 @@ ANOMALY = "torn_batch"
 
 
 def batch_rows(columns: Columns, _context: Context) -> Columns:
-    """Select the messages of requests that are wrong, have an unknown outcome, or may be cut by a chunk."""
+    """Select the sends of requests that are torn, have an unknown outcome, or may continue in another chunk."""
     acked = _acked(columns.sends)
     lower, upper = _torn_pairs(columns.sends, acked)
     ends = acked[:0] if columns.chunk is None else _ends_of_processes(columns.sends, acked)
@@ -41,14 +41,14 @@ def batch_rows(columns: Columns, _context: Context) -> Columns:
 
 
 def batch_deliveries(columns: Columns, context: Context, gathered: Columns) -> Columns:
-    """Select these messages, with the deliveries of those with unknown outcome; `gathered` is from all queues."""
+    """Select the same sends, with the deliveries of those with unknown outcome; `gathered` is the first selection."""
     sends = gathered.sends
     unknown = sends.message[_of_unknown_batches(sends)]
     return with_deliveries(batch_rows(columns, context), columns, unknown)
 
 
 def check_batches(columns: Columns, context: Context) -> Verdict:
-    """Judge acknowledged requests by their answers, and those with unknown outcome by their deliveries."""
+    """Judge acknowledged requests by their answers, and requests with unknown outcome by their deliveries."""
     tally = Tally.of([*_acked_apart(columns, context), *_unknown_apart(columns, context)])
     return Verdict(
         checker="batches",
@@ -59,7 +59,7 @@ def check_batches(columns: Columns, context: Context) -> Verdict:
 
 
 def _acked(sends: MessageEvents) -> Ints:
-    """Return rows that were answered with a position, by queue and request, in the order of the request."""
+    """Return rows of sends that a broker answered with a position, sorted by queue and request, in request order."""
     placed = (sends.outcome <= Outcome.WEAK) & (sends.log != UNKNOWN) & (sends.queue_offset >= 0)
     return _by_request(sends, np.flatnonzero(placed))
 
@@ -71,7 +71,7 @@ def _by_request(sends: MessageEvents, rows: Ints) -> Ints:
 
 
 def _together(sends: MessageEvents, lower: Ints, upper: Ints) -> Mask:
-    """Whether pairs of rows are of one request to one queue, at the distance that `_apart` returns."""
+    """Whether each pair of rows is of one request to one queue, and has consistent keys and invocations."""
     begun, ended = sends.invoke_index, sends.op_index
     never_ended = ended[lower] == begun[lower]
     together = never_ended | (begun[upper] < ended[lower])
@@ -83,12 +83,12 @@ def _together(sends: MessageEvents, lower: Ints, upper: Ints) -> Mask:
 
 
 def _apart(sends: MessageEvents, lower: Ints, upper: Ints) -> Ints:
-    """Return the distance of pairs of rows in their request."""
+    """Return the distance of each pair of rows in their request."""
     return sends.message[upper] - sends.message[lower]
 
 
 def _torn_pairs(sends: MessageEvents, acked: Ints) -> tuple[Ints, Ints]:
-    """Return neighbours in a request whose offsets ascend, at another distance than in the request."""
+    """Return pairs of neighbours in a request whose offsets ascend by another distance than in the request."""
     lower, upper = acked[:-1], acked[1:]
     up = sends.queue_offset[upper] - sends.queue_offset[lower]
     torn = _together(sends, lower, upper) & (up > 0) & (up != _apart(sends, lower, upper))
@@ -97,7 +97,7 @@ def _torn_pairs(sends: MessageEvents, acked: Ints) -> tuple[Ints, Ints]:
 
 
 def _ends_of_processes(sends: MessageEvents, acked: Ints) -> Ints:
-    """Return the lowest and the highest message of each process: their requests may continue in another chunk."""
+    """Return the lowest and the highest message of each process, whose requests may continue in another chunk."""
     rows = acked[np.lexsort((sends.queue_offset[acked], sends.process[acked]))]
     process = sends.process[rows]
     first = np.diff(process, prepend=-2) != 0
@@ -107,7 +107,7 @@ def _ends_of_processes(sends: MessageEvents, acked: Ints) -> Ints:
 
 
 def _of_unknown_batches(sends: MessageEvents) -> Ints:
-    """Return rows of requests with several messages and unknown outcome, request by request, in order."""
+    """Return rows of requests with several messages and unknown outcome, sorted by request, in request order."""
     rows = _by_request(sends, np.flatnonzero(sends.outcome == Outcome.UNKNOWN))
     pairs = _together(sends, rows[:-1], rows[1:])
     several = np.zeros(len(rows), np.bool_)
@@ -135,7 +135,7 @@ def _acked_apart(columns: Columns, context: Context) -> Iterator[Finding]:
 
 
 def _unknown_apart(columns: Columns, context: Context) -> Iterator[Finding]:
-    """Yield one finding for each request and queue whose positions no attempts can have produced."""
+    """Yield one finding for each request and queue with positions that no attempts can have produced."""
     sends = columns.sends
     rows = _of_unknown_batches(sends)
     cuts = 1 + np.flatnonzero(~_together(sends, rows[:-1], rows[1:]))
@@ -154,7 +154,7 @@ def _unknown_apart(columns: Columns, context: Context) -> Iterator[Finding]:
 def _of_request(
     columns: Columns, context: Context, row: int, numbers: dict[int, int]
 ) -> Iterator[Finding]:
-    """`row`: the first send of the request; `numbers`: the position of each message in the request."""
+    """Yield the findings of one request: `row` is its first send, `numbers` the place of each message id in it."""
     deliveries, sends = columns.deliveries, columns.sends
     theirs = is_among(deliveries.message, np.unique(np.array([*numbers], np.int64)))
     theirs &= (deliveries.topic == sends.topic[row]) & (deliveries.queue_offset >= 0)
@@ -167,7 +167,7 @@ def _of_request(
     for log in np.unique(deliveries.log[given]).tolist():
         here = np.flatnonzero(deliveries.log[given] == log)
         steps = 1 + np.flatnonzero(np.diff(begins[here]))
-        # For each attempt the first position; the one before it is the last position of an earlier attempt.
+        # `at` is the first delivery of each attempt; the one before it is the last delivery of an earlier attempt.
         for at in steps.tolist():
             earlier, later = int(given[here[at - 1]]), int(given[here[at]])
             is_one = sends.tries[row] == 1
@@ -179,7 +179,7 @@ def _of_request(
 def _overlapping(columns: Columns, context: Context, row: int, earlier: int, later: int) -> Finding:
     deliveries = columns.deliveries
     sends, broker = columns.sends, columns.names.logs[int(deliveries.log[later])].stream
-    # No attempt arrives after this.
+    # The latest time at which an attempt can arrive.
     sent_ns = int(sends.time_ns[row] + context.facts.timings.request_s * NS_PER_S)
     lost = sends.tries[row] != 1 and context.promises.damaged(
         broker,

@@ -1,11 +1,11 @@
 """Causality: no message is delivered before it is sent.
 
 **delivered_before_send**: a listener was called with a message whose send had not begun. The order of the history
-decides, and no clock can falsify it: the harness records a send before it asks a client for it, and a client that sends
-by itself waits until the harness has recorded the send. So every consequence of a send comes later in the history.
+decides, and wrong clocks cannot falsify it: the harness records a send before it requests it from a client, and a
+client that sends on its own waits until the harness has recorded the send. So every consequence of a send comes later
+in the history.
 
-Cannot see: a message that no producer sent (`phantom`); a body that is not intact, because it proves nothing about its
-key.
+Cannot see: a message that no producer sent (`phantom`); a body that is not intact, because its key is not reliable.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from staticfire.checkers.guarantees.promises import judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally
 from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Mask
 
-NEVER = -1  # for a topic to which the message was never sent
+NEVER = -1  # at a position to which no cleared message was sent
 
 
 def tally_causality(columns: Columns, context: Context) -> Tally:
@@ -29,7 +29,7 @@ def tally_causality(columns: Columns, context: Context) -> Tally:
 
 
 def _early(columns: Columns, context: Context) -> Iterator[Finding]:
-    """Yield the first early delivery of each message."""
+    """Yield a finding for the first early delivery of each message."""
     sends, deliveries = columns.sends, columns.deliveries
     order = np.argsort(sends.message, kind="stable")
     sent = sends.message[order]
@@ -56,7 +56,7 @@ def _early(columns: Columns, context: Context) -> Iterator[Finding]:
 
 
 def early_candidates(columns: Columns, _context: Context, cleared: Mask) -> Ints:
-    """Select cleared messages that were delivered from their own topic before their send began."""
+    """Select cleared messages that were delivered from their position before their send began."""
     sends, deliveries, index = columns.sends, columns.deliveries, index_of(columns)
     rows = np.flatnonzero(cleared & index.placed)
     began = np.full(index.size, NEVER, np.int64)

@@ -1,12 +1,12 @@
-"""Holes in a commit log: a power loss may cost a suffix of the log, but no record in its middle.
+"""Holes in a commit log: a power loss may destroy a suffix of the log, but no record in its middle.
 
-**log_hole**: no consumer received an acknowledged copy from its broker, which is excused as part of a lost suffix, but
-the log reached beyond it. A recovery observation proves that, or a message further up in the log that was acknowledged
-before the fault and survived. A message certainly survived if the drained queue continues past its offset and the
-offset holds no other message.
+**log_hole**: no consumer received an acknowledged copy from its broker. The loss is excused as part of a lost suffix,
+but the log reached beyond the copy. The proof is a recovery observation, or a message further up in the log that was
+acknowledged before the fault and survived. A message certainly survived if the drained queue continues past its offset
+and the offset holds no other message.
 
-The kernel judges copies. If a producer retried a send, readers may have received it from another broker, but this
-broker must not have lost what it acknowledged. Only copies with a known physical offset can be judged.
+The kernel judges copies. If a producer retried a send, consumers may have received it from another broker, but this
+broker must not have lost a message that it acknowledged. Only copies with a known physical offset can be judged.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from staticfire.checkers.model.message_ids import dense_numbers
 
 
 def tally_log_holes(columns: Columns, context: Context) -> Tally:
-    """Judge the copies of whole brokers (partition key: stream)."""
+    """Judge the acknowledged copies of whole commit logs (partition key: stream)."""
     sends = columns.sends
     acked = sends.where((sends.outcome == Outcome.OK) & (sends.position != UNKNOWN))
     if not len(acked) or not context.promises.any_suffix_excused():
@@ -92,7 +92,7 @@ class _Log:
                 )
 
     def _reached_beyond(self, physical_offset: int, rule: LossRule) -> str | None:
-        """Say what proves that the log kept bytes above `physical_offset`."""
+        """Return the proof that the log kept bytes above `physical_offset`, as a text; None if there is none."""
         recovered = self._recovered_end(rule.hits)
         if recovered is not None:
             above = recovered > physical_offset
@@ -103,10 +103,10 @@ class _Log:
         return f"key {survivor}, further up and acknowledged before the fault, has survived"
 
     def _recovered_end(self, hits: tuple[DamageEvent, ...]) -> int | None:
-        """Return where the log of the best damaged replica ended in this episode, if observed.
+        """Return the highest end of log among the damaged replicas after recovery in this episode; None: not observed.
 
-        A node may recover more than once. The shortest log that it ever had counts, since later ones hold new messages
-        in place of the lost ones.
+        A node may recover more than once. Its shortest log counts, because later ones hold new messages at the offsets
+        of the lost ones.
         """
         nodes = {hit.node for hit in hits} & set(self._context.promises.holders(self._broker))
         first_ns = min(hit.start_ns for hit in hits)
@@ -135,7 +135,7 @@ class _Log:
         return self._columns.names.key(int(survived.message[last]))
 
     def _is_last_at_its_position(self) -> Mask:
-        """Whether copies share their (queue, offset) with no other message, shape (acked,)."""
+        """Whether no other message has the (queue, offset) of each copy, shape (acked,)."""
         columns = self._columns
         positions = placements_of(
             columns, np.arange(len(columns.sends)), np.arange(len(columns.deliveries))
@@ -147,12 +147,12 @@ class _Log:
         unshared = np.zeros(len(self._columns.sends), np.bool_)
         from_send = positions.from_send
         unshared[positions.row[from_send]] = ~shared[ids[from_send]]
-        # The copies of this log are rows of columns.sends, found by their message, because it is sent once.
+        # A message is sent once, so its id identifies the row of a copy in columns.sends.
         return unshared[_rows_of_messages(self._columns.sends, self._acked)]
 
 
 def _furthest_before(copies: MessageEvents, fault_ns: int) -> int | None:
-    """Return the row of the copy furthest up in the log among those acknowledged before a time."""
+    """Return the row of the copy furthest up in the log among those acknowledged before `fault_ns`; None if none is."""
     rows = np.flatnonzero(copies.time_ns < fault_ns)
     if not len(rows):
         return None
@@ -162,7 +162,7 @@ def _furthest_before(copies: MessageEvents, fault_ns: int) -> int | None:
 
 
 def possible_survivors(columns: Columns, context: Context, cleared: Mask) -> Ints:
-    """Select messages that may prove a hole elsewhere in their log: the last one of each queue before each fault."""
+    """Select cleared messages that may prove a hole in their log: the last one of each queue before each fault."""
     sends = columns.sends
     if not context.promises.any_suffix_excused():
         return np.zeros(0, np.int64)
@@ -181,7 +181,7 @@ def possible_survivors(columns: Columns, context: Context, cleared: Mask) -> Int
 
 
 def _below_the_end(columns: Columns, context: Context, sends: MessageEvents) -> Mask:
-    """Whether sends with a position lie below the end of their queue after a complete drain."""
+    """Whether each send is below the end that its queue had after a complete drain, shape (sends,)."""
     names = columns.names
     ends = np.zeros(len(names.logs) + 1, np.int64)  # the last element: no queue
     for drain in context.timeline.drains.values():

@@ -1,12 +1,12 @@
 """Order of delayed messages: the messages of one level stay in the order of their sends.
 
 **delayed_out_of_order**: a broker acknowledged a delayed message before the send of another one with the same delay to
-the same queue began, and the earlier message lies behind the later one in that queue. The broker keeps all messages of
-a delay level in one queue, and moves them to their own queues from its head. A broker that restarts may move some of
-them once more, so the lowest offset of each message counts. Allowed where the log may have lost a suffix, because the
-broker uses those offsets again.
+the same queue began, and the earlier message is behind the later one in that queue. The broker keeps all messages of a
+delay level in one queue, and moves them to their own queues from its head. A broker that restarts may move some of them
+again, so the lowest offset of each message counts. Allowed if the log may have lost a suffix, because the broker then
+uses those offsets again.
 
-Cannot see: messages that no group received, and sends that overlap.
+Cannot see: messages that no group received; sends that overlap in time.
 
 Source: ScheduleMessageService of Apache RocketMQ 4.9 (DeliverDelayedMessageTimerTask stops at the first message that is
 not due or that cannot be stored).
@@ -34,7 +34,7 @@ def delayed_sends(columns: Columns, _context: Context) -> Columns:
 
 
 def delayed_deliveries(columns: Columns, context: Context, gathered: Columns) -> Columns:
-    """Select those messages and their deliveries; `gathered` are the `delayed_sends` of all queues."""
+    """Select the same sends and their deliveries; `gathered` has the `delayed_sends` of all queues."""
     return with_deliveries(delayed_sends(columns, context), columns, gathered.sends.message)
 
 
@@ -62,7 +62,7 @@ def check_delayed_order(columns: Columns, context: Context) -> Verdict:
 
 
 def _first_deliveries(sends: MessageEvents, deliveries: MessageEvents) -> Ints:
-    """Return for each send the delivery from the lowest offset of its queue, shape (sends,); UNKNOWN if none."""
+    """Return the row of each send's delivery from the lowest offset of its queue, shape (sends,); UNKNOWN if none."""
     size, (sent, got) = dense_numbers(sends.message, deliveries.message)
     queue_of = np.full(size + 1, UNKNOWN, np.int64)
     queue_of[sent] = sends.log

@@ -1,21 +1,24 @@
-"""Duplication: a group received a message more than once. At-least-once allows that only for a reason.
+"""Duplication: a group received a message more than once. At-least-once delivery allows that only for a reason.
 
 An extra delivery is another *copy* (another position in a log: the broker stored the message again) or a *redelivery*
-of the same position. An ambiguous, weakly acknowledged or retried send explains copies, up to the number of its
-attempts. If a client does not report that number, copies make the verdict unknown. moved_copies.py explains second
-copies of delayed messages and transactions. These explain a redelivery:
+of the same position. A retried send explains as many copies as it had attempts. A weakly acknowledged send explains any
+number of copies, and so does a send without an acknowledgement whose client does not report the number of attempts. If
+the client of an acknowledged send does not report that number, copies make the verdict unknown. moved_copies.py
+explains second copies of delayed messages and transactions. These explain a redelivery:
 
-* a listener that did not finish, or the retry count;
+* a listener that did not finish, or a higher retry count;
 * a change of owner (members report the queues that they own), or two owners at once, for as long as a rebalance may
   take. A member that does not report its queues may have lost a queue and regained it when another member of its group
-  came or went, for as long as a rebalance takes;
-* a reason of excuse_table.py for an owner to go back by itself;
+  started or ended, for as long as a rebalance takes;
+* a reason of excuse_table.py for an owner to go back without losing the queue;
 * a reset of offsets, for one return of a process (`reset_returns.py`), and only if nothing else explains it.
 
 **duplicate_unexplained** is a violation; **duplicate** (explained) is allowed and only counted. If an owner starts
 again below an offset that was surely committed (committed.py), only a reset explains it. If a member reports the offset
-at which a broker let it begin (`begin`), a new owner explains nothing below that offset. There, only a reset or what
-sets back an owner does. A broker that knew no offset leaves the member to begin where its options say.
+that a broker gave it at the start (`begin`), a change of owner explains nothing below that offset. There, only a reset
+or a reason of excuse_table.py does. If the broker knew no offset, the member starts where its options say.
+
+`polls` judges redeliveries to groups whose members choose their positions themselves (`RunFacts.assigned`).
 """
 
 from __future__ import annotations
@@ -55,14 +58,14 @@ from staticfire.checkers.model.message_ids import dense_numbers
 from staticfire.checkers.model.timeline import Ownership
 
 FINISHED = Outcome.OK.value
-# How long before its due time, or its first delivery, a broker may have moved a delayed message: clocks are rough.
+# How long before the due time or the first delivery a broker may have moved a delayed message: clocks are inexact.
 MOVED_WITHIN_NS = 2 * NS_PER_S
 CELLS_A_ROW = 8  # most cells of a table of messages and readers, per delivery
 UNREPORTED = "whose client does not say how often it tried"
 
 
 class Given(NamedTuple):
-    """A delivery of a message that was delivered more than once."""
+    """A delivery of a message that was delivered more than once; the fields are those of MessageEvents."""
 
     row: int
     topic: int
@@ -95,7 +98,7 @@ def tally_duplication(columns: Columns, context: Context) -> Tally:
 
 
 def _unreported(findings: Sequence[Finding]) -> dict[str, int]:
-    """Count messages whose copies only the unreported number of attempts excuses."""
+    """Count the messages whose copies are excused only because the number of attempts was not reported."""
     count = sum(
         finding.judgement is Judgement.ALLOWED and UNREPORTED in finding.detail
         for finding in findings
@@ -110,7 +113,7 @@ def _attempts_unknown(tally: Tally, _context: Context) -> str | None:
 
 
 def _readers(columns: Columns, context: Context, deliveries: MessageEvents) -> tuple[int, Ints]:
-    """Return the number of readers and the reader of each delivery: a group, or a member of one that broadcasts."""
+    """Return the number of readers, and the reader of each delivery: a group, or a member of a broadcasting group."""
     groups = len(columns.names.groups)
     if not context.facts.broadcasting:
         return groups, deliveries.group
@@ -124,14 +127,14 @@ def _readers(columns: Columns, context: Context, deliveries: MessageEvents) -> t
 
 
 def _repeated(columns: Columns, context: Context, deliveries: MessageEvents) -> tuple[Ints, Ints]:
-    """Return rows of each reader's deliveries of one message, in delivery order, if there are several.
+    """Return the rows of messages that a reader received more than once, by message and reader, in delivery order.
 
-    The second array holds the index at which each such pair starts, and the end.
+    The second array holds the index at which each pair (message, reader) starts, and the number of rows.
     """
     readers, reader = _readers(columns, context, deliveries)
     _, (message,) = dense_numbers(deliveries.message)
     cell = message * readers + reader
-    cell[message == UNKNOWN] = -1  # bodies without a key are different messages
+    cell[message == UNKNOWN] = -1  # bodies without a key count as different messages
     if cell.max(initial=0) > CELLS_A_ROW * len(cell):  # few deliveries, many readers
         cell = np.unique(np.append(-1, cell), return_inverse=True)[1][1:] - 1
     times = np.bincount(cell + 1, minlength=1)
@@ -180,12 +183,12 @@ def _copies(
         return
     sends = columns.sends
     if sent == UNKNOWN:
-        # It is a phantom, and `provenance` reports it.
+        # The message is a phantom, and `provenance` reports it.
         yield (f"{len(positions)} copies of a message that no producer sent", True)
     elif sends.due_ns[sent] != UNKNOWN or sends.transaction[sent] != Transaction.NONE:
         is_delayed = bool(sends.transaction[sent] == Transaction.NONE)
         since_ns = int(sends.invoke_ns[sent])
-        if is_delayed:  # none of its copies was there before
+        if is_delayed:  # no copy was visible before its due time
             first_ns = min(int(sends.due_ns[sent]), repeats[0].invoke_ns)
             since_ns = max(since_ns, first_ns - MOVED_WITHIN_NS)
         stored = _stored(columns, repeats)
@@ -196,7 +199,7 @@ def _copies(
 
 
 def _stored(columns: Columns, repeats: Sequence[Given]) -> dict[str, list[Copy]]:
-    """Return the copies of a message in topics of the load, by broker."""
+    """Return the copies of a message outside retry and dead-letter topics, by broker."""
     names, found = columns.names, dict[tuple[int, int], Copy]()
     for of in repeats:
         if not names.internal_topic[of.topic]:
@@ -245,7 +248,7 @@ def _judge_copies(copies: int, attempts: int, outcome: Outcome) -> tuple[str, bo
 def _redeliveries(
     columns: Columns, context: Context, repeats: Sequence[Given]
 ) -> Iterator[tuple[str, bool]]:
-    """Compare each delivery of a position with the one before it."""
+    """Judge each delivery of a position by the previous delivery of it."""
     last: dict[tuple[int, int], Given] = {}
     resets: dict[tuple[int, int], ResetReturns] = {}
     group = columns.names.groups[repeats[0].group]
@@ -262,7 +265,7 @@ def _redeliveries(
 def _judge_redelivery(
     columns: Columns, context: Context, before: Given, again: Given, resets: ResetReturns
 ) -> tuple[str, bool]:
-    """Say why a message came again, and whether that is legal. A reset of offsets counts only if nothing else does."""
+    """Return why a message came again, and whether that is legal. A reset of offsets is the last reason to try."""
     if before.outcome != FINISHED:
         return "the listener did not finish", True
     if again.tries > before.tries:
@@ -286,7 +289,7 @@ def _judge_redelivery(
 def _judge_unreported(
     columns: Columns, context: Context, before: Given, again: Given
 ) -> tuple[str, bool]:
-    """Judge a repeated delivery of a queue without reported owners."""
+    """Judge a redelivery from a queue whose owners are not reported."""
     if again.process != before.process:
         return "the group does not say who owns the queue", True
     if _may_have_rebalanced(context, columns.names.groups[again.group], before, again):
@@ -297,7 +300,7 @@ def _judge_unreported(
 def _judge_owners(
     columns: Columns, context: Context, gain: Ownership, before: Given, again: Given
 ) -> tuple[str, bool]:
-    """Judge a repeated delivery to a process that had gained the queue."""
+    """Judge a redelivery to a process that had gained the queue."""
     committed = surely_committed(columns, context, (again.log, again.group), gain)
     if committed > again.queue_offset:
         return f"owner began below offset {committed}, which was committed before", False
@@ -315,7 +318,7 @@ def _judge_owners(
 
 
 def _may_have_rebalanced(context: Context, group: str, before: Given, again: Given) -> bool:
-    """Whether another member of the group opened or ended so late that the group may have rebalanced after `before`."""
+    """Whether the group may have rebalanced between both deliveries, because another member started or ended."""
     others = {
         (opened.process, opened.time_ns)
         for opened in context.timeline.subscriptions
@@ -332,7 +335,7 @@ def _may_have_rebalanced(context: Context, group: str, before: Given, again: Giv
 def _judge_same_owner(
     columns: Columns, context: Context, before: Given, again: Given
 ) -> tuple[str, bool]:
-    """Judge a repeated delivery to one owner: it is wrong unless the owner's position in the queue was set back."""
+    """Judge a redelivery to one owner: it is wrong unless the owner's position in the queue was set back."""
     pair = columns.names.groups[again.group], columns.names.logs[again.log]
     times, nodes = (before.invoke_ns, again.invoke_ns), (context.timeline.nodes.get(again.process),)
     window = None
@@ -346,7 +349,7 @@ def _judge_same_owner(
 def _judge_overlap(
     context: Context, pair: tuple[str, LogKey], gain: Ownership, before: Given, again: Given
 ) -> tuple[str, bool]:
-    """Judge two owners at once: while `double_ownership` allows it, each may receive messages of the other."""
+    """Judge two owners at once: as long as `double_ownership` allows both, each may receive messages of the other."""
     first = context.timeline.gained_before(*pair, before.process, before.invoke_index)
     if first is None:
         return f"process {before.process} never had the queue", False

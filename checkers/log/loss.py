@@ -2,23 +2,23 @@
 
 **lost**: the message was acknowledged with SEND_OK, and no group received it, although some group has passed its
 position. **unseen**: some group received it, but this group never consumed it, although it has passed its position. A
-listener that failed or died has not consumed the message.
+message does not count as consumed if the listener failed or its process died.
 
-A send with another outcome than SEND_OK is never lost. After a weak status the message may vanish. If a message appears
-although the outcome of its send is unknown, it is *recovered*. In a group whose members choose their positions
+A send with another outcome than SEND_OK is never lost: after a weak status the message may disappear. If a message
+appears although the outcome of its send is unknown, it is *recovered*. In a group whose members choose their positions
 themselves (`RunFacts.assigned`) no message is unseen. Once any consumer has received a message it is proven to be
 stored, and every group must consume it (`checkers/derived/proven.py`).
 
 Cannot see: a loss that another copy of a retried send hides (`log_hole` judges copies); messages above the committed
-offset of an undrained queue. These are *pending*, and the verdict is unknown. It is also unknown for a message that
-used up its retries at a broker whose dead letters the harness could not read to their end (`try_read`): it may be one
-of them.
+offset of an undrained queue. These are *pending*, and the verdict is unknown. The verdict is also unknown if a message
+used up its retries at a broker whose dead letters the harness could not read to their end (`try_read`), because it may
+be one of them.
 
 A finding names the replicas that hold the message after the run and, in faithful mode, the behaviour of RocketMQ 4.9
 that explains the loss (checkers/guarantees/promises.py). Not every explanation is an excuse. If a hardened broker lost
-a message with a tail of its log, the loss is excused only while the message was unflushed
-(checkers/guarantees/unflushed.py). For the copy of a message that a broker took back for a retry, this counts in both
-modes. A delayed message or a half is copied later, so any later loss of a tail excuses it.
+a message with the tail of its log, the loss is excused only if the message was unflushed
+(checkers/guarantees/unflushed.py). For the copy of a message that a broker took back for a retry, this holds in both
+modes. A broker copies a delayed message or a half later, so any later loss of a tail excuses its loss.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from staticfire.checkers.model.message_ids import dense_numbers
 
 
 def tally_loss(columns: Columns, context: Context) -> Tally:
-    """Judge the messages that were acknowledged, or are proven to be stored (partition key: message)."""
+    """Judge the messages that were acknowledged or are proven to be stored (partition key: message)."""
     sends = columns.sends
     is_acked = sends.outcome == Outcome.OK
     acked = sends.where(is_acked)
@@ -102,7 +102,7 @@ def _flags(size: int, messages: Ints) -> Mask:
 
 
 def _consumed(columns: Columns, group: str, *, gets_once: bool) -> Mask:
-    """Whether this group has consumed each delivery. A broadcasting group drops failed messages, so all count."""
+    """Whether this group has consumed each delivery, shape (deliveries,). With `gets_once`, failed ones count too."""
     groups, deliveries = columns.names.groups, columns.deliveries
     group_id = groups.index(group) if group in groups else UNKNOWN
     given: Mask = deliveries.group == group_id
@@ -110,7 +110,7 @@ def _consumed(columns: Columns, group: str, *, gets_once: bool) -> Mask:
 
 
 def _used_up_unread(columns: Columns, context: Context, group: str) -> Ints:
-    """Select deliveries that used up this group's retries at a broker whose dead letters were not read to their end."""
+    """Select deliveries that used up this group's retries at brokers whose dead letters were not read to their end."""
     brokers = [
         tried.broker
         for tried in context.timeline.tried_reads
@@ -190,7 +190,7 @@ def _finding(
     judgement, why = rule.judgement, loss_text(context, rule, copies)
     kept_back = acked.due_ns[row] != UNKNOWN or acked.transaction[row] != Transaction.NONE
     if kept_back and queue.stream not in context.facts.living_sets:
-        # Only a leader delivers the message, and no follower becomes one. The follower's log still has the message.
+        # Only a leader moves such a message to its queue, and no follower becomes leader. The follower still holds it.
         judgement, why = Judgement.ALLOWED, "kept back by a leader that is gone for good"
     elif group is not None and judgement is Judgement.VIOLATION:
         copy = _copy_rule(columns, context, int(acked.message[row]), group)
@@ -209,10 +209,10 @@ def _finding(
 
 
 def _copy_rule(columns: Columns, context: Context, message: int, group: str) -> LossRule | None:
-    """Return what may happen to the copies that brokers made when the group's listener last failed for a message.
+    """Return the loss that the copies may suffer that brokers made when the group's listener last failed for a message.
 
-    The group has passed the message because of these copies. None: no broker is known to have made one, or a client
-    made one and did not report its position.
+    The group has passed the message because of these copies. None: no report shows that a broker made one, a client
+    made one itself, or the queue of a delivery is not known.
     """
     deliveries, names = columns.deliveries, columns.names
     sent_back = context.timeline.sent_back.get(names.key(message) or "", ())

@@ -2,20 +2,20 @@
 
 **not_found_by_id**: an acknowledged message is in its queue after the drain, but a query by its id does not find it.
 **not_found_by_key**: a query by its key does not find it, although the broker keeps an index. `loss` judges whether it
-is in its queue at all. **wrong_time_search**: a broker was asked for the offset of a store time
-(SEARCH_OFFSET_BY_TIMESTAMP) that a message of the queue has, and its answer is not the first message with that time.
-Allowed where a clock of the broker was wrong, because store times then do not ascend. A faithful broker may answer with
-any of several messages of that time. `reset_times.py` judges the searches of resets of offsets.
+is in its queue at all. **wrong_time_search**: the harness searched for the store time of a message of the queue
+(SEARCH_OFFSET_BY_TIMESTAMP), and the broker's answer is not the first message with that time. Allowed if a clock of the
+broker was wrong, because store times then do not ascend. A faithful broker may answer with any of several messages with
+that time. `reset_times.py` judges the searches of resets of offsets.
 
 **torn_answer**: an answer of a broker held an invalid record: its sizes are inconsistent, or it ends too early. A
-broker must not serve such a record, whether it or its disk damaged it.
+broker must not serve such a record, no matter whether the broker or its disk damaged it.
 
-**refused_read**: a message is in its queue, and the broker fails again and again (SYSTEM_ERROR) when it is asked for
-its offset, or for the offset of its store time. A group that reaches this offset stays there. A message that is missing
-from the queue is no finding: `loss` judges whether it may be missing.
+**refused_read**: a message is in its queue, and the broker repeatedly fails (SYSTEM_ERROR) to read it at its offset, or
+to search for its store time. A group that reaches this offset cannot continue. A message that is missing from the queue
+is not a finding: `loss` judges whether it may be missing.
 
-The verdict is unknown if answers to queries hold fewer messages than asked for, or if a broker does not answer searches
-by time or refuses them with another code.
+The verdict is unknown if the harness did not query a broker, if a query failed, if answers to queries hold fewer
+messages than requested, or if a broker does not answer searches by time or refuses them with another code.
 
 Cannot see: searches for times at which no message was stored; searches for other messages than two of each queue.
 """
@@ -34,7 +34,7 @@ from staticfire.checkers.model.columns import Columns, LogKey
 from staticfire.checkers.model.timeline import Found, LookUp, RefusedRead, Searched, Torn
 
 DUE = "look_up"  # the kind of op that such a run must record (checkers/engine/evidence.py)
-# The end of a look-up at its first torn record, before look-ups counted those (`torn`).
+# The beginning of the error of an older look-up, which ended at its first torn record instead of counting it (`torn`).
 NOT_A_RECORD = "the answer makes no sense: RecordError"
 
 
@@ -73,12 +73,12 @@ def check_look_ups(columns: Columns, context: Context) -> Verdict:
 
 
 def rows_of_searches(columns: Columns, context: Context) -> Columns:
-    """Select the deliveries with which answers to resets of offsets are compared."""
+    """Select the deliveries that are compared with the answers to resets of offsets."""
     return some_rows(columns, deliveries=rows_at_answers(columns, context))
 
 
 def _not_asked(context: Context) -> str | None:
-    """Say which brokers were not asked, in a run that asks all of them; None if all were."""
+    """Return which brokers were not queried, in a run that queries all of them; None if all were."""
     facts = context.facts
     asked = {(look_up.topic, look_up.broker) for look_up in context.timeline.look_ups}
     due = ((topic, broker) for topic in facts.topics for broker in sorted(facts.replica_sets))
@@ -89,7 +89,7 @@ def _not_asked(context: Context) -> str | None:
 
 
 def _incomplete(look_ups: Sequence[LookUp]) -> str | None:
-    """Say which queries lack an answer; None if none does."""
+    """Return the first broker that answered too few queries, as a text; None if all answers are there."""
     for one in look_ups:
         answered = len(one.found) + len(one.torn)
         if one.error is None and one.asked is not None and answered < one.asked:

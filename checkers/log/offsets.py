@@ -1,20 +1,20 @@
 """Offsets: a group commits the offsets of messages that it has consumed, and no others.
 
 **commit_ahead**: a group committed an offset beyond all messages that it had consumed from the queue by then, so it
-skips the messages in between. **commit_rewound**: a commit sets the group's offset back, and no member rightly took the
+skips the messages in between. **commit_rewound**: a commit sets the group's offset back, and no member legally took the
 queue over at such an offset (rewinds.py). **commit_beyond_end**: at the drain the group's offset is higher than the end
-of the queue, so the group will skip the next messages. Allowed where the leader's disk, which held the rest, is lost
-for good and a member had reached that offset. **commit_behind**: the drain reports a lag of 0, but the offset is below
-the end of the queue.
+of the queue, so the group will skip the next messages. Allowed if the leader's disk, which held the rest, is lost for
+good and a member had reached that offset. **commit_behind**: the drain reports a lag of 0, but the offset is below the
+end of the queue.
 
 For a group with a filter only matching messages can be skipped, and only if no later message was stored at or below
-that offset. Where no acknowledgement shows such a message, its delivery to another group does.
+that offset. An acknowledgement proves such a message, or its delivery to another group.
 
-Starting points count as consumed: a group that begins at the end of a queue commits an offset that it never read. The
-kernel takes the first commit in a queue for such a start if the group had consumed nothing there before.
+A starting offset counts as consumed: a group that starts at the end of a queue commits an offset although it consumed
+nothing. The kernel takes the first commit in a queue for such a start if the group had consumed nothing there before.
 
-The kernel judges the members of a broadcasting group one by one, because each has a file of offsets. A member skips a
-message after its listener failed, as ConsumeMessageConcurrentlyService of Apache RocketMQ does.
+The kernel judges each member of a broadcasting group separately, because each has its own file of offsets. Such a
+member skips a message after its listener failed, as ConsumeMessageConcurrentlyService of Apache RocketMQ does.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ from staticfire.checkers.model.columns import (
 )
 from staticfire.checkers.model.timeline import Drain, QueueEnd
 
-NOTHING = np.iinfo(np.int64).min  # below all offsets
+NOTHING = np.iinfo(np.int64).min  # stands for no offset; lower than all offsets
 EVERYWHERE = np.iinfo(np.int64).max
 
 
 def tally_commits(columns: Columns, context: Context) -> Tally:
-    """Judge the commits of whole message queues (partition key: log)."""
+    """Judge the commits to whole queues (partition key: log)."""
     commits = _by_stream(columns, columns.commits)
     findings: list[Finding] = []
     for rows, stream in _streams(columns, commits):
@@ -70,7 +70,16 @@ def tally_commits(columns: Columns, context: Context) -> Tally:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Consumption:
-    """The share of some chunks of a queue in all its commits; arrays of shape (commits,). Merges in any order."""
+    """What groups had consumed from some chunks of a queue before each commit to the queue.
+
+    Arrays have shape (commits,). `merge` is associative and commutative.
+
+    Attributes:
+        commits: all commits to the queue, sorted by group.
+        reached: one past the highest offset that the group had consumed.
+        wanted: the highest offset below the commit of a message that the group wants, or NOTHING.
+        settled: from `settled_below`.
+    """
 
     commits: Commits  # by group
     reached: Ints
@@ -87,7 +96,7 @@ class Consumption:
 
 
 def scan_consumption(columns: Columns, context: Context, chunk: Chunk) -> Consumption:
-    """Find what the groups had consumed from a chunk of a queue before each commit."""
+    """Compute what the groups had consumed from a chunk of a queue before each commit to the queue."""
     commits = _by_stream(columns, chunk.commits)
     reached, wanted = np.zeros(len(commits), np.int64), np.full(len(commits), NOTHING, np.int64)
     settled = np.full(len(commits), NOWHERE, np.int64)
@@ -101,7 +110,7 @@ def scan_consumption(columns: Columns, context: Context, chunk: Chunk) -> Consum
 
 
 def conclude_commits(state: Consumption, columns: Columns, context: Context) -> Tally:
-    """Judge the commits of a queue once all its chunks are scanned."""
+    """Judge the commits to a queue once all its chunks are scanned."""
     findings: list[Finding] = []
     for rows, _ in _streams(columns, state.commits):
         mine, wanted = state.commits.where(rows), partial(state.wanted.__getitem__, rows)
@@ -116,7 +125,7 @@ def _by_stream(columns: Columns, commits: Commits) -> Commits:
 
 
 def _streams(columns: Columns, commits: Commits) -> Iterator[tuple[Ints, int]]:
-    """Yield the rows of each stream, and its number; commits are sorted by it."""
+    """Yield the rows of each stream, and its id; `commits` must be sorted by it."""
     ids = stream_ids(columns, commits)
     _, cuts = number_runs(ids)
     for start, end in pairwise(cuts.tolist()):
@@ -135,14 +144,14 @@ def _judge_commits(
 
     Reads only the names of `columns`.
     """
-    # A group that has consumed nothing begins at its first commit.
+    # A group that has consumed nothing starts at its first commit.
     next_offset = reached.copy()
     for rows in _readers(columns, context, commits):
         begin = int(commits.offset[rows[0]]) if reached[rows[0]] == 0 else 0
         next_offset[rows] = np.maximum(reached[rows], begin)
     ahead = np.flatnonzero(commits.offset > next_offset)
     if len(ahead) and columns.names.groups[int(commits.group[0])] in context.facts.wanted_tags:
-        # They skip messages that the group wants; a filter excludes the others.
+        # Keep commits that skip a message that the group wants.
         ahead = ahead[wanted()[ahead] >= next_offset[ahead]]
     for row in ahead.tolist():
         detail = f"committed {commits.offset[row]}, consumed up to {next_offset[row]}"
@@ -153,7 +162,7 @@ def _judge_commits(
 
 
 def _wanted_below(columns: Columns, context: Context, commits: Commits) -> Ints:
-    """Return for each commit of a stream the highest offset below it of a message that its group wants, or NOTHING."""
+    """Return the highest offset below each commit of a stream of a message that its group wants, or NOTHING."""
     sends, group = columns.sends, columns.names.groups[int(commits.group[0])]
     placed = (sends.outcome == Outcome.OK) & (sends.queue_offset != UNKNOWN)
     here = sends.where(placed & (sends.log == commits.log[0]))
@@ -170,16 +179,16 @@ def _wanted_below(columns: Columns, context: Context, commits: Commits) -> Ints:
 
 
 def _highest_below(offsets: Ints, limits: Ints) -> Ints:
-    """Return the highest of some offsets below each limit, or NOTHING."""
+    """Return the highest of `offsets` below each limit, or NOTHING; shape of `limits`."""
     ascending = np.sort(offsets)
     found: Ints = np.concatenate(([NOTHING], ascending))[np.searchsorted(ascending, limits)]
     return found
 
 
 def _given_anew(acked: MessageEvents) -> Mask:
-    """Select sends of a queue whose offsets, or lower ones, later sends got: a fault had cut the queue there.
+    """Whether a later send got the offset of each send of a queue, or a lower one: a fault had cut the queue there.
 
-    Another checker judges whether the loss was legal. A group may have skipped the messages that replaced them.
+    Another checker judges whether the loss was legal. A group may have skipped the messages that replaced these sends.
     """
     if not len(acked):
         return np.zeros(0, np.bool_)
@@ -191,9 +200,10 @@ def _given_anew(acked: MessageEvents) -> Mask:
 
 
 def _replaced(acked: MessageEvents, given: MessageEvents) -> Mask:
-    """Select sends of a queue at whose offset some group last received another message.
+    """Whether the last delivery from the offset of each send of a queue is of another message that replaced it.
 
-    That message has no acknowledgement in this queue. Otherwise its own offset is known, and it replaced nothing here.
+    Only messages without an acknowledgement in this queue count. The offset of an acknowledged message is known, so it
+    replaced nothing here.
     """
     if not len(given):
         return np.zeros(len(acked), np.bool_)
@@ -212,7 +222,7 @@ def _is_broadcast(columns: Columns, context: Context, commits: Commits) -> bool:
 
 
 def _readers(columns: Columns, context: Context, commits: Commits) -> Iterator[Ints]:
-    """Yield the rows of a stream's commits that belong together: all, or those of each broadcast member."""
+    """Yield the rows of a stream's commits that are judged together: all, or those of each broadcasting member."""
     if not _is_broadcast(columns, context, commits):
         yield np.arange(len(commits))
         return
@@ -235,9 +245,10 @@ def _reached(columns: Columns, context: Context, commits: Commits, stream: int) 
 
 
 def _reached_by(columns: Columns, context: Context, commits: Commits, rows: slice | Ints) -> Ints:
-    """Return the same for some ended deliveries and the commits that belong to them.
+    """Return the same for these rows of deliveries and the commits that belong to them.
 
-    A failed message counts, because it may have been sent back. Another checker judges whether it comes again.
+    If the group broadcasts or has dead letters, a failed message counts as consumed, because the member skips it or
+    sends it back. Another checker judges whether it comes again.
     """
     deliveries = columns.deliveries
     passed, at = deliveries.outcome[rows] == Outcome.OK, deliveries.op_index[rows]
@@ -245,7 +256,7 @@ def _reached_by(columns: Columns, context: Context, commits: Commits, rows: slic
     if _is_broadcast(columns, context, commits):
         passed = np.ones(len(at), np.bool_)
     elif columns.names.groups[int(commits.group[0])] in context.facts.retries_max:
-        # Includes calls that have not ended: the client has given them up by then.
+        # This includes calls that have not ended: the client may have given them up by then.
         order = np.argsort(deliveries.invoke_index[rows], kind="stable")
         passed, at, offset = (
             np.ones(len(order), np.bool_),
@@ -298,10 +309,10 @@ def check_drained_offsets(columns: Columns, context: Context) -> Verdict:
 
 
 def _gaps(context: Context) -> Iterator[str]:
-    """Yield the queues that complete drains lack although a member owned them and their broker serves.
+    """Yield a text for each queue that a complete drain lacks although a member owned it and its broker serves.
 
-    If a broker creates a topic with its first message, other brokers have none of its queues, even if members believed
-    that they do.
+    Yield nothing if the first message creates the topic: then brokers without a message have none of its queues, even
+    if a member reported to own one.
     """
     known = sorted({queue for _, queue in context.timeline.ownership})
     if not context.facts.topics_everywhere:
@@ -322,7 +333,7 @@ def _judge_end(
     if not beyond and not (drain.complete and end.committed < end.max_offset):
         return
     anomaly = "commit_beyond_end" if beyond else "commit_behind"
-    # A lost disk takes along messages with only a weaker status, consumed or not.
+    # With its disk, the leader loses messages with a weak status, consumed or not.
     gone = beyond and _lost_for_good(context.facts, queue.stream, drain.time_ns)
     allowed = gone and end.committed <= _came_to(columns, context.facts, group, queue)
     yield Finding(
@@ -340,7 +351,7 @@ def _judge_end(
 
 
 def _came_to(columns: Columns, facts: RunFacts, group: str, queue: LogKey) -> int:
-    """Return how far any member of a group has come in a queue; unknown for messages that a filter excludes."""
+    """Return the highest offset that any member of a group has reached in a queue; EVERYWHERE if it has a filter."""
     names, deliveries, commits = columns.names, columns.deliveries, columns.commits
     if group in facts.wanted_tags:
         return EVERYWHERE
@@ -356,7 +367,7 @@ def _came_to(columns: Columns, facts: RunFacts, group: str, queue: LogKey) -> in
 
 
 def rows_beyond_ends(columns: Columns, context: Context) -> Columns:
-    """Select deliveries and commits of queues that ended before a committed offset, if a lost disk may excuse it."""
+    """Select deliveries and commits of queues that end below a committed offset, if a lost disk may excuse that."""
     asked = {
         queue
         for drain in context.timeline.drains.values()
@@ -374,7 +385,10 @@ def rows_beyond_ends(columns: Columns, context: Context) -> Columns:
 
 
 def _lost_for_good(facts: RunFacts, broker: str, until_ns: int) -> bool:
-    """Whether the leader's disk is lost for good. A wiped disk is not: the broker refills it from its replicas."""
+    """Whether a permanent fault of the leader was fired by `until_ns`, such as the loss of its disk.
+
+    A wiped disk is not lost for good: the broker refills it from its replicas.
+    """
     return any(
         fault.permanent and fault.fired_ns is not None and fault.fired_ns <= until_ns
         for fault in facts.faults

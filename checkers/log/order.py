@@ -1,14 +1,14 @@
-"""Order in a message queue: an offset names one message, follows real time, and is delivered in turn.
+"""Order in a queue: each offset has one message, offsets follow real time, and deliveries follow offsets.
 
 **inconsistent_offsets**: two messages were at one (queue, offset). **nonmonotonic_send**: a send that was acknowledged
 before the next one of its process began has the higher offset. **realtime_order**: the same across processes, because
 appending to one log is linearizable. **out_of_order**: among the first deliveries to a group, one owner receives a
 lower offset after a higher one, so 2, 1, 2 is out of order. An owner is a process from one gain of the queue to its
-next gain. An assignment that leaves the queue with its process, or concerns another topic or group, does not end an
-owner. `duplication` judges redeliveries.
+next gain. An assignment that leaves the queue with its process, or that concerns another topic or group, does not end
+the ownership. `duplication` judges redeliveries.
 
-After a power loss that may cost a suffix of the log, the broker uses offsets again. Then the first two are allowed for
-messages that the power loss may have destroyed, if it struck before the later one was stored.
+After a power loss that may destroy a suffix of the log, the broker uses offsets again. Then the first three are allowed
+for messages that the power loss may have destroyed, if it came before the later message was stored.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ BUFFERED_NS = 30 * NS_PER_S  # how long a consumer may buffer a message before i
 
 
 def tally_order(columns: Columns, context: Context) -> Tally:
-    """Judge whole message queues (partition key: log)."""
+    """Judge whole queues (partition key: log)."""
     findings = [
         *_inconsistent_offsets(columns, context),
         *_misordered_sends(columns, context),
@@ -59,7 +59,7 @@ def _inconsistent_offsets(columns: Columns, context: Context) -> Iterator[Findin
 
 
 def _disputed(columns: Columns) -> MessagePositions:
-    """Return all sightings at positions where more than one message, or an unreadable one, was seen."""
+    """Return all sends and deliveries at positions that have more than one message, or an unreadable one."""
     index = index_of(columns)
     disputed = np.zeros(index.size, np.bool_)
     disputed[index.send_position[index.strange_sends]] = True
@@ -81,7 +81,7 @@ def _sighting(columns: Columns, positions: MessagePositions, at: int) -> tuple[M
 def _judge_reuse(
     columns: Columns, context: Context, positions: MessagePositions, pair: tuple[int, int]
 ) -> Judgement:
-    """Judge whether the log may have lost one of two messages, so that the broker used its offset again."""
+    """Return the judgement of two messages at one offset: the log may have lost one, and the broker used it again."""
     broker = columns.names.logs[int(positions.queue[pair[0]])].stream
     since_ns = min(_stored_since_ns(columns, positions, at) for at in pair)
     until_ns = max(_stored_by_ns(columns, positions, at) for at in pair)
@@ -101,9 +101,9 @@ def _stored_by_ns(columns: Columns, positions: MessagePositions, at: int) -> int
 
 
 def _is_fragile(columns: Columns, positions: MessagePositions, at: int) -> bool:
-    """Whether the sighting is only a weak acknowledgement.
+    """Whether the only evidence of a message is a weak acknowledgement.
 
-    A delivery counts as an acknowledgement: a broker delivers only messages that are as safe as they will ever be.
+    A delivery counts as an acknowledgement: a broker delivers only messages that are as safe as its profile requires.
     """
     events, row = _sighting(columns, positions, at)
     if events.outcome[row] != Outcome.WEAK:
@@ -126,7 +126,7 @@ def _misordered_sends(columns: Columns, context: Context) -> Iterator[Finding]:
     acked = np.flatnonzero((sends.outcome == Outcome.OK) & (sends.queue_offset != UNKNOWN))
     queue, offset = sends.log[acked], sends.queue_offset[acked]
     if not np.any((offset[1:] <= offset[:-1]) & (queue[1:] == queue[:-1])):
-        return  # offsets ascend with acknowledgements
+        return  # in each queue, offsets ascend in the order of acknowledgements
     _, starts = number_runs(queue)
     for first, last in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
         of_queue = acked[first:last]
@@ -136,9 +136,15 @@ def _misordered_sends(columns: Columns, context: Context) -> Iterator[Finding]:
 
 
 def overtaken_sends(sends: MessageEvents, rows: Ints, offset: Ints) -> tuple[Ints, Ints]:
-    """Select sends, by acknowledgement, that began after the acknowledgement of one with at least their offset.
+    """Find sends that began after the acknowledgement of another send with at least their offset.
 
-    All are of one queue. The second column holds, for each, the send with the highest such offset.
+    Args:
+        sends: the sends.
+        rows: acknowledged sends of one queue, in the order of acknowledgements.
+        offset: of each of `rows`, same shape.
+
+    Returns:
+        The rows of these sends, and for each the row of the send with the highest such offset, same shape.
     """
     highest = np.maximum.accumulate(offset)
     back = 1 + np.flatnonzero(offset[1:] <= highest[:-1])
@@ -169,7 +175,7 @@ def _misordered_send(columns: Columns, context: Context, earlier: int, row: int)
 
 
 def _misordered_deliveries(columns: Columns, context: Context) -> Iterator[Finding]:
-    """Judge first deliveries of a stream that come after a delivery with a higher offset."""
+    """Yield findings for first deliveries of a stream that come after a delivery with a higher offset."""
     streams = index_of(columns).streams
     late = streams.late
     if not len(late):
@@ -188,7 +194,7 @@ def _misordered_deliveries(columns: Columns, context: Context) -> Iterator[Findi
 def _misordered_to_group(
     columns: Columns, context: Context, streams: Streams, firsts: Ints, late: Ints
 ) -> Iterator[Finding]:
-    """Judge the late ones among the first deliveries of one stream, owner by owner."""
+    """Judge the late ones among the first deliveries of one stream, process by process."""
     process = columns.deliveries.process
     owner_of_late = process[streams.row(late)]
     owner_of_first = process[streams.row(firsts)]
@@ -201,9 +207,9 @@ def _misordered_to_group(
 def _judge_owner(
     columns: Columns, context: Context, rows: Ints, candidates: Ints
 ) -> Iterator[Finding]:
-    """Report candidates after a higher offset, unless their owner gained the queue again in between.
+    """Report candidates after a higher offset, unless their process gained the queue again in between.
 
-    `rows` are deliveries to one owner, in the order of calls; `candidates` are indices in it.
+    `rows` are deliveries to one process, in the order of calls; `candidates` are indices in it.
     """
     deliveries = columns.deliveries
     offset, called = deliveries.queue_offset[rows], deliveries.invoke_index[rows]

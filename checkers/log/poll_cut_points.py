@@ -1,8 +1,8 @@
-"""Polls of a queue in chunks: the questions of a chunk about earlier deliveries, and the answers of lower chunks.
+"""Polls of a queue in chunks: a chunk asks questions about earlier deliveries, and the state of lower chunks answers.
 
-Chunks are ranges of offsets, and every group passed each cut point once, for good. So if a process first appears in a
-chunk, only its last delivery in lower chunks matters. A message of a lower chunk that the group did not receive there,
-it had not received by then. Both need little memory: a few rows for each process, and the skipped messages.
+Chunks are ranges of offsets, and every group passed each cut point only once. So for the first delivery to a process in
+a chunk, only its last delivery in lower chunks matters. If a group did not receive a message of a lower chunk there, it
+had not received it by then. The state is small: a few rows for each process, and the skipped messages.
 """
 
 from __future__ import annotations
@@ -21,30 +21,32 @@ from staticfire.checkers.model.columns import Columns, MessageEvents, joined
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Question:
-    """A delivery that can be judged only together with the lower chunks."""
+    """A delivery that the checker can judge only with the state of the lower chunks."""
 
     given: MessageEvents  # one row
     begins: bool  # its process gained the queue again since an earlier delivery in this chunk
     leads: bool  # it is the first delivery to its group in this chunk
-    committed: int | None  # the offset that its group had committed by then
-    skipped: MessageEvents  # lower messages of this chunk that its group had not received by then, by offset
+    committed: int | None  # the offset that its group had committed by then; None: not known
+    # lower messages of this chunk that its group had not received by then, sorted by offset
+    skipped: MessageEvents
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PollCutPoint:
-    """The questions of a chunk, and its answers to higher chunks."""
+    """The questions of a chunk, and the state with which it answers questions of higher chunks."""
 
     number: int
     questions: tuple[Question, ...]
     last: Mapping[
         int, MessageEvents
     ]  # by group: the last delivery to each process, in the order of calls
-    unread: Mapping[int, MessageEvents]  # by group: messages that it never received, by offset
-    given: Mapping[int, Given]  # by group
+    # by group: messages that it never received, sorted by offset
+    unread: Mapping[int, MessageEvents]
+    given: Mapping[int, Given]  # by group: the offsets that it received
 
 
 class Skip(NamedTuple):
-    """`skipped` should have come before `given`."""
+    """The owner should have received the messages `skipped` before the delivery `given` (one row)."""
 
     given: MessageEvents
     skipped: MessageEvents
@@ -54,7 +56,7 @@ class Skip(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PollsInChunks:
-    """Some chunks of one queue. Merges in any order."""
+    """The state of some chunks of one queue. `merge` is associative and commutative."""
 
     tally: Tally
     cut_points: tuple[PollCutPoint, ...]  # by number
@@ -66,13 +68,13 @@ class PollsInChunks:
         return PollsInChunks(tally=self.tally.merge(other.tally), cut_points=tuple(cut_points))
 
     def skips(self, columns: Columns, context: Context) -> Iterator[Skip]:
-        """Answer all questions with the skipped messages; `cut_points` must be those of all chunks."""
+        """Yield the skips that all questions reveal. `cut_points` must be those of all chunks."""
         for answer in self._answers(columns, context):
             if isinstance(answer, Skip):
                 yield answer
 
     def holes(self, columns: Columns, context: Context) -> Iterator[Hole]:
-        """Yield deliveries that skipped no known message, but an offset that the group never received."""
+        """Yield the deliveries that skipped an offset that the group never received, but no known message."""
         for answer in self._answers(columns, context):
             if isinstance(answer, Hole):
                 yield answer
@@ -96,7 +98,7 @@ class _Past(NamedTuple):
 
 
 class _Below:
-    """The known facts of all chunks below a cut point."""
+    """The combined state of all chunks below a cut point."""
 
     def __init__(self) -> None:
         self._last: dict[tuple[int, int], _Past] = {}  # by group and process
@@ -137,7 +139,7 @@ class _Below:
         group, process = int(question.given.group[0]), int(question.given.process[0])
         offset = int(question.given.queue_offset[0])
         if question.leads and self._end.get(group) == (process, offset - 1):
-            return  # it continues the previous one
+            return  # it is the next offset after the process's last delivery
         past = self._last.get((group, process))
         called = int(question.given.invoke_index[0])
         if past is None or question.begins or _gained_between(columns, context, question, past):

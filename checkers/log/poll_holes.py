@@ -1,4 +1,4 @@
-"""Holes: offsets of a queue that a reader passed and never received, whatever message they hold."""
+"""Holes: offsets of a queue that a reader passed and never received, even if no known message has them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from staticfire.checkers.guarantees.judgement import Judgement
 from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, MessageEvents
 
 FAR = np.iinfo(np.int64).max
-# Ranges of offsets that were not received, each from its first to before its end, ascending.
+# Ranges [first, end) of offsets that were not received, ascending.
 Gaps = Sequence[tuple[int, int]]
 
 
@@ -21,7 +21,7 @@ class Given(NamedTuple):
 
     lowest: int
     highest: int
-    gaps: Gaps  # between the lowest and the highest one
+    gaps: Gaps  # the missing offsets between the lowest and the highest
 
 
 class Hole(NamedTuple):
@@ -29,29 +29,29 @@ class Hole(NamedTuple):
 
     given: MessageEvents  # one row
     last: int  # the offset that its process received before
-    last_ns: int  # when it received that
+    last_ns: int  # the time at which it received that offset
     last_position: int  # the position of that message in the commit log, or UNKNOWN
-    inside: bool  # both came in one call
+    inside: bool  # both came in one call of the listener
 
 
 def gaps_between(offsets: Ints) -> Gaps:
-    """Return the ranges between the lowest and the highest of some offsets that are not among them."""
+    """Return the ranges between the lowest and the highest of `offsets` that are not among them."""
     distinct = np.unique(offsets)
     before = np.flatnonzero(np.diff(distinct) > 1)
     return tuple(zip((distinct[before] + 1).tolist(), distinct[before + 1].tolist(), strict=True))
 
 
 def has_gap(gaps: Gaps, first: int, end: int) -> bool:
-    """Whether an offset from `first` to before `end` lies in one of the ranges."""
+    """Whether an offset in [first, end) is in one of the ranges."""
     return any(low < end and first < high for low, high in gaps)
 
 
 def first_position(
     columns: Columns, context: Context, given: MessageEvents, first_offset: int
 ) -> int | None:
-    """Return the first offset, from the given one on, that the reader of a delivery must receive, or None.
+    """Return the first offset, from `first_offset` on, that the reader of a delivery must receive, or None.
 
-    Only of drained queues the remaining messages are known.
+    It is known only for drained queues, because retention may have deleted messages of others.
     """
     names, facts = columns.names, context.facts
     group, topic = names.groups[given.group[0]], names.topics[given.topic[0]]
@@ -65,9 +65,9 @@ def first_position(
 
 
 def judge_hole(columns: Columns, context: Context, hole: Hole) -> Judgement:
-    """Judge a hole by what may have happened to messages that a consumer had seen by the previous delivery.
+    """Judge a hole as the loss of a message that a consumer had received by the previous delivery.
 
-    A log that was cut meanwhile, and has grown since, holds other messages at these offsets.
+    If a fault cut the log between the two deliveries, the log may hold other messages at these offsets.
     """
     broker = columns.names.logs[int(hole.given.log[0])].stream
     position = int(hole.given.position[0])

@@ -1,34 +1,33 @@
 """Polls: an owner receives the messages of a queue one after the other; it skips none and never goes back.
 
 An owner is a process from one gain of the queue to its next gain. An assignment that leaves the queue with its process
-does not end an owner. Each delivery of an owner is compared with its previous one, and its first delivery with the
-offset that the group had committed by then.
+does not end the ownership. The checker compares each delivery of an owner with its previous one, and its first delivery
+with the offset that the group had committed by then.
 
 **poll_skip**: the owner skipped a stored message between the two that its group had not received before. For the first
 delivery of an owner, "the two" are the committed offset and that delivery. A message counts as stored if it was
-acknowledged, or if any group received it, whatever the outcome of its send. Excused as the loss of an acknowledged
-message would be, from the time of its send (without an acknowledgement: from its first delivery), and where retention
-deleted it. An offset between two deliveries of one owner that its reader never received also counts, whatever message
-it holds: a queue has no holes in its offsets, and a cut of the log removes only its end. Excused as the loss of a
-message that a consumer had seen by the earlier delivery, and where a fault changed a record of the broker between the
-two.
+acknowledged, or if any group received it, for any outcome of its send. Excused like the loss of an acknowledged
+message, from the time of its send (without an acknowledgement: from its first delivery), and if retention deleted it.
+An offset between two deliveries of one owner that its reader never received also counts, even if no known message has
+it: a queue has no holes in its offsets, and a cut of the log removes only its end. Excused like the loss of a message
+that a consumer had received by the earlier delivery, and if a fault changed a record of the broker between the two.
 **nonmonotonic_poll**: the owner received an offset that is not above the previous one, although its listener had
-finished the previous one. Allowed if the group had not committed it. Informational where excuse_table.py explains it
-and the owner continued from there, as far as members report their queues: a member whose offset is set back also pulls
-the following messages again. **int_poll_skip**, **int_nonmonotonic_poll**: the same within one call, where a member has
-no reason to go back.
+finished the previous one. Allowed if the group had not committed it. Informational if excuse_table.py explains it and
+the owner continued from there, as far as members report their queues: a member whose offset is set back also pulls the
+following messages again. **int_poll_skip**, **int_nonmonotonic_poll**: the same within one call, where a member has no
+reason to go back.
 
-In a broadcasting group, and in one whose members choose their positions themselves, each member reads for itself, so
-deliveries to other members explain nothing. If members choose their positions, a poll that did not succeed leaves the
-position unchanged.
+In a broadcasting group, and in one whose members choose their positions themselves, each member has its own position,
+so deliveries to other members explain nothing. If members choose their positions, a poll that did not succeed leaves
+the position unchanged.
 
 A group with a filter may skip messages that it does not want. Before the first member can have subscribed with another
 filter (fault `filter_change`), those are the messages that the first filter excludes.
 
 Cannot see: other skips of messages that a group wanted under one of two filters; skips, at the start of an owner and in
 queues that were not drained, of messages that were not acknowledged and that no group received; skips of groups that
-need not read the topic; where a group without any committed offset should have begun; where a member of a broadcasting
-group starts, since it keeps its offset itself. `loss` judges whether a message was skipped for good.
+need not read the topic; where a group without any committed offset should have started; where a member of a
+broadcasting group starts, because it keeps its own offset. `loss` judges whether a skipped message never came.
 
 Source: Jepsen (redpanda, workload/queue.clj: poll-skip, nonmonotonic-poll and their int- forms), which excuses all
 groups; here commits and assignments are known.
@@ -74,7 +73,7 @@ BEFORE_ALL_NS = -(1 << 62)
 
 
 def tally_polls(columns: Columns, context: Context) -> Tally:
-    """Judge the deliveries of whole message queues (partition key: log)."""
+    """Judge the deliveries of whole queues (partition key: log)."""
     polls = _Polls(columns, context)
     findings = (
         finding for at, before in polls.out_of_step() for finding in polls.judge(at, before)
@@ -83,7 +82,7 @@ def tally_polls(columns: Columns, context: Context) -> Tally:
 
 
 def scan_polls(columns: Columns, context: Context, chunk: Chunk) -> PollsInChunks:
-    """Judge the deliveries of a chunk of a queue, and ask about those whose owner may have read lower chunks."""
+    """Judge the deliveries of a chunk of a queue; make questions of those that may depend on lower chunks."""
     polls = _Polls(replace(columns, commits=chunk.commits, cache=columns.cache), context)
     findings: list[Finding] = []
     questions: list[Question] = []
@@ -104,7 +103,7 @@ def scan_polls(columns: Columns, context: Context, chunk: Chunk) -> PollsInChunk
 
 
 def conclude_polls(state: PollsInChunks, columns: Columns, context: Context) -> Tally:
-    """Answer the questions of all chunks of a queue."""
+    """Judge the questions of all chunks of a queue, and return the tally of the queue."""
     findings = [
         skip_finding(columns, context, skip.given, skip.skipped, skip.what, skip.inside)
         for skip in state.skips(columns, context)
@@ -114,7 +113,10 @@ def conclude_polls(state: PollsInChunks, columns: Columns, context: Context) -> 
 
 
 class _Polls:
-    """The deliveries of some queues, stream by stream in the order of calls. Positions are indices in that order."""
+    """The deliveries of some queues, stream by stream in the order of calls.
+
+    `at` and `before` are indices in this order, or NONE_BEFORE.
+    """
 
     def __init__(self, columns: Columns, context: Context) -> None:
         self._columns, self._context = columns, context
@@ -125,7 +127,7 @@ class _Polls:
         self._gaps_of: dict[tuple[int, int], Gaps] = {}
 
     def out_of_step(self) -> Iterator[tuple[int, int]]:
-        """Yield positions that are not one above the previous one, and the previous one of the same process."""
+        """Yield (at, before) for deliveries that are not one offset above the previous one of the same process."""
         deliveries, streams = self._columns.deliveries, self._streams
         if not len(deliveries):
             return
@@ -150,7 +152,7 @@ class _Polls:
         return group
 
     def _last_of_same(self, starts: Ints, process: Ints) -> Ints:
-        """Return for each run of one process in a stream the end of that process's previous run, or NONE_BEFORE."""
+        """Return for each run of one process in a stream the end of its previous run or NONE_BEFORE, shape (runs,)."""
         ends = np.append(starts[1:], len(process)) - 1
         order = np.lexsort((starts, process[starts], self._streams.number[starts]))
         by_owner = starts[order]
@@ -202,14 +204,14 @@ class _Polls:
         )
 
     def _lowest_asked_for(self, chunk: Chunk, group: int) -> int:
-        """Return the lowest offset that a question about a group may concern: its lowest received or committed one."""
+        """Return the lowest offset that questions about a group may concern: its lowest received or committed one."""
         commits = self._columns.commits
         mine = commits.offset[(commits.log == chunk.queue) & (commits.group == group)]
         lowest = chunk.given[group][0]
         return min(lowest, int(mine.min())) if len(mine) else lowest
 
     def last_rows(self) -> Mapping[int, MessageEvents]:
-        """Return by group the last delivery to each process, in the order of calls. For one queue."""
+        """Return by group the last delivery to each process, in the order of calls. The columns hold only one queue."""
         deliveries, streams = self._columns.deliveries, self._streams
         found = {}
         for start, stop in pairwise(streams.starts.tolist()):
@@ -220,7 +222,7 @@ class _Polls:
         return found
 
     def unread(self, chunk: Chunk) -> Mapping[int, MessageEvents]:
-        """Return by group the stored messages that it wants and never received, as far down as questions may reach."""
+        """Return by group the stored messages that it wants and never received, if questions may concern them."""
         return {
             group: self._stored.events(found)
             for group in chunk.given
@@ -256,7 +258,7 @@ class _Polls:
         )
 
     def _committed(self, row: int) -> int | None:
-        """Return the offset that the group had committed when this row's listener was called."""
+        """Return the offset that the group had committed when this row's listener was called; None: none is known."""
         deliveries, commits = self._columns.deliveries, self._columns.commits
         queue, group = int(deliveries.log[row]), int(deliveries.group[row])
         rows = self._commit_rows.get((queue, group))
@@ -281,14 +283,14 @@ class _Polls:
     def _skipped(
         self, at: int, first_offset: int, what: str, inside: bool = False
     ) -> Iterator[Finding]:
-        """Report stored messages from `first_offset` on, below this delivery, that the reader did not receive."""
+        """Yield a finding if the reader lacked stored messages from `first_offset` on, below this delivery."""
         skipped = self.not_given(at, first_offset)
         if len(skipped):
             given = self._columns.deliveries.where(slice(row := self._row(at), row + 1))
             yield skip_finding(self._columns, self._context, given, skipped, what, inside)
 
     def _passed_over(self, at: int, before: int, inside: bool) -> Iterator[Finding]:
-        """Report offsets between two deliveries of an owner that its reader never received."""
+        """Yield a finding if the reader never received an offset between two deliveries of an owner."""
         deliveries, row, earlier = self._columns.deliveries, self._row(at), self._row(before)
         last = int(deliveries.queue_offset[earlier])
         if not has_gap(self._gaps(at), last + 1, int(deliveries.queue_offset[row])):
@@ -305,7 +307,7 @@ class _Polls:
             yield hole_finding(self._columns, self._context, hole)
 
     def _gaps(self, at: int) -> Gaps:
-        """Return the gaps in the offsets that the reader of a delivery received, early or late."""
+        """Return the gaps in the offsets that the reader of a delivery received at any time."""
         stream = int(self._streams.number[at])
         reader = int(self._columns.deliveries.process[self._row(at)])
         if self._group_of(at) not in self._context.facts.broadcasting:
@@ -317,7 +319,7 @@ class _Polls:
         return self._gaps_of[stream, reader]
 
     def given(self) -> Mapping[int, Given]:
-        """Return by group the offsets of the queue that it received. For one queue."""
+        """Return by group the offsets that it received. The columns must be of one queue."""
         deliveries, streams = self._columns.deliveries, self._streams
         found = {}
         for start, stop in pairwise(streams.starts.tolist()):
@@ -329,7 +331,7 @@ class _Polls:
         return found
 
     def not_given(self, at: int, first_offset: int) -> MessageEvents:
-        """Return stored messages from an offset on, below a delivery, that its reader wants and had not received."""
+        """Return the stored messages from `first_offset` on, below a delivery, that its reader wanted and lacked."""
         found = self._stored.due(self._row(at), first_offset)
         if len(found):
             found = found[~self._given_before(at, found)]
@@ -340,7 +342,7 @@ class _Polls:
         return self._columns.deliveries.where(slice(0))
 
     def _given_before(self, at: int, found: Ints) -> Mask:
-        """Whether the reader had received each of some stored messages, from its position, before a delivery."""
+        """Whether the reader had received each stored message in `found` from its position before a delivery."""
         position = self._stored.position[found]
         if position[0] > self._streams.highest[at]:
             return np.zeros(len(found), np.bool_)
@@ -352,7 +354,7 @@ class _Polls:
     def _visits(self, at: int) -> tuple[Ints, Ints]:
         """Return the positions that the reader of a delivery received, ascending, and the index of each delivery.
 
-        Indices of one position ascend. A reader is a group, or a member of one that broadcasts.
+        Indices of one position ascend. A reader is a group, or a member of a group that broadcasts or is in `assigned`.
         """
         stream, reader = int(self._streams.number[at]), ANY_PROCESS
         deliveries, row, facts = self._columns.deliveries, self._row(at), self._context.facts
@@ -382,7 +384,7 @@ class _Polls:
         yield self._finding(row, "nonmonotonic_poll", inside, judgement, detail)
 
     def _retried(self, earlier: int, row: int) -> bool:
-        """Whether a delivery is another attempt, because the listener did not finish the earlier one."""
+        """Whether a delivery is a new attempt, because the listener did not finish the earlier one."""
         deliveries = self._columns.deliveries
         unfinished = deliveries.outcome[earlier] != Outcome.OK
         return bool(unfinished or deliveries.tries[row] > deliveries.tries[earlier])
@@ -419,10 +421,10 @@ class _Polls:
         return Judgement.INFORMATIONAL, window.words
 
     def _goes_on_beyond(self, row: int, last: int) -> int | None:
-        """Return the offset at which an owner that went back skipped past its former deliveries, or None.
+        """Return the offset to which an owner that went back jumped instead of continuing, or None.
 
-        `row` is the delivery that goes back, `last` the owner's previous one. A member that does not report its queues
-        may have lost the queue, and taken it over again where another member had left it.
+        `row` is the delivery that goes back, `last` the owner's previous one. None also for members that do not report
+        their queues: such a member may have lost the queue, and taken it over again where another member had left it.
         """
         deliveries, names = self._columns.deliveries, self._columns.names
         pair = names.groups[int(deliveries.group[row])], names.logs[int(deliveries.log[row])]
@@ -444,7 +446,7 @@ class _Polls:
         return None
 
     def _last_given(self, at: int, *, by: int = ANY_PROCESS) -> int | None:
-        """Return the row by which the reader, or a process of it, last received the same position before a delivery."""
+        """Return the row of the last earlier delivery of the same position to the reader, or only to process `by`."""
         position = self._streams.position[at]
         positions, visits = self._visits(at)
         start, stop = (
@@ -471,9 +473,9 @@ def skip_finding(
     what: str,
     inside: bool,
 ) -> Finding:
-    """Make the finding of the delivery `given` (one row). `skipped` are some messages before it, by offset.
+    """Make the finding of the delivery `given` (one row), before which its owner skipped messages.
 
-    Reads only the names of `columns`.
+    The function reads only the names of `columns`. `skipped` has at least one message, and is sorted by offset.
     """
     names = columns.names
     broker = names.logs[int(skipped.log[0])].stream
@@ -481,7 +483,7 @@ def skip_finding(
         f"process {given.process[0]} {what}: {len(skipped)} skipped, first key "
         f"{names.key(int(skipped.message[0]))} at offset {skipped.queue_offset[0]}"
     )
-    # The strictest judgement of a loss of any of these messages.
+    # All of these messages must be excused, so the strictest judgement of a loss decides.
     judgement = context.promises.strictest(
         broker, skipped.invoke_ns, lambda row: names.key(int(skipped.message[row]))
     )
@@ -492,7 +494,7 @@ def skip_finding(
 def hole_finding(columns: Columns, context: Context, hole: Hole) -> Finding:
     """Make the finding of a delivery before which its owner skipped offsets.
 
-    Reads only the names of `columns`.
+    The function reads only the names of `columns`.
     """
     detail = (
         f"process {hole.given.process[0]} was given {hole.given.queue_offset[0]} after {hole.last}, "

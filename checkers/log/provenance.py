@@ -6,8 +6,8 @@ to; or from another queue or offset than the acknowledged one, after a single at
 elsewhere); or from the retry or dead-letter topic of another group. **corrupt**: the body differs from the sent one, or
 holds no readable key.
 
-A corrupt body proves nothing about its key, so it is never a phantom. Brokers themselves move messages to retry and
-dead-letter topics.
+The key in a corrupt body is not reliable, so such a message is never a phantom. Messages in retry and dead-letter
+topics are not misrouted there, because brokers move them to these topics.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def tally_provenance(columns: Columns, context: Context) -> Tally:
 
 
 def _source(columns: Columns, delivered: Ints) -> Ints:
-    """Return the row of the send of each message, NEVER_SENT if there is none, shape (delivered,)."""
+    """Return the row of the send of each delivered message, or NEVER_SENT; shape (delivered,)."""
     size, (sent, got) = dense_numbers(columns.sends.message, delivered)
     row_of = np.full(size, NEVER_SENT, np.int64)
     row_of[sent] = np.arange(len(sent))
@@ -53,7 +53,7 @@ def _source(columns: Columns, delivered: Ints) -> Ints:
 
 
 def _of_source(values: Ints, source: Ints, missing: int) -> Ints:
-    """Return a column of sends for deliveries, shape of `source`."""
+    """Return the value of a column of sends for each delivery, `missing` without a send; shape of `source`."""
     spare = np.append(values, missing)  # NEVER_SENT is -1: the last element
     found: Ints = spare[source]
     return found
@@ -95,7 +95,7 @@ def _is_of_others(columns: Columns) -> Mask:
 def _first_findings(
     columns: Columns, context: Context, rows: Ints, anomaly: str
 ) -> Iterator[Finding]:
-    """Report each message once, at its first such delivery."""
+    """Yield one finding for each message, at its first such delivery."""
     _, first = np.unique(columns.deliveries.message[rows], return_index=True)
     return _findings(columns, context, rows[first], anomaly)
 

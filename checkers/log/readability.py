@@ -1,8 +1,8 @@
-"""Retry and dead-letter topics that no consumer can read: brokers store their messages but cannot deliver them.
+"""Readability of retry and dead-letter topics: consumers can read the messages that brokers store there.
 
 **unreadable_topic**: at the end of the run a broker refuses to serve a retry topic or a dead-letter topic of a group.
-The harness tries to read each of them (`try_read`), because no consumer reads dead letters, and a refused retry topic
-looks like an empty one. A topic that does not exist is no finding: `loss` judges whether messages are missing. The
+The harness tries to read each of them (`try_read`), because no consumer reads dead letters, and to consumers a refused
+retry topic appears empty. A topic that does not exist is not a finding: `loss` judges whether messages are missing. The
 verdict is unknown if the history lacks a try, a try had no answer, or dead letters were not read to their end.
 
 Cannot see: topics that were unreadable only during the run; queues other than the first.
@@ -45,7 +45,7 @@ def check_readability(_columns: Columns, context: Context) -> Verdict:
 
 
 def _untried(context: Context) -> Iterator[str]:
-    """Yield a sentence for each topic that the harness intended to read, if the history has no try."""
+    """Yield a sentence for each topic that the harness had to read and whose try the history lacks."""
     if TRY_READ not in context.facts.due:
         return
     tried = {(one.topic, one.broker) for one in context.timeline.tried_reads}

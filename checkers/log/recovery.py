@@ -1,23 +1,24 @@
-"""Recovery is stable: messages that were visible before a restart are there after it, and no others.
+"""Recovery is stable: messages that were visible before a restart are visible after it, and no others.
 
-**lost_from_log**: an acknowledged message that a group had received, or that a consumer could have received, is not in
-its queue after the drain, although retention cannot have deleted it or must not have: it is younger than messages that
-brokers always keep (`RunFacts.kept_s`). If the leader is lost for good, the message must be missing in the queues of
-all followers (`only_on_another_replica` counts those that are not). `loss` judges whether groups received their
-messages. This checker judges whether the log still has them, so only it finds a message that was consumed and then
-lost. **read_beyond_recovery**: a broker without replicas recovered its log up to some position, and later delivered a
-message from beyond it that had been acknowledged before. These are stale bytes, which recovery must destroy.
+**lost_from_log**: an acknowledged message is not in its queue after the drain, although retention cannot have deleted
+it, or must not have deleted it because it is younger than `RunFacts.kept_s`. If the leader is lost for good, the
+message must be missing in the queues of all followers (`only_on_another_replica` counts those that are not). `loss`
+judges whether groups received their messages. This checker judges whether the log still has them, so only it finds a
+message that was consumed and then lost. **read_beyond_recovery**: a broker without replicas recovered its log up to a
+position, and later delivered a message from beyond it that had been acknowledged before. These are stale bytes, which
+recovery must destroy.
 
-A fault excuses `lost_from_log` like a loss. A lost tail never explains a missing message below the beginning of its
-queue. A disk that was full after the message was stored does, if it is that of the leader. The disk of a follower
-counts only if the leader is gone or fetched its log from a follower, or if no leader was asked.
+A fault excuses `lost_from_log` like a loss. The loss of a tail never explains a missing message below the beginning of
+its queue. A disk that was full after the message was stored explains it, if it is the disk of the leader. The disk of a
+follower counts only if the leader still has the message, if the leader is gone or fetched its log from a follower, or
+if a look-up does not name its node.
 
-Cannot see: messages that no producer knows to be stored; early deletions where `kept_s` is not known, or in a topic
-that was created again; losses that a replica repaired. A run whose brokers were not asked for their messages
-(`look_up`) has only the ends of queues.
+Cannot see: messages that were stored but not acknowledged; early deletions if `kept_s` is not known, or in a topic that
+was created again; losses that a replica repaired. Without look-ups of messages (`look_up`), the checker has only the
+ends of queues.
 
-Source: the promise of the hardened broker that a power cut never takes back what a group has consumed; the recovery
-rules of CommitLog (recoverNormally, recoverAbnormally) of Apache RocketMQ 4.9.
+Source: the promise of the hardened broker that a power cut never removes a message that a group has consumed; the
+recovery rules of CommitLog (recoverNormally, recoverAbnormally) of Apache RocketMQ 4.9.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ BUFFERED_NS = 30 * NS_PER_S  # how long a consumer may buffer a message before i
 
 
 def tally_recovery_stability(columns: Columns, context: Context) -> Tally:
-    """Judge whole message queues (partition key: log)."""
+    """Judge whole queues (partition key: log)."""
     acked = (columns.sends.outcome == Outcome.OK) & (columns.sends.log != UNKNOWN)
     gone, elsewhere = _lost_from_log(columns, context, acked)
     early = _deleted_early(columns, context, acked)
@@ -46,7 +47,7 @@ def tally_recovery_stability(columns: Columns, context: Context) -> Tally:
 
 
 def _lost_from_log(columns: Columns, context: Context, acked: Mask) -> tuple[list[Finding], int]:
-    """Return missing messages, and the number of those that only a follower other than the serving one has."""
+    """Return findings for missing messages, and the number of messages that only a follower that does not serve has."""
     sends = columns.sends
     low, _, ends, drained_at = _ends(columns, context)
     beyond = (sends.queue_offset >= ends[sends.log]) & (sends.op_index < drained_at[sends.log])
@@ -66,7 +67,7 @@ def _lost_from_log(columns: Columns, context: Context, acked: Mask) -> tuple[lis
 
 
 def _deleted_early(columns: Columns, context: Context, acked: Mask) -> Iterator[Finding]:
-    """Select acknowledged messages below the beginning of their queue that brokers must keep because of their age."""
+    """Yield findings for acknowledged messages below the beginning of their queue that are too young for retention."""
     facts, sends = context.facts, columns.sends
     if not facts.kept_s:
         return
@@ -97,9 +98,10 @@ def _early(columns: Columns, context: Context, row: int, until_ns: int) -> Findi
 
 
 def _answer_for(context: Context, queue: LogKey, offset: int) -> set[str]:
-    """Return the nodes whose early deletion explains why a queue begins above an offset.
+    """Return the nodes whose full disk may explain why a queue begins above an offset.
 
-    If the leader still has the offset, the followers that were asked lack it.
+    This is the leader if it lacks the offset, otherwise the followers that lacked it in a look-up. It is all replicas
+    if the leader is gone or lost its disk, or if a look-up does not name its node.
     """
     facts = context.facts
     nodes = facts.replica_sets.get(queue.stream, ())
@@ -132,7 +134,7 @@ def _why_deleted(
         if window is not None:
             return window.words
     for window in excuses.windows("lost_from_log", broker, nodes):
-        # Writes fail, and nothing is destroyed: this disk was full.
+        # A fault by which writes fail and that destroys nothing is a full disk.
         is_full = window.fault.damage == "none"
         if is_full and window.start_ns <= until_ns and window.end_ns >= since_ns:
             return window.words
@@ -140,7 +142,7 @@ def _why_deleted(
 
 
 def _has_lost_its_leader(columns: Columns, context: Context, row: int) -> bool:
-    """Whether only followers serve the queue of a send, so that another follower may have a message that one lacks."""
+    """Whether only followers serve the queue of a send: then a follower may have a message that another one lacks."""
     queue = queue_of(columns, columns.sends, row)
     return queue is not None and queue.stream not in context.facts.living_sets
 
@@ -158,7 +160,7 @@ def _gone(columns: Columns, context: Context, row: int, copies: Copies) -> Findi
 
 
 def _not_found(columns: Columns, context: Context) -> Mask:
-    """Whether a broker was asked for a message and did not find it at its position, shape (sends,)."""
+    """Whether a look-up did not find the message of each send at its position, shape (sends,)."""
     missing = {
         (look_up.topic, look_up.broker, found.queue, found.queue_offset, found.key)
         for look_up in context.timeline.look_ups
@@ -177,7 +179,10 @@ def _not_found(columns: Columns, context: Context) -> Mask:
 
 
 def _ends(columns: Columns, context: Context) -> tuple[Ints, Ints, Ints, Ints]:
-    """Return columns of shape (queues,): first offset, its time, end, and op index of the queue's last drain."""
+    """Return columns of shape (queues + 1,): first offset, its time, end, and op index of the queue's last drain.
+
+    The last element, with zeros, is for sends without a queue.
+    """
     table = np.zeros((4, len(columns.names.logs) + 1), np.int64)  # the last column: no queue
     numbers = {queue: number for number, queue in enumerate(columns.names.logs)}
     for drain in context.timeline.drains.values():
@@ -194,8 +199,8 @@ def _ends(columns: Columns, context: Context) -> tuple[Ints, Ints, Ints, Ints]:
 
 
 def _from_beyond(columns: Columns, context: Context, acked: Mask) -> Iterator[Finding]:
-    """Yield deliveries, after a recovery, of messages beyond the recovered end that had been acknowledged before."""
-    ends: dict[int, int] = {}  # by such delivery: the end of the recovered log
+    """Yield findings for deliveries, after a recovery, of messages beyond its end that were acknowledged before it."""
+    ends: dict[int, int] = {}  # row of such a delivery -> the end of the recovered log
     for seen in context.observations:
         if seen["kind"] != "recovery" or "end_offset" not in seen:
             continue
@@ -227,7 +232,10 @@ def _from_beyond(columns: Columns, context: Context, acked: Mask) -> Iterator[Fi
 
 
 def _read_after(columns: Columns, acked: Mask, broker: int, at_ns: int, end_offset: int) -> Ints:
-    """Return rows of deliveries from the queue and the log position that had been acknowledged."""
+    """Return rows of deliveries after a recovery from positions beyond its end that were acknowledged before it.
+
+    A delivery counts if it comes more than BUFFERED_NS after `at_ns`, and from the acknowledged queue and position.
+    """
     sends = columns.sends
     candidates = np.flatnonzero(acked & (sends.position >= end_offset) & (sends.time_ns < at_ns))
     of_broker = columns.names.stream_of_log[sends.log[candidates]] == broker

@@ -1,18 +1,19 @@
-"""Answers of leaders to a reset of offsets to a time, compared with the store times of delivered messages.
+"""Compares the answers of leaders to a reset of offsets to a time with the store times of delivered messages.
 
-**wrong_time_search** (`message_queries.py`): an operator sent a group back to a time, and for a queue the leader
-answered an offset that a search for this time cannot return. A search returns the message whose store time is nearest,
-the earlier one of two that are equally near, and the first one with exactly this time; a faithful broker may return any
-of those. The leader answers with the committed offset of the group if the search returns a higher one.
+**wrong_time_search** (`message_queries.py`): an operator reset a group to a time, and for a queue the leader answered
+an offset that a search for this time cannot return. A search returns the message whose store time is nearest, the
+earlier one of two that are equally near, and the first one with exactly this time; a faithful broker may return any of
+the messages with exactly this time. The leader answers with the committed offset of the group if the search returns a
+higher one.
 
 * Too far: a message below the answer was stored at the time or later; or one that was stored before it is as near.
 * Not far enough, and the group had committed more: a message above the answer was stored before the time; or the answer
   was stored before the time, and a message above is nearer.
 
 A message counts if all its deliveries have one store time, and if it was in the queue at the request: it was stored
-before the time or delivered before the request, and the queue still had it at the end. Allowed where a clock of the
-broker was wrong, because store times then do not ascend, where a stored record of the leader was changed, and where the
-queue may have lost a tail.
+before the time or delivered before the request, and the queue still had it at the end. Allowed if a clock of the broker
+was wrong, because store times then do not ascend, if a fault changed a stored record of the leader, and if the queue
+may have lost a tail.
 
 Cannot see: messages that no group received before the request; answers for queues in which the group had committed no
 more than the answer.
@@ -58,7 +59,7 @@ class Answer(NamedTuple):
 
 
 class Witnesses(NamedTuple):
-    """Deliveries that a search for the time depends on, as rows: none or one of each."""
+    """The deliveries that decide whether an answer is right. Each field has the row of one delivery, or none."""
 
     answered: Ints  # the message at the answered offset
     before: Ints  # the highest message below it that was stored before the time
@@ -79,13 +80,13 @@ def answers(context: Context) -> Iterator[Answer]:
 
 
 def rows_at_answers(columns: Columns, context: Context) -> Ints:
-    """Select the deliveries with which answers are compared."""
+    """Return the rows of the deliveries that are compared with answers."""
     kept = (rows for one in answers(context) for rows in _witnesses(columns, context, one))
     return np.unique(np.concatenate([NO_ROWS, *kept]))
 
 
 def wrong_answers(columns: Columns, context: Context) -> Iterator[Finding]:
-    """Yield a finding for each queue for which a leader answered a wrong offset."""
+    """Yield a finding for each answer with a wrong offset."""
     for one in answers(context):
         rows = _witnesses(columns, context, one)
         stored_ms = _Times(columns, rows)
@@ -95,7 +96,7 @@ def wrong_answers(columns: Columns, context: Context) -> Iterator[Finding]:
 
 
 class _Times:
-    """Store times of witnesses, in ms; None where there is none."""
+    """The store times of witnesses in ms; None without a witness."""
 
     def __init__(self, columns: Columns, rows: Witnesses) -> None:
         stored_ms = columns.deliveries.stored_ms
@@ -104,7 +105,7 @@ class _Times:
 
 
 def _wrong(context: Context, one: Answer, rows: Witnesses, times: _Times) -> tuple[Ints, str]:
-    """Return the message that shows that an answer is wrong, and why; no row if none does."""
+    """Return the row of the delivery that shows that an answer is wrong, and why; no row if the answer may be right."""
     asked_ms, answered_ms = one.time_ms, times.answered
     is_exact = context.facts.mode == "hardened" or answered_ms not in (None, asked_ms)
     if times.too_far is not None and (times.too_far > asked_ms or is_exact):
@@ -123,7 +124,7 @@ def _wrong(context: Context, one: Answer, rows: Witnesses, times: _Times) -> tup
 
 
 def _witnesses(columns: Columns, context: Context, one: Answer) -> Witnesses:
-    """Find the witnesses of an answer among the deliveries of its queue, or among a selection that holds them."""
+    """Find the witnesses of an answer among the deliveries of its queue, or among those of `rows_at_answers`."""
     deliveries = columns.deliveries
     rows = _timed(columns, one)
     offset, stored_ms = deliveries.queue_offset[rows], deliveries.stored_ms[rows]
@@ -143,7 +144,7 @@ def _witnesses(columns: Columns, context: Context, one: Answer) -> Witnesses:
 
 
 def _timed(columns: Columns, one: Answer) -> Ints:
-    """Return the first delivery of each message of the queue that was delivered with one store time, by offset."""
+    """Return the row of the first delivery from each offset of the queue with only one store time, sorted by offset."""
     deliveries, names = columns.deliveries, columns.names
     if one.log not in names.logs:
         return NO_ROWS
@@ -162,7 +163,7 @@ def _timed(columns: Columns, one: Answer) -> Ints:
 
 
 def _min_offset(context: Context, one: Answer) -> int:
-    """Return where the queue began at the end; 0 if no drain reports it."""
+    """Return the first offset of the queue at the drain; 0 if no drain reports it."""
     drain = context.timeline.drains_of(one.reset.group, one.log.topic)
     end = None if drain is None else drain.ends.get(one.log)
     return 0 if end is None else end.min_offset
@@ -201,7 +202,7 @@ def _finding(
 
 
 def _rotten(context: Context, stream: str, until_ns: int) -> str | None:
-    """Say whether a record of the leader had been changed, possibly its store time."""
+    """Return a text if a fault had changed a record of the leader, and perhaps its store time; None otherwise."""
     leader = context.facts.replica_sets.get(stream, ())[:1]
     for fault in chain.from_iterable(map(by_target, context.facts.faults)):
         is_rotten = ROTS in fault.effects and fault.bitten_ns is not None

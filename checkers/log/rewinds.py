@@ -1,9 +1,10 @@
-"""Commits that set a group's offset back: each needs a member that took the queue over, at an offset not yet sure.
+"""Commits that set a group's offset back: a legal one comes from a member that took the queue over at a lower offset.
 
-A member that rightly takes a queue over begins at the offset that its broker knows. It may repeat messages that were
-not surely committed by then (`committed.py`). A reset of offsets sets the offset back once (`reset_returns.py`). No
-other commit may: neither one of the member that owns the queue, nor one of a member that has lost it or never had it.
-If the members of a group do not report their queues, the checker compares the commits of each process separately.
+A member that takes a queue over begins at the offset that its broker knows. It may repeat messages that were not surely
+committed by then (`committed.py`). A reset of offsets sets the offset back once (`reset_returns.py`), and a reason of
+excuse_table.py may set back the owner. Any other such commit is wrong, whether the member owns the queue, has lost it
+or never had it. If the members of a group do not report their queues, the checker compares the commits of each process
+separately.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ SET_BACK = "commit_rewound"
 
 
 def settled_below(columns: Columns, context: Context, commits: Commits) -> Ints:
-    """Return the highest offset of a settled message that each process had passed by the previous commit.
+    """Return the highest offset of a settled message that each process had passed by its previous commit.
 
-    The shape is (commits,). `commits`: one stream, sorted by op. NOWHERE if the commit is not below the previous one.
+    The shape is (commits,). NOWHERE if the commit is not below the previous one of its process. `commits` must be those
+    of one stream, sorted by op.
     """
     found = np.full(len(commits), NOWHERE, np.int64)
     for process in np.unique(commits.process).tolist():
@@ -46,7 +48,7 @@ def rewinds(
 ) -> Iterator[Rewind]:
     """Yield the rows of one stream's commits, sorted by op, that are lower than the previous one of the same reader.
 
-    Reads only the names of `columns`. `settled`: as `settled_below` returns it.
+    The function reads only the names of `columns`. `settled` is the result of `settled_below`.
     """
     if not np.any(commits.offset[1:] < commits.offset[:-1]):
         return
@@ -61,12 +63,12 @@ def rewinds(
             why, is_excused = _judge(
                 context, own, row, pair, resets, is_owned=is_owned, by_order=by_order
             )
-            # No queue begins below 0, so no excuse sets an offset back to there.
+            # No queue has an offset below 0, so nothing excuses such a commit.
             yield int(rows[row]), f"{what}: {why}", is_excused and bool(own.offset[row] >= 0)
 
 
 def _by_reader(context: Context, commits: Commits, group: str, is_owned: bool) -> Iterator[Ints]:
-    """Yield the rows of each reader: a process where ownership is not reported, a node in a broadcasting group."""
+    """Yield the rows of each reader: a process without reported ownership, a node of a broadcasting group, else all."""
     processes, which = np.unique(commits.process, return_inverse=True)
     names = [
         str(process) if not is_owned else reader_of(context, group, process) or ""
@@ -87,9 +89,9 @@ def _judge(
     is_owned: bool,
     by_order: bool,
 ) -> tuple[str, bool]:
-    """Say why a commit is lower than the previous one, and whether that is legal.
+    """Return why a commit is lower than the previous one, and whether that is legal.
 
-    `by_order`: only a reset of offsets may do that. A reset counts only if nothing else explains it.
+    `by_order`: only a reset of offsets can explain it. A reset counts only if nothing else explains the commit.
     """
     process, time_ns, offset = int(own.process[row]), int(own.time_ns[row]), int(own.offset[row])
     if not is_owned:
@@ -117,7 +119,7 @@ def _judge(
 
 
 def _lost(context: Context, pair: tuple[str, LogKey], gain: Ownership, before: int) -> int | None:
-    """Return the op by which a process lost a queue that it had gained, before another op; None if it still has it."""
+    """Return the op by which a process lost a queue after `gain` and before op `before`; None if it still has it."""
     changes = context.timeline.ownership_between(*pair, gain.op_index, before)
     lost = (c.op_index for c in changes if c.process == gain.process and c.change == "lost")
     return next(lost, None)

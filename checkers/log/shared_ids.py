@@ -4,9 +4,9 @@
 trace messages, and discard duplicates, by this id. The producer makes it from its address, its process, the time and a
 counter, and keeps it for all attempts of a send.
 
-Cannot see: ids of sends that no broker answered, of batches in ranges, and of clients that do not report them. If more
-than 250,000 sends have ids, the checker compares a sample of about 125,000 to 250,000, which the digest of the id
-selects. Two messages with one id are in the same sample.
+Cannot see: ids of sends that no broker answered, of condensed batches, and of clients that do not report them. If more
+than 250,000 sends have ids, the checker compares a sample of about 125,000 to 250,000. The digest of the id decides
+whether a message is in it, so two messages with one id are both in the sample, or both not.
 
 Source: MessageClientIDSetter of Apache RocketMQ 4.9.
 """
@@ -21,8 +21,8 @@ from staticfire.checkers.guarantees.verdict import Tally, Verdict
 from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, is_constant
 
 ANOMALY = "shared_id"
-COMPARED_MAX = 250_000  # sends that are held in memory
-_ESTIMATED_BY = 4096  # one of this many ids is selected to estimate their number
+COMPARED_MAX = 250_000  # most sends that are compared, because memory must hold them
+_ESTIMATED_BY = 4096  # the number of ids is estimated from one of this many
 
 
 def estimating_rows(columns: Columns, _context: Context) -> Columns:
@@ -31,12 +31,12 @@ def estimating_rows(columns: Columns, _context: Context) -> Columns:
 
 
 def compared_rows(columns: Columns, _context: Context, estimating: Columns) -> Columns:
-    """Select the sends that are compared; `estimating` are the `estimating_rows` of all queues."""
+    """Select the sends that are compared; `estimating` has the `estimating_rows` of all queues."""
     return some_rows(columns, sends=_sampled(columns, _one_of(estimating)))
 
 
 def check_shared_ids(columns: Columns, context: Context) -> Verdict:
-    """Compare the ids of all sends, or of the sample."""
+    """Judge the ids of all sends, or of the sample."""
     sends = columns.sends
     rows = _sampled(columns, _one_of(columns))
     rows = rows[np.lexsort((sends.op_index[rows], sends.message_id[rows]))]
@@ -63,7 +63,7 @@ def check_shared_ids(columns: Columns, context: Context) -> Verdict:
 
 
 def _one_of(columns: Columns) -> int:
-    """Return of how many sends one is compared: a power of two, so that a sample of the sends gives the same."""
+    """Return n, a power of two: one in n sends is compared. `columns` may have all sends, or only a sample of them."""
     estimated = len(_sampled(columns, _ESTIMATED_BY)) * _ESTIMATED_BY
     one_of = 1
     while one_of < _ESTIMATED_BY and estimated > COMPARED_MAX * one_of:
@@ -72,7 +72,7 @@ def _one_of(columns: Columns) -> int:
 
 
 def _sampled(columns: Columns, one_of: int) -> Ints:
-    """Return the rows of sends that belong to a sample of the ids."""
+    """Return the rows of the sends whose id is in a sample of one in `one_of` ids."""
     ids = columns.sends.message_id
     if is_constant(ids) and ids[0] == UNKNOWN:
         return np.zeros(0, np.int64)

@@ -1,16 +1,16 @@
-"""Positions in the commit log: each message has one, in the order of its queue and of its request.
+"""Positions in the commit log: each message has only one, and positions follow the order of the queue and the request.
 
 **inconsistent_physical_offset**: one message, at one offset of its queue, was acknowledged or delivered with different
-physical offsets. **nonmonotonic_physical_offset**: the later one of two neighbours in a queue does not lie further up
-in the commit log, so a queue leads back, or two messages share a position. **int_nonmonotonic_send**: one request
-stored several messages in a queue, but not in the order of the request.
+physical offsets. **nonmonotonic_physical_offset**: the later one of two neighbours in a queue is not further up in the
+commit log, so the queue goes back in the log, or two messages share a position. **int_nonmonotonic_send**: a broker
+stored several messages of one request in a queue, but not in the order of the request.
 
 Neighbours are messages with a known physical offset and no known message between them. `inconsistent_offsets` judges
-offsets that held two messages. Replicas hold the same bytes, so it does not matter which one a consumer read. After
-damage that may cost a suffix of the log, the broker uses positions again. Then the first two are allowed for messages
-that the damage may have destroyed, if it happened before the later one was stored.
+offsets that have two messages. Replicas hold the same bytes, so it does not matter from which one a consumer read.
+After damage that may destroy a suffix of the log, the broker uses positions again. Then the first two are allowed for
+messages that the damage may have destroyed, if it happened before the later one was stored.
 
-Cannot see: a message at the position of a message of another queue, if that position lies between its own neighbours;
+Cannot see: a message at the position of a message of another queue, if that position is between its own neighbours;
 the order of a request without an answer. The messages of one request are the sends of one process that began and ended
 together, because a process has one request in flight at a time.
 
@@ -44,7 +44,7 @@ from staticfire.checkers.model.columns import (
 
 
 class Stored(NamedTuple):
-    """A message at its position."""
+    """A message at a position of its queue."""
 
     events: MessageEvents  # one row: its send, or a delivery
     from_send: bool
@@ -52,30 +52,31 @@ class Stored(NamedTuple):
 
     @property
     def since_ns(self) -> int:
-        """The earliest time at which the broker may hold it."""
+        """The earliest time at which the broker can have stored it."""
         return int(self.events.invoke_ns[0]) - (0 if self.from_send else BUFFERED_NS)
 
     @property
     def by_ns(self) -> int:
-        """The time by which the broker held it."""
+        """The time by which the broker had stored it."""
         return int(self.events.time_ns[0] if self.from_send else self.events.invoke_ns[0])
 
 
-Pair = tuple[Stored, Stored]  # neighbours of one queue
+Pair = tuple[Stored, Stored]  # neighbours of one queue, the lower offset first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StorageChunk:
-    """The outermost messages of a chunk of a queue; their neighbours are in other chunks."""
+    """The lowest and highest messages of a chunk of a queue, whose neighbours are in other chunks."""
 
     number: int
     stored: tuple[Stored, ...]  # empty, or the first and the last with a physical offset
-    sent: tuple[Stored, ...]  # empty, or the first and the last that were acknowledged
+    # empty, or the first and the last that a broker answered with a position
+    sent: tuple[Stored, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StorageInChunks:
-    """Some chunks of one queue. Merges in any order."""
+    """The state of some chunks of one queue. `merge` is associative and commutative."""
 
     tally: Tally
     chunks: tuple[StorageChunk, ...]  # by number
@@ -86,12 +87,12 @@ class StorageInChunks:
 
 
 def tally_storage_order(columns: Columns, context: Context) -> Tally:
-    """Judge whole message queues (partition key: log)."""
+    """Judge whole queues (partition key: log)."""
     return _tally(columns, context, _Positions(columns))
 
 
 def scan_storage(columns: Columns, context: Context, chunk: Chunk) -> StorageInChunks:
-    """Judge a chunk of a queue, and keep its ends."""
+    """Judge a chunk of a queue, and keep its lowest and highest messages."""
     positions = _Positions(columns)
     stored, sent = np.flatnonzero(positions.stored), np.flatnonzero(positions.sender != UNKNOWN)
     ends = StorageChunk(
@@ -105,7 +106,7 @@ def scan_storage(columns: Columns, context: Context, chunk: Chunk) -> StorageInC
 
 
 def conclude_storage(state: StorageInChunks, columns: Columns, context: Context) -> Tally:
-    """Judge the neighbours that lie in two chunks. Reads only the names of `columns`."""
+    """Judge neighbours in two different chunks. The function reads only the names of `columns`."""
     stored = [chunk.stored for chunk in state.chunks if chunk.stored]
     sent = [chunk.sent for chunk in state.chunks if chunk.sent]
     met = ((lower[1], upper[0]) for lower, upper in pairwise(stored))
@@ -128,7 +129,7 @@ def _tally(columns: Columns, context: Context, positions: _Positions) -> Tally:
 
 
 class _Positions:
-    """The messages at each position of some queues; arrays of shape (positions,), by queue and offset."""
+    """The messages at each position of some queues; arrays have shape (positions,), sorted by queue and offset."""
 
     def __init__(self, columns: Columns) -> None:
         self._columns, self._index = columns, index_of(columns)
@@ -145,7 +146,8 @@ class _Positions:
         _fill(self.physical, index.send_position[rows], sends.position[rows])
         self.physical[disputed] = UNKNOWN
         self._others = self._differing()
-        self.stored = self.physical != UNKNOWN  # at one position in the log
+        # whether its message has exactly one physical offset
+        self.stored = self.physical != UNKNOWN
         self.stored[index.delivery_position[self._others]] = False
         rows = rows[sends.outcome[rows] <= Outcome.WEAK]
         self.sender = np.full(index.size, UNKNOWN, np.int64)  # rows of sends
@@ -153,7 +155,7 @@ class _Positions:
         self.sender[disputed] = UNKNOWN
 
     def _differing(self) -> Ints:
-        """Return rows of deliveries whose physical offset differs from that of their position."""
+        """Return rows of deliveries whose physical offset differs from the one in `physical`."""
         deliveries = self._columns.deliveries
         there = self.physical[self._index.delivery_position]
         rows = np.flatnonzero(there != deliveries.position)
@@ -162,13 +164,13 @@ class _Positions:
         return found
 
     def contradicting(self) -> list[int]:
-        """Return one such delivery of each position."""
+        """Return the row of one delivery from each position that has different physical offsets."""
         _, first = np.unique(self._index.delivery_position[self._others], return_index=True)
         rows: list[int] = self._others[first].tolist()
         return rows
 
     def stored_at(self, position: int) -> Stored:
-        """Return the message at a position that is `stored`."""
+        """Return the message at a position for which `stored` is true."""
         deliveries = self._columns.deliveries
         rows = np.flatnonzero(self._index.send_position == position)
         rows = rows[self._index.placed[rows]]
@@ -187,7 +189,7 @@ class _Positions:
         return Stored(events, from_send=True, delivered=bool(self._index.delivered_at[position]))
 
     def stored_pairs(self) -> Iterator[Pair]:
-        """Yield neighbours whose later one does not lie further up in the log."""
+        """Yield neighbours of which the later one is not further up in the log."""
         positions = np.flatnonzero(self.stored)
         physical = self.physical[positions]
         for at in np.flatnonzero(physical[1:] <= physical[:-1]).tolist():
@@ -196,7 +198,7 @@ class _Positions:
                 yield pair
 
     def sent_pairs(self) -> Iterator[Pair]:
-        """Yield neighbours of one request that are not in its order."""
+        """Yield neighbours of one request that are not in the order of the request."""
         sends = self._columns.sends
         positions = np.flatnonzero(self.sender != UNKNOWN)
         rows = self.sender[positions]
@@ -226,7 +228,7 @@ def _is_shuffled(pair: Pair) -> bool:
 
 
 def _are_shuffled(lower: MessageEvents, upper: MessageEvents) -> Mask:
-    """Whether both are of one request, in which the later one in the queue comes first; (sends,)."""
+    """Whether both are of one request, in which the later one in the queue comes first; shape (sends,)."""
     together = lower.log == upper.log
     for name in ("process", "invoke_ns", "time_ns"):
         together &= getattr(lower, name) == getattr(upper, name)
@@ -291,7 +293,7 @@ def _shuffled(columns: Columns, context: Context, pair: Pair) -> Finding:
 
 
 def _judge(columns: Columns, context: Context, pair: Pair) -> Judgement:
-    """Judge whether the log may have lost one of the two, so that the broker used positions again."""
+    """Return the judgement of a pair: allowed if the log may have lost one, so that the broker used positions again."""
     broker = columns.names.logs[int(pair[0].events.log[0])].stream
     since_ns, until_ns = min(of.since_ns for of in pair), max(of.by_ns for of in pair)
     if any(_is_fragile(stored) for stored in pair):
@@ -306,7 +308,7 @@ def _judge(columns: Columns, context: Context, pair: Pair) -> Judgement:
 
 
 def _is_fragile(stored: Stored) -> bool:
-    """Whether the only evidence of the message is an answer that promises nothing."""
+    """Whether the only evidence of the message is an acknowledgement with a weak status, which promises nothing."""
     is_acked = stored.from_send and stored.events.outcome[0] == Outcome.OK
     return not is_acked and not stored.delivered
 

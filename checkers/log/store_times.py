@@ -1,12 +1,12 @@
-"""Store times in a queue: a broker stamps a message and appends it under one lock, so they ascend with the offset.
+"""Store times in a queue: a broker stamps and appends a message under one lock, so store times ascend with the offset.
 
 **nonmonotonic_store_time**: the store time of a message is before that of the message below it in its queue. The two
-are neighbours: both were delivered with a store time, and no such message lies between them. A hardened broker gives no
-message an earlier time than the one before it, whatever its clock does. RocketMQ stores what its clock shows: in
-faithful mode the checker skips messages that were stored after a fault that bit had set the wall clock of a replica of
-the broker wrong. It also skips an offset that was delivered with several store times (`store_time_changed`,
-`inconsistent_offsets`). After damage that may cost a suffix of the log, the broker uses offsets again. Then a message
-may lie above one that replaced an older one.
+are neighbours: both were delivered with a store time, and no such message is between them. A hardened broker never
+gives a message an earlier time than the previous one, even if its clock goes back. RocketMQ stores the time that its
+clock shows. So in faithful mode the checker skips messages that were delivered after a fault that bit had set the wall
+clock of a replica of the broker wrong. It also skips an offset that was delivered with several store times
+(`store_time_changed`, `inconsistent_offsets`). Allowed after damage that may destroy a suffix of the log, because the
+broker then uses offsets again, and the message below may be the newer one.
 
 Searches by time depend on these times.
 
@@ -33,7 +33,7 @@ ANOMALY = "nonmonotonic_store_time"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TimedChunk:
-    """The outermost messages of a chunk of a queue; their neighbours are in other chunks."""
+    """The lowest and highest messages of a chunk of a queue, whose neighbours are in other chunks."""
 
     number: int
     ends: tuple[MessageEvents, ...]  # empty, or the first and the last, each as one row
@@ -41,7 +41,7 @@ class TimedChunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TimedInChunks:
-    """Some chunks of one queue. Merges in any order."""
+    """The state of some chunks of one queue. `merge` is associative and commutative."""
 
     tally: Tally
     chunks: tuple[TimedChunk, ...]  # by number
@@ -52,7 +52,7 @@ class TimedInChunks:
 
 
 def tally_store_times(columns: Columns, context: Context) -> Tally:
-    """Judge whole message queues (partition key: log)."""
+    """Judge whole queues (partition key: log)."""
     given, rows = columns.deliveries, _timed(columns, context)
     log, stored_ms = given.log[rows], given.stored_ms[rows]
     back = np.flatnonzero((log[1:] == log[:-1]) & (stored_ms[1:] < stored_ms[:-1]))
@@ -61,7 +61,7 @@ def tally_store_times(columns: Columns, context: Context) -> Tally:
 
 
 def scan_store_times(columns: Columns, context: Context, chunk: Chunk) -> TimedInChunks:
-    """Judge a chunk of a queue, and keep its ends."""
+    """Judge a chunk of a queue, and keep its lowest and highest messages."""
     rows = _timed(columns, context)
     ends = tuple(_at(columns.deliveries, row) for row in rows[[0, -1]]) if len(rows) else ()
     timed = TimedChunk(number=chunk.number, ends=ends)
@@ -69,7 +69,7 @@ def scan_store_times(columns: Columns, context: Context, chunk: Chunk) -> TimedI
 
 
 def conclude_store_times(state: TimedInChunks, columns: Columns, context: Context) -> Tally:
-    """Judge the neighbours that lie in two chunks. Reads only the names of `columns`."""
+    """Judge neighbours in two different chunks. The function reads only the names of `columns`."""
     ends = [chunk.ends for chunk in state.chunks if chunk.ends]
     met = ((lower[1], upper[0]) for lower, upper in pairwise(ends))
     findings = [
@@ -81,7 +81,7 @@ def conclude_store_times(state: TimedInChunks, columns: Columns, context: Contex
 
 
 def _timed(columns: Columns, context: Context) -> Ints:
-    """Return rows of deliveries, one for each offset with one store time, by queue and offset."""
+    """Return one row of deliveries for each offset with only one store time, sorted by queue and offset."""
     given = columns.deliveries
     known = (given.stored_ms != UNKNOWN) & (given.queue_offset != UNKNOWN)
     if context.facts.mode == "faithful":
@@ -106,7 +106,7 @@ def _at(given: MessageEvents, row: int) -> MessageEvents:
 def _finding(
     columns: Columns, context: Context, lower: MessageEvents, upper: MessageEvents
 ) -> Finding:
-    """Make the finding of two neighbours, each given as one row."""
+    """Make the finding of two neighbours, of one row each."""
     broker = columns.names.logs[int(lower.log[0])].stream
     times_ns = [int(of.invoke_ns[0]) for of in (lower, upper)]
     rule = context.promises.visible.rule(broker, min(times_ns) - BUFFERED_NS, max(times_ns))
