@@ -1,1 +1,1 @@
-"""Rules about consumer groups: ownership, exclusive work, shares, subscriptions, broadcasting."""
+"""Checkers of consumer groups: ownership, exclusive consumption, shares, subscriptions, commits and broadcasting."""

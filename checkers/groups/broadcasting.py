@@ -1,11 +1,11 @@
 """Broadcasting: every member of the group receives every message, independently of the others.
 
 **member_missed**: a member of a broadcasting group never received a message that was acknowledged, or is proven to be
-stored (`checkers/derived/proven.py`), although the run was drained. A member is a node. It keeps its offsets on its own
-disk, so after a crash it receives messages twice, and misses none. It drops the messages that its listener fails for,
-as RocketMQ does. If damage to brokers excuses the loss of a message, it does so for each member.
+stored (`checkers/derived/proven.py`), although the group has passed it. A member is a node. It keeps its offsets on its
+own disk, so after a crash it may receive messages twice, but misses none. It skips messages for which its listener
+fails, as RocketMQ does. If damage to brokers excuses the loss of a message, it does so for all members.
 
-Cannot see: a member that never started. `duplication` judges repeated deliveries, member by member.
+Cannot see: a member that never started. `duplication` judges redeliveries to each member.
 
 Source: the broadcasting mode of Apache RocketMQ 4.9 (LocalFileOffsetStore, no retries).
 """
@@ -43,7 +43,7 @@ def tally_broadcasting(columns: Columns, context: Context) -> Tally:
 
 
 def _members(context: Context, group: str) -> list[str]:
-    """Return the nodes of a group, sorted."""
+    """Return the nodes that subscribed for a group, sorted."""
     reported = context.timeline.subscriptions
     return sorted({one.node for one in reported if one.group == group})
 
@@ -101,7 +101,7 @@ def _missed_proven(
 
 
 def _candidates(columns: Columns, context: Context, _cleared: Mask) -> Ints:
-    """Select all messages that were broadcast: a delivery to one member does not clear a message."""
+    """Select all messages that broadcasting groups want, because a delivery to one member does not clear a message."""
     wanted = np.zeros(len(columns.sends), np.bool_)
     for group in context.facts.broadcasting:
         wanted |= context.wants(columns, columns.sends, group)

@@ -1,24 +1,24 @@
-"""Times of commits: a member commits soon what it has finished, and before it leaves.
+"""Times of commits: a member commits soon after it has finished messages, and before it gives up the queue or stops.
 
-**commit_late**: the listener of a member had finished a message, and afterwards the member committed nothing of the
-queue
+**commit_late**: the listener of a member had finished a message, and afterwards the member did not commit an offset of
+the queue
 
 * within the interval of commits and the time of a request, although it kept the queue;
 * before it gave the queue up, and another member took it;
-* until the end of its process, which was asked to stop.
+* until the end of its process after a request to stop.
 
-What a member has consumed since its last commit comes again if it crashes, or goes to the next owner. `offsets` judges
-which offset it commits. Allowed while a fault keeps the member from the broker of the queue, and for two requests
-afterwards (excuse_table.py). Until the member asks for routes again, it may not know that the broker is back
-(`broker_unknown`). A member has learned it if it received a message that was sent after the fault, or reported that it
-sent commits to the broker since; a member of a broadcasting group need not know it, because it saves its offsets
-itself. A fault that may leave the queue without an owner (`queue_unowned`) allows it in the same way for a member that
-gives the queue up, and always for a member of an orderly group, because it may lack the lock. A member that gives up a
-queue of an orderly group waits for its listener, and commits after its report.
+If the member crashes or another one takes the queue, messages since its last commit come again. `offsets` judges which
+offset it commits. Allowed while a fault keeps the member from the broker of the queue, and for two requests afterwards
+(excuse_table.py). Until the member asks for routes again, it may not know that the broker is back (`broker_unknown`).
+It knows that if it received a message that was sent after the fault, or if it has reported since that it sends commits
+to the broker. A member of a broadcasting group need not know it, because it saves its offsets itself. A fault that may
+leave the queue without an owner (`queue_unowned`) allows it in the same way for a member that gives the queue up, and
+always for a member of an orderly group, because it may lack the lock. A member that gives up a queue of an orderly
+group waits for its listener, and commits after its report.
 
-Cannot see: members on nodes that never report to which brokers they commit, or in a broadcasting group no commit of the
-queue; groups whose members choose their queues, because there the application commits; what a member had finished when
-it was killed.
+Cannot see: members on nodes that never report to which brokers they commit (in a broadcasting group: that report no
+commit of the queue); groups whose members choose their queues, because there the application commits; messages that a
+member had finished when it was killed.
 
 Source: MQClientInstance (persistAllConsumerOffset, every 5 s), RebalancePushImpl (removeUnnecessaryMessageQueue) and
 DefaultMQPushConsumerImpl (shutdown) of Apache RocketMQ 4.9. Jepsen does not judge when a consumer commits.
@@ -59,15 +59,15 @@ from staticfire.checkers.model.columns import (
 from staticfire.checkers.model.intervals import Span, joined
 from staticfire.checkers.model.timeline import Ownership
 
-# Rows of the table of excuses.
+# Names of rows in the table of excuses.
 COMMIT_LATE = "commit_late"
-UNKNOWN_BROKER = "broker_unknown"  # of a member that is not known to have used the broker since
-UNOWNED = "queue_unowned"  # of a member that may not know the broker, or may lack the lock
-STOPPED_WITHIN_NS = 2 * NS_PER_S  # until a process that is asked to stop has committed
+UNKNOWN_BROKER = "broker_unknown"  # for a member that may not know that the broker is back
+UNOWNED = "queue_unowned"  # for a member that may not know the broker, or may lack the lock
+STOPPED_WITHIN_NS = 2 * NS_PER_S  # time in which a process commits after a request to stop
 
 
 def tally_commit_times(columns: Columns, context: Context) -> Tally:
-    """Judge the deliveries of whole message queues (partition key: log)."""
+    """Judge the deliveries of whole queues (partition key: log)."""
     return Tally.of(_findings(columns, context, columns.commits))
 
 
@@ -100,7 +100,7 @@ def _findings(columns: Columns, context: Context, commits: Commits) -> Iterator[
 
 
 def _sent_ns(columns: Columns, queue: int, rows: Ints) -> Ints:
-    """Return when the sends began that stored some deliveries of a queue; UNKNOWN: no send is known."""
+    """Return the invocation time of the send of each delivery of a queue, or UNKNOWN; shape of `rows`."""
     sends, given = columns.sends, columns.deliveries
     stored = np.flatnonzero((sends.log == queue) & (sends.queue_offset != UNKNOWN))
     if not len(stored):
@@ -114,9 +114,9 @@ def _sent_ns(columns: Columns, queue: int, rows: Ints) -> Ints:
 
 
 def _reporting(context: Context, group: str, commits: Commits) -> Collection[str | int]:
-    """Return the nodes on which members of a group commit by themselves, and report it.
+    """Return the nodes on which members of a group commit on their own, and report that they do.
 
-    `commits`: those of the group for a queue. A member whose node is not known stands for itself.
+    `commits` are those of the group to a queue. If the node of a process is not known, its number stands for it.
     """
     if group in context.facts.assigned:
         return ()
@@ -133,20 +133,20 @@ def _node(context: Context, process: int) -> str | int:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Finished:
-    """What one process finished of a queue; arrays of shape (messages,)."""
+    """The messages of a queue that one process finished; arrays have shape (messages,)."""
 
     process: int
     row: Ints
     op_index: Ints
     time_ns: Ints
-    sent_ns: Ints  # the message was stored after it; UNKNOWN: no send is known
-    # of the next commit of the process; FOREVER_NS: there is none
+    sent_ns: Ints  # invocation of the send; UNKNOWN: no send is known
+    # op index and time of the next commit of the process; FOREVER_NS: there is none
     next_index: Ints
     next_ns: Ints
 
 
 class _Stream:
-    """A queue of a group."""
+    """A queue as one group consumes it."""
 
     def __init__(self, columns: Columns, context: Context, pair: QueueOfGroup) -> None:
         self._columns, self._context, self._pair = columns, context, pair
@@ -156,7 +156,7 @@ class _Stream:
         self._changes = context.timeline.ownership[pair]
 
     def of_member(self, rows: Ints, sent_ns: Ints, commits: Commits) -> Iterator[Finding]:
-        """Judge the messages that one process finished; `commits`: those of the group."""
+        """Judge the messages that one process finished; `commits` are those of the group to the queue."""
         given = self._columns.deliveries
         process = int(given.process[rows[0]])
         own = commits.where(np.flatnonzero(commits.process == process))
@@ -176,7 +176,7 @@ class _Stream:
                 yield from self._of_tenure(finished, one)
 
     def _of_tenure(self, finished: _Finished, tenure: Owned) -> Iterator[Finding]:
-        """Judge what a process finished while it had the queue."""
+        """Judge the messages that a process finished while it owned the queue."""
         span = tenure.span
         within = (finished.time_ns >= span.start_ns) & (finished.time_ns <= span.end_ns)
         due_ns = finished.time_ns + self._bound_ns
@@ -200,7 +200,7 @@ class _Stream:
             yield from self._report(finished, left, "stopped without a commit")
 
     def _loss(self, tenure: Owned) -> Ownership | None:
-        """Return when a process gave the queue up to another member; None if it need not commit then."""
+        """Return the change by which a process gave the queue up to another member; None if it need not commit then."""
         group, facts = self._pair[0], self._context.facts
         if group in facts.orderly or group in facts.broadcasting:
             return None
@@ -224,7 +224,7 @@ class _Stream:
         return lost if is_taken else None
 
     def _stop(self, tenure: Owned) -> FaultFacts | None:
-        """Return the request to stop by which a tenure ended; None if it also struck the broker."""
+        """Return the request to stop by which a tenure ended; None if it was a kill, or also stopped a replica."""
         node = self._context.timeline.nodes.get(tenure.process)
         stops = (
             fault
@@ -247,9 +247,14 @@ class _Stream:
         leaves: bool = False,
         but: FaultFacts | None = None,
     ) -> Mask:
-        """Whether a fault, except one, may keep a process from committing in a part of each time.
+        """Whether a fault may keep a process from committing in a part of each time, shape (messages,).
 
-        `leaves`: the process gives the queue up at that time.
+        Args:
+            finished: the messages.
+            since_ns: the begin of each time.
+            until_ns: the end of each time.
+            leaves: the process gives the queue up at this time.
+            but: a fault that does not count.
         """
         group, facts = self._pair[0], self._context.facts
         rows = [COMMIT_LATE, *([UNOWNED] if group in facts.orderly else [])]
@@ -271,7 +276,7 @@ class _Stream:
     def _windows(
         self, process: int, rows: Collection[str], but: FaultFacts | None
     ) -> Iterator[Window]:
-        """Yield when faults, except one, count for a process and the broker of the queue."""
+        """Yield the windows of faults, except `but`, for a process and the broker of the queue."""
         node, broker = self._context.timeline.nodes.get(process), self._pair[1].stream
         for anomaly in rows:
             for window in self._context.excuses.windows(anomaly, broker, (node,)):
@@ -279,9 +284,9 @@ class _Stream:
                     yield window
 
     def _used_since(self, finished: _Finished, healed_at_ns: int, until_ns: Ints) -> Mask:
-        """Whether a process is known to have used the broker between the end of a fault and each time.
+        """Whether the history shows that a process used the broker between the end of a fault and each time.
 
-        That holds for each message that was sent after the fault, because the process fetched it from there.
+        It does so for each message that was sent after the fault, because the process fetched it from the broker.
         """
         after_ns = healed_at_ns + self._settled_ns
         pair = self._pair[0], self._pair[1].stream, finished.process

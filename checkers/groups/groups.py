@@ -1,25 +1,26 @@
-"""Consumer groups: every queue has an owner, and in a group that shares its queues only one.
+"""Consumer groups: every queue has an owner, and only one unless the group broadcasts.
 
 **queue_unowned**: no living member owned a queue of the group for longer than a rebalance takes. Time in which a fault
 of the queue's broker or of the members excuses this does not count (excuse_table.py, rebalances.py). A queue must have
-its first owner within that time, and the time in which clients learn of a queue, after its first acknowledged message.
-The same holds from when a leader confirmed the queue to an operator and could register it at the coordinators. A queue
-without any acknowledged message may vanish with the disk of the leader, because other nodes may not know the queue. So
-may a queue whose only acknowledged message was delayed and still waited elsewhere. The drain reports that such a queue
+its first owner within this time, plus the time in which clients learn of a queue, after its first acknowledged message.
+The same holds after a leader confirmed the queue to an operator and could register it with the coordinators. A queue
+without any acknowledged message may disappear with the disk of the leader, because other nodes may not know the queue.
+So may a queue whose only acknowledged message was delayed and not yet moved to it. The drain reports that such a queue
 is empty.
 **double_ownership**: two living members owned one queue for longer than a rebalance takes. Time in which one of them
 could not learn of the other does not count. Each member computes its share alone, so the members overlap for a while.
 In a broadcasting group every member owns every queue. A rebalance takes 23 s at rest (20 s until each member has
-looked, and a request), and 30 s near faults or if a member came or went meanwhile. Where brokers do not notify members,
-it takes 23 s from the last time that a member came or went, or a broker started again.
+checked its group, and a request), and 30 s near faults or if a member started or ended in this time. If brokers do not
+notify members, it also takes at least 23 s from the last start or end of a member or broker.
 
-A member owns what it reports (`assign`), until it reports something else, its node is started again, or a fault ends
-it.
+A member owns the queues that it reports (`assign`) until it reports other ones, its node starts again or ends by
+itself, or a fault ends it.
 
 Cannot see: an owner that never pulls (its messages are `unseen`, or wait for too long: `delivery_gap`); groups of a
-client that does not report assignments; the death of an owner that went unnoticed: it owns until its node starts again.
+client that does not report assignments; the end of an owner that the harness did not notice: it counts as owner until
+its node starts again.
 
-Source: RebalanceImpl and RebalanceService (every 20 s) of Apache RocketMQ 4.9; Jepsen judges no groups.
+Source: RebalanceImpl and RebalanceService (every 20 s) of Apache RocketMQ 4.9. Jepsen does not judge groups.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def check_groups(columns: Columns, context: Context) -> Verdict:
 
 
 def watched_until_ns(context: Context) -> int:
-    """Return until when the run watched groups: the time of the last assignment or drain."""
+    """Return the time until which the run watched groups: that of the last assignment or drain."""
     drained = (drain.time_ns for drain in context.timeline.drains.values())
     changed = (
         changes[-1].time_ns for changes in context.timeline.ownership.values() if len(changes)
@@ -84,7 +85,7 @@ def watched_until_ns(context: Context) -> int:
 
 
 def owned_while_watched(context: Context) -> Mapping[QueueOfGroup, list[Owned]]:
-    """Return what each process owned of each queue of a group while groups were watched; computed once."""
+    """Return the intervals in which processes owned each queue of a group while the run watched groups; cached."""
     if "owned" not in context.cache:
         end_ns = watched_until_ns(context)
         pairs = sorted(context.timeline.ownership)
@@ -95,7 +96,7 @@ def owned_while_watched(context: Context) -> Mapping[QueueOfGroup, list[Owned]]:
 
 
 def _owned(context: Context, pair: QueueOfGroup, end_ns: int) -> Iterator[Owned]:
-    """Yield what each process owned of one queue, and when."""
+    """Yield the intervals in which processes owned one queue."""
     since: dict[int, tuple[int, int]] = {}
     for change in context.timeline.ownership[pair]:
         if change.change == "gained":
@@ -107,7 +108,7 @@ def _owned(context: Context, pair: QueueOfGroup, end_ns: int) -> Iterator[Owned]
 
 
 def owned_spans(context: Context, pair: QueueOfGroup, end_ns: int) -> Iterator[tuple[int, Span]]:
-    """Yield when each process owned a queue of a group; a queue that it still has ends at `end_ns`."""
+    """Yield the process and the time of each ownership of a queue of a group; one that lasts ends at `end_ns`."""
     for one in _owned(context, pair, end_ns):
         yield one.process, one.span
 
@@ -119,7 +120,7 @@ def _ended(context: Context, process: int, start_ns: int, op_index: int, until_n
 
 
 def _deaths(context: Context, process: int) -> list[int]:
-    """Return when this process may have ended: its node started again, ended, or was made to end. Sorted."""
+    """Return the times at which a process may have ended, sorted: at a start or end of its node, or at a fault."""
     key = "deaths", process
     if key not in context.cache:
         node = context.timeline.nodes.get(process)
@@ -142,7 +143,7 @@ def _ends(context: Context, process: int, node: str) -> Iterator[int]:
     for fault in context.facts.faults:
         if STOPS in fault.effects and node in fault.targets and fault.bitten_ns is not None:
             yield began_ns(fault)
-            if own_start_ns <= began_ns(fault):  # else it is the process that the fault has started
+            if own_start_ns <= began_ns(fault):  # otherwise the process started after the fault
                 yield fault.bitten_ns  # until then the process may have gained a queue
 
 
@@ -180,7 +181,7 @@ def _unowned(
 
 
 def _confirmed(context: Context) -> Mapping[LogKey, list[Span]]:
-    """Return the times in which clients must know each queue that leaders have confirmed."""
+    """Return the times in which clients must know each queue that a leader has confirmed."""
     facts, lag_ns = context.facts, registered_ns(context.facts)
     found: dict[LogKey, list[Span]] = {}
     for one in confirmed_queues(context):
@@ -196,7 +197,7 @@ def _confirmed(context: Context) -> Mapping[LogKey, list[Span]]:
 
 
 def _is_empty(context: Context, group: str, queue: LogKey) -> bool:
-    """Whether, by the drain after the run, no remaining replica had ever stored a message in a queue."""
+    """Whether the drain shows that no remaining replica ever stored a message in a queue."""
     drain = context.timeline.drains_of(group, queue.topic)
     end = None if drain is None else drain.ends.get(queue)
     return end is not None and end.max_offset == 0
@@ -207,7 +208,7 @@ def _length_ns(spans: Iterable[Span]) -> int:
 
 
 def first_acknowledged_rows(columns: Columns, _context: Context) -> Columns:
-    """Select the first acknowledged send of each queue, the only messages that this checker reads."""
+    """Select the first acknowledged send of each queue; the checker reads no other rows."""
     return some_rows(columns, sends=_first_acks(columns))
 
 
@@ -218,7 +219,7 @@ def _first_acks(columns: Columns) -> Ints:
 
 
 def _first_acknowledged(columns: Columns) -> dict[LogKey, int]:
-    """Return when the first message of each queue was acknowledged."""
+    """Return the time of the first acknowledgement in each queue."""
     firsts = columns.sends.where(_first_acks(columns))
     return {
         columns.names.logs[queue]: at

@@ -1,20 +1,20 @@
-"""Exclusive work on a queue: in a group with an orderly listener, one member at a time works on a queue.
+"""Exclusive consumption: in a group with an orderly listener, only one member at a time consumes from a queue.
 
-**two_listeners**: the listeners of two members were at work on one queue at the same time.
+**two_listeners**: the listeners of two members ran for one queue at the same time.
 **overlapping_owners**: a listener received messages of a queue between two calls of another member, which had not given
 the queue up. Both members were its owners, although their listeners did not run at the same time.
 
-The lock that a member of such a group holds on the broker must prevent exactly this. So no rebalance is an excuse, and
-no member that leaves, dies, is slow or fails. A partition is none either: a member that cannot renew a lock relies on
-it for half as long as its broker keeps it, by monotonic clocks. A fault by which the leader of the queue forgot its
-locks is an excuse until the member must know of it (excuse_table.py). In faithful mode more faults are excuses:
-RocketMQ takes the ages of locks from wall clocks, its members keep what they have cached when they lose a broker, and
-at their end they unlock queues on which their listeners are at work. Excused findings are informational. The facts of a
-run say which groups are orderly.
+The lock that a member of such a group holds on the broker must prevent exactly this. So a rebalance is not an excuse,
+nor is a member that leaves, dies, is slow or fails. A partition is not an excuse either: a member that cannot renew a
+lock relies on it for half as long as its broker keeps it, by monotonic clocks. A fault by which the leader of the queue
+forgot its locks is an excuse until the member must know of it (excuse_table.py). In faithful mode more faults are
+excuses: RocketMQ takes the ages of locks from wall clocks, its members keep cached messages when they lose a broker,
+and when they stop they unlock queues for which their listeners still run. Excused findings are informational. The facts
+of a run name the orderly groups.
 
-Cannot see: the end of a listener that was not recorded, which counts as ended when it was called; `overlapping_owners`
-of members that do not report what they own; a lock that was given twice, if one of its two holders received no
-messages.
+Cannot see: the end of a listener call that was not recorded, which counts as ended when it began; `overlapping_owners`
+of members that do not report the queues that they own; a lock that the broker granted twice, if one of the two holders
+received no messages.
 
 Source: RebalanceLockManager and ConsumeMessageOrderlyService of Apache RocketMQ 4.9.
 """
@@ -44,7 +44,7 @@ from staticfire.checkers.model.timeline import same_stint
 
 
 def tally_listeners(columns: Columns, context: Context) -> Tally:
-    """Judge whole message queues (partition key: log)."""
+    """Judge whole queues (partition key: log)."""
     return Tally.of(_findings(columns, context))
 
 
@@ -77,7 +77,10 @@ def _of_stream(columns: Columns, context: Context, delivered: MessageEvents) -> 
 
 
 def _latest_of_others(delivered: MessageEvents, until: Ints) -> tuple[Ints, Ints]:
-    """Return for each row the highest `until` of earlier rows of other processes, and the last row with it; else -1."""
+    """Return the highest `until` of earlier rows of other processes, and the last row with it; -1 without such a row.
+
+    Both arrays have shape (rows,).
+    """
     highest, rows = np.full(len(delivered), -1, np.int64), np.full(len(delivered), -1, np.int64)
     for process in np.unique(delivered.process).tolist():
         others = np.where(delivered.process != process, until, -1)
@@ -90,9 +93,9 @@ def _latest_of_others(delivered: MessageEvents, until: Ints) -> tuple[Ints, Ints
 
 
 def _kept_until(columns: Columns, context: Context, delivered: MessageEvents) -> Ints:
-    """Return for each row when the next call of its process began, if the process had the queue until then.
+    """Return the op index of the next call of each row's process, if the process owned the queue until then.
 
-    Otherwise, when this call began. Only consecutive calls are compared, so a long queue may be cut nearby.
+    Otherwise it is the op index of this call. Only consecutive calls are compared, so a queue can be judged in chunks.
     """
     queue = queue_of(columns, delivered, 0)
     group = columns.names.groups[delivered.group[0]]
@@ -116,7 +119,7 @@ def _finding(
     anomaly: str,
     what: str,
 ) -> Finding:
-    """`pair`: the rows of the call that should not have begun, and of the other member's call before it."""
+    """Make a finding. `pair`: the row of the call that should not have begun, and that of the other member's call."""
     row, other = pair
     window = _excuse(columns, context, delivered, pair, anomaly)
     return finding_at(
@@ -139,7 +142,7 @@ def _excuse(
     pair: tuple[int, int],
     anomaly: str,
 ) -> Window | None:
-    """Return why one of the two members may have lost its lock."""
+    """Return the window of a fault by which one of the two members may have lost its lock; None without one."""
     row, other = pair
     queue = queue_of(columns, delivered, row)
     if context.facts.mode != "hardened":
@@ -147,7 +150,7 @@ def _excuse(
     broker = None if queue is None else queue.stream
 
     def counts(window: Window) -> bool:
-        """Whether a leader ended during the fault, if the row asks for that."""
+        """Whether the leader ended during the fault, if the row requires that."""
         times = began_ns(window.fault), healed_ns(window.fault)
         waits = window.excuse.since is Since.LEADER_ENDS
         return not waits or leader_ended(context, broker or "", *times)

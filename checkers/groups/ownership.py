@@ -1,22 +1,22 @@
-"""Ownership of deliveries: only a running member that has a queue receives its messages.
+"""Ownership of deliveries: only a running member that owns a queue receives its messages.
 
 **unknown_consumer**: a listener was called that belongs to no known member: its group is not one of the run's and no
 member of it ever opened, its process never opened, or it opened as a member of other groups. **delivery_after_exit**: a
-listener was called although its process had ended: the node ran its next process, had ended by itself, or the fault
-that ends it had struck (`process_ends.py`). **unowned_delivery**: a listener was called with messages of a queue that
-its process did not have, by its own assignments. **unowned_commit**: a process committed an offset for a queue that it
-had never had by then, by its own assignments. Faults excuse none of these: a member knows its queues, and a dead member
+listener was called although its process had ended: the node ran its next process or had ended by itself, or a fault had
+ended it (`process_ends.py`). **unowned_delivery**: a listener was called with messages of a queue that its process did
+not own, by its own assignments. **unowned_commit**: a process committed an offset of a queue that it had never owned
+until then, by its own assignments. Faults excuse none of these: a member knows its queues, and a process that has ended
 calls no listener.
 
-A member may still have one call in hand when it gives a queue up. Calls and assignments that happen at once may be
-reported in either order. `AT_HAND_NS` is the tolerance for both.
+A member may still begin one call while it gives a queue up. A client may report a call and an assignment that happen at
+the same time in either order. `AT_HAND_NS` is the tolerance for both.
 
-Cannot see: members of a group that reports no assignments at all for a topic (if members report their subscriptions,
-the verdict is then unknown); a process that never opened, in a group of which no member opened; dead-letter topics,
-which the harness reads at the end in the name of the group.
+Cannot see: members of a group that reports no assignments for a topic (the verdict is unknown if they report
+subscriptions and no assignment at all); a process that never opened, in a group of which no member opened; dead-letter
+topics, which the harness reads at the end in the name of the group.
 
 Source: RebalanceImpl and ConsumeMessageConcurrentlyService of Apache RocketMQ 4.9 (a call for a dropped queue ends
-before it reaches the listener). Jepsen does not ask its consumers for assignments.
+before it reaches the listener). Jepsen's consumers do not report assignments.
 """
 
 from __future__ import annotations
@@ -40,13 +40,14 @@ from staticfire.checkers.guarantees.verdict import (
 from staticfire.checkers.model.columns import Columns, Ints, Mask, MessageEvents
 from staticfire.checkers.model.timeline import Timeline
 
-AT_HAND_NS = NS_PER_S  # our clients need 0; in others a listener's thread may have passed its last check of the queue
+# Clients of this project need no tolerance. In others a listener's thread may have passed its last check of the queue.
+AT_HAND_NS = NS_PER_S
 DEAD_LETTERS = "%DLQ%"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Calls:
-    """Calls of listeners; arrays of shape (calls,)."""
+    """Calls of listeners; arrays have shape (calls,)."""
 
     processes: list[int]
     process: Ints  # index in `processes`
@@ -58,7 +59,7 @@ class _Calls:
 
     @classmethod
     def of(cls, delivered: MessageEvents, rows: Ints) -> Self:
-        """Return the calls that begin in these rows."""
+        """Return the calls that begin with these rows."""
         processes, process = np.unique(delivered.process[rows], return_inverse=True)
         names = ("group", "topic", "log", "invoke_index", "invoke_ns")
         others = {name: getattr(delivered, name)[rows] for name in names}
@@ -69,7 +70,7 @@ class _Calls:
 
 
 def tally_ownership(columns: Columns, context: Context) -> Tally:
-    """Judge the deliveries of whole message queues (partition key: log)."""
+    """Judge the deliveries and commits of whole queues (partition key: log)."""
     return _tally_calls(columns, context).merge(Tally.of(_strange_commits(columns, context)))
 
 
@@ -109,7 +110,7 @@ def _tally_calls(columns: Columns, context: Context) -> Tally:
 
 
 def _strange_commits(columns: Columns, context: Context) -> Iterator[Finding]:
-    """Yield commits of processes for queues that they had never had by then, in groups that report assignments."""
+    """Yield findings for commits to queues that the process had never owned, in groups that report assignments."""
     names, commits, ownership = columns.names, columns.commits, context.timeline.ownership
     reported = {(group, queue.topic) for group, queue in ownership}
     who = np.stack((commits.log, commits.group, commits.process))
@@ -135,13 +136,13 @@ def _strange_commits(columns: Columns, context: Context) -> Iterator[Finding]:
 
 
 def _begins_call(rows: MessageEvents) -> Mask:
-    """Whether each row is the first of a call of a listener, shape (rows,). The rows of one op must be adjacent."""
+    """Whether each row is the first of a listener call, shape (rows,). The rows of one op must be adjacent."""
     new: Mask = (rows.op_index[1:] != rows.op_index[:-1]) | (rows.log[1:] != rows.log[:-1])
     return np.concatenate(([True], new))
 
 
 def _unknown(columns: Columns, context: Context, calls: _Calls) -> Mask:
-    """Whether each call is of a listener that belongs to no known member."""
+    """Whether the listener of each call belongs to no known member, shape (calls,)."""
     timeline, names = context.timeline, columns.names.groups
     groups_of: dict[int, set[str]] = {}
     for subscribed in timeline.subscriptions:
@@ -166,7 +167,7 @@ def _unknown(columns: Columns, context: Context, calls: _Calls) -> Mask:
 
 
 def _groups_that_open(timeline: Timeline, opened: Collection[int]) -> set[str]:
-    """Return the groups whose members report when they are ready: one that opened subscribes, or has queues."""
+    """Return the groups with members that report when they are ready: one that opened subscribes, or owns queues."""
     return {subscribed.group for subscribed in timeline.subscriptions} | {
         group
         for (group, _), changes in timeline.ownership.items()
@@ -175,14 +176,14 @@ def _groups_that_open(timeline: Timeline, opened: Collection[int]) -> set[str]:
 
 
 def _ended(context: Context, calls: _Calls) -> Mask:
-    """Whether the process of each call had ended before."""
+    """Whether the process of each call had ended before it, shape (calls,)."""
     ends = np.array([ended_ns(context, process) for process in calls.processes], np.int64)
     ended: Mask = calls.invoke_ns > ends[calls.process]
     return ended
 
 
 def _reported(columns: Columns, context: Context, calls: _Calls) -> Mask:
-    """Whether each call is of a group that reports assignments of the topic."""
+    """Whether the group of each call reports assignments of the topic, shape (calls,)."""
     names = columns.names
     assigned = {(group, queue.topic) for group, queue in context.timeline.ownership}
     table = np.array(
@@ -193,7 +194,7 @@ def _reported(columns: Columns, context: Context, calls: _Calls) -> Mask:
 
 
 def _owned(columns: Columns, context: Context, calls: _Calls) -> Mask:
-    """Whether the process of each call had the queue, or was just losing or gaining it."""
+    """Whether the process of each call owned the queue, or lost or gained it within AT_HAND_NS, shape (calls,)."""
     names = columns.names
     groups, number = len(names.groups), {process: at for at, process in enumerate(calls.processes)}
     stream = calls.log * groups + calls.group
@@ -243,7 +244,7 @@ WHY = {
 def _findings(
     columns: Columns, context: Context, delivered: MessageEvents, rows: Ints, anomaly: str
 ) -> Iterator[Finding]:
-    """Yield the findings of the first of these rows, at least as many as there can be witnesses."""
+    """Yield findings for the first of these rows, at least for as many as there can be witnesses."""
     if len(rows) > WITNESSES_MAX:
         at = delivered.op_index[rows]
         rows = rows[at <= np.partition(at, WITNESSES_MAX)[WITNESSES_MAX]]
@@ -262,7 +263,7 @@ def _findings(
 
 
 def _unknown_reason(tally: Tally, context: Context) -> str | None:
-    """Say which groups report subscriptions and no assignments, so that their deliveries were not judged."""
+    """Return which groups report subscriptions but no assignments, so that their deliveries were not judged."""
     assigned = {group for group, _ in context.timeline.ownership}
     silent = {one.group for one in context.timeline.subscriptions} - assigned
     if not silent or not tally.counts.get("unreported", 0):

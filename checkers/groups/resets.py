@@ -1,18 +1,18 @@
-"""Resets of offsets: the members of a group go back to where an operator has sent the group.
+"""Resets of offsets: the members of a group go back to the offsets to which an operator reset the group.
 
 **reset_ignored**: a member did not go back. The rule applies if a leader answered that it has notified the members of a
 group of a reset to the beginning of a topic, or to the time of a message, and if one member owned a queue of that
-leader from the request until it must have carried the reset out. The group had consumed messages of the queue from the
-new offset on, and after the request no member received one of them again. The drain of the group was complete, so all
-messages behind the new offset were consumed. If the owner later gives the queue up, or gets another order, only the
-messages below the highest one that it received again count: the next owner may begin further on. If the owner ends,
-only the first message counts. Allowed where the order may not have reached the owner, because it is sent one way, or
-where the log may have lost a suffix. The checker does not apply if no queue had such an owner.
+leader from the request until it must have executed the reset. The group had consumed messages of the queue from the new
+offset on, and after the request no member received one of them again. The drain of the group was complete, so the group
+consumed all messages from the new offset on. If the owner later gives the queue up, or gets another reset, only the
+messages below the highest one that it received again count: the next owner may begin higher. If the owner ends, only
+the first message counts. Allowed if the reset may not have reached the owner, because it is sent one way, or if the log
+may have lost a suffix. The checker does not apply if no queue had such an owner.
 
 The new offset is 0, or the offset that the leader answered. In the queue of the message that the operator chose, it is
-at most the message's own.
+at most the offset of this message.
 
-Cannot see: queues whose owner changed at that time, which includes orderly members that carry out a reset by giving up
+Cannot see: queues whose owner changed at that time, which includes orderly members that execute a reset by giving up
 their queues; clients that do not report which queues they own; messages that retention has deleted by the end; an
 answer that is too high in a queue whose time the operator did not read; resets forward.
 
@@ -40,19 +40,19 @@ NO_ROWS: Final = np.zeros(0, np.int64)
 
 
 class Owed(NamedTuple):
-    """A queue that its owner must begin again: it had the queue all the time, and its group was drained."""
+    """A queue in which its owner must go back: it owned the queue throughout, and its group was drained."""
 
     reset: OffsetsReset
     log: LogKey
     owner: int  # process
-    offset: int  # where the owner must go on, at most
+    offset: int  # the highest offset at which the owner may continue
     end: QueueEnd
-    until_ns: int  # until then the owner had the queue, and no other order
-    has_ended: bool  # the owner ended then, so its last work may be lost
+    until_ns: int  # the time until which the owner had the queue, and got no other reset
+    has_ended: bool  # the owner ended at this time, so its last progress may be lost
 
 
 class Returned(NamedTuple):
-    """The deliveries of a queue that matter, as rows: none or one of each."""
+    """The deliveries of a queue that decide. Each field has the row of one delivery, or none."""
 
     first: Ints  # the first message that must come again
     missing: Ints  # the first of these messages that did not come again
@@ -65,7 +65,7 @@ class Returned(NamedTuple):
 
 
 def owed(context: Context) -> Iterator[Owed]:
-    """Yield every queue for which a reset can be judged."""
+    """Yield each reset of each queue that can be judged."""
     timeline = context.timeline
     for reset in _resets(context):
         drain = timeline.drains_of(reset.group, reset.topic)
@@ -81,13 +81,13 @@ def owed(context: Context) -> Iterator[Owed]:
 
 
 def rows_around_resets(columns: Columns, context: Context) -> Columns:
-    """Select the deliveries that `check_resets` compares, of each queue that must begin again."""
+    """Select the deliveries that `check_resets` compares, from each queue in which its owner must go back."""
     kept = [_returned(columns, one).rows for one in owed(context)]
     return some_rows(columns, deliveries=np.unique(np.concatenate([NO_ROWS, *kept])))
 
 
 def check_resets(columns: Columns, context: Context) -> Verdict:
-    """Compare the deliveries after each reset with those that were consumed before it."""
+    """Judge the deliveries after each reset by those that the group had consumed before it."""
     findings: list[Finding] = []
     judged = 0
     for one in owed(context):
@@ -106,7 +106,7 @@ def check_resets(columns: Columns, context: Context) -> Verdict:
 
 
 def _returned(columns: Columns, one: Owed) -> Returned:
-    """Compare the messages that the group had consumed, and that still exist, with those that it received again."""
+    """Compare the messages that the group had consumed and that still exist with those that it received again."""
     deliveries, reset, names = columns.deliveries, one.reset, columns.names
     if one.log not in names.logs or reset.group not in names.groups:
         return Returned(NO_ROWS, NO_ROWS, NO_ROWS, NO_ROWS)
@@ -141,7 +141,7 @@ def _resets(context: Context) -> Iterator[OffsetsReset]:
 
 
 def _goes_on_until_ns(context: Context, reset: OffsetsReset, log: LogKey) -> int:
-    """Return when the owner of a queue next changed after it had carried a reset out, or was next sent elsewhere."""
+    """Return when the owner of a queue first changed after it had executed a reset, or when the next reset came."""
     carried_out_ns = _carried_out_ns(context, reset)
     changes = context.timeline.ownership.get((reset.group, log), ())
     ordered = (
@@ -157,7 +157,7 @@ def _goes_on_until_ns(context: Context, reset: OffsetsReset, log: LogKey) -> int
 
 
 def _owner(context: Context, reset: OffsetsReset, log: LogKey) -> int | None:
-    """Return the process that had the queue all the time; None if it may have had another owner, or none."""
+    """Return the process that owned the queue from request to execution; None if another one did, or none."""
     owners: set[int] = set()
     for change in context.timeline.ownership.get((reset.group, log), ()):
         if change.time_ns > _carried_out_ns(context, reset):
@@ -174,7 +174,7 @@ def _carried_out_ns(context: Context, reset: OffsetsReset) -> int:
 
 
 def _finding(columns: Columns, context: Context, one: Owed, row: int, *, later: bool) -> Finding:
-    """`later`: the owner had begun again, so a later event explains why it lacks the message."""
+    """Make a finding. `later`: the owner had gone back, so a later event may excuse that it lacks the message."""
     reset = one.reset
     carried_out_ns = _carried_out_ns(context, reset)
     went_on_ns = one.until_ns if later and one.until_ns < FOREVER_NS else carried_out_ns

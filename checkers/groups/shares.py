@@ -1,19 +1,19 @@
-"""Shares of a group: the numbers of queues of a topic that its living members have differ by one at most.
+"""Shares of a group: the numbers of queues of a topic that its living members own differ by at most one.
 
-**uneven_shares**: one living member of a group had at least two queues of a topic more than another one for longer than
-a rebalance takes, while the cluster was at rest (rest.py) and no member came or went. The strategies AVG and
+**uneven_shares**: one living member of a group owned at least two queues of a topic more than another one for longer
+than a rebalance takes, while the cluster was at rest (rest.py) and no member started or ended. The strategies AVG and
 AVG_BY_CIRCLE promise even shares: every member computes its share from the same two lists. The facts name the groups
-that use one of the two (`evenly`). In an orderly group, the lock that a member left behind may keep a queue from its
-new owner until the lock expires.
+that use one of the two (`evenly`). In an orderly group, the lock of a member that ended may keep a queue from its new
+owner until the lock expires.
 
-A member that gives up its last queue, and never has one again, may have left: it counts only while it had one.
+A member that gives up its last queue, and never owns one again, may have left: it counts only until then.
 
 Cannot see: a member that never has a queue; groups in which a member does not report its subscription, or in which
 members subscribe to different topics; topics that their first message creates, because clients learn of these at
 different times; uneven shares near faults.
 
-Source: AllocateMessageQueueAveragely, AllocateMessageQueueAveragelyByCircle and RebalanceImpl of Apache RocketMQ 4.9;
-Jepsen judges no groups.
+Source: AllocateMessageQueueAveragely, AllocateMessageQueueAveragelyByCircle and RebalanceImpl of Apache RocketMQ 4.9.
+Jepsen does not judge groups.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from staticfire.checkers.model.intervals import Span, shared, without
 
 UNEVEN = "uneven_shares"
 MORE = 2  # queues; a difference of one is the remainder
-# time, process, and the queues and lives that it gains (negative: loses)
+# time, process, change of its number of queues, and 1 if it starts, -1 if it ends
 Event = tuple[int, int, int, int]
 
 
 def check_shares(_columns: Columns, context: Context) -> Verdict:
-    """Judge each topic of each group that shares out evenly."""
+    """Judge each topic of each group that divides its queues evenly."""
     pairs = [
         (group, topic)
         for group in context.facts.evenly
@@ -57,7 +57,7 @@ def _uneven(context: Context, group: str, topic: str) -> Finding | None:
     lives = _lives(context, group, topic)
     if lives is None:
         return None
-    # A member that never got a queue also came.
+    # A member that never got a queue also counts as a member that started.
     opened = [
         Span(one.time_ns, one.time_ns + 1)
         for one in context.timeline.subscriptions
@@ -91,7 +91,7 @@ def _uneven(context: Context, group: str, topic: str) -> Finding | None:
 
 
 def _lives(context: Context, group: str, topic: str) -> Mapping[int, Span] | None:
-    """Return when each member lived; None unless every member reports a subscription to this topic, and to no other."""
+    """Return the lifetime of each member; None unless all members report a subscription to this topic and no other."""
     reported = [one for one in context.timeline.subscriptions if one.group == group]
     members = {one.process: one.time_ns for one in reported}
     owners = {
@@ -117,7 +117,7 @@ def _lives(context: Context, group: str, topic: str) -> Mapping[int, Span] | Non
 
 
 def _owned(context: Context, group: str, topic: str) -> Iterator[tuple[int, Span]]:
-    """Yield when each process had a queue of the topic, once for each queue."""
+    """Yield the process and the time of each ownership of a queue of the topic."""
     end_ns = watched_until_ns(context)
     for pair in context.timeline.ownership:
         if pair[0] == group and pair[1].topic == topic:
@@ -125,7 +125,7 @@ def _owned(context: Context, group: str, topic: str) -> Iterator[tuple[int, Span
 
 
 def _events(context: Context, group: str, topic: str, lives: Mapping[int, Span]) -> Sequence[Event]:
-    """Return when members came, went, gained queues and gave them up, sorted."""
+    """Return the events at which members started, ended, gained queues and gave them up, sorted."""
     events = [
         event
         for process, life in lives.items()
@@ -137,7 +137,7 @@ def _events(context: Context, group: str, topic: str, lives: Mapping[int, Span])
 
 
 def _uneven_spans(events: Sequence[Event]) -> Iterator[Span]:
-    """Yield when two living members differed by at least `MORE` queues."""
+    """Yield the times in which the numbers of queues of two living members differed by at least MORE."""
     queues: dict[int, int] = {}
     living: set[int] = set()
     since_ns: int | None = None

@@ -1,15 +1,15 @@
-"""Subscriptions within a group: all members must subscribe alike, or no member receives some of the messages.
+"""Subscriptions of a group: all members must have the same, otherwise no member receives some of the messages.
 
 **subscriptions_differ**: two members of one group subscribed at the same time to different topics or expressions, or
 with different models or kinds of listener. In a group that changed its filter the last subscriptions of its members
-count. The finding names the members and their subscriptions, what became of the messages, and why. Messages that the
-group skipped are also `lost` or `unseen`, and queues that no member takes are also `queue_unowned`.
+count. The finding names the members and their subscriptions, the numbers of consumed messages, and the mechanism.
+Messages that the group skipped are also `lost` or `unseen`, and queues that no member takes are also `queue_unowned`.
 
-Cannot see: members that join a group from outside of the run, and clients that do not report their configuration.
+Cannot see: members that join a group from outside of the run; clients that do not report their configuration.
 
-Source: "subscription consistency" in the documentation of Apache RocketMQ. ConsumerGroupInfo keeps one subscription a
-group, and RebalanceImpl shares the queues of a topic among all members of the group, whether they subscribe to it or
-not.
+Source: "subscription consistency" in the documentation of Apache RocketMQ. ConsumerGroupInfo keeps one subscription for
+a group and topic, and RebalanceImpl divides the queues of a topic among all members of the group, whether they
+subscribe to it or not.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def check_subscriptions(columns: Columns, context: Context) -> Verdict:
 
 
 def rows_where_wishes_differ(columns: Columns, context: Context) -> Columns:
-    """Select the messages of groups whose members differ, and of their topics: only their fate is reported."""
+    """Select the deliveries to groups whose members differ, and the sends to their topics; findings count these."""
     reported, names = context.timeline.subscriptions, columns.names
     wishes: dict[str, set[str]] = {}
     for one in reported:
@@ -77,10 +77,10 @@ def _judge(
 
 
 def _asked_at_once(context: Context, group: str, reported: Sequence[Subscribed]) -> dict[str, str]:
-    """Return nodes and their subscriptions when members of the group first differ; empty if they never do.
+    """Return the subscriptions of nodes at the first time at which they differ; empty if they never do.
 
-    Members of a group that changed its filter restart one by one, so they are compared after the last of them. A member
-    that started again without a report of its subscription may subscribe to anything.
+    Members of a group that changed its filter restart one by one, so they are compared after the last restart. A member
+    that started again without a report of its subscription is left out, because its subscription is not known.
     """
     reporting = {one.process for one in context.timeline.subscriptions}
     silent = [opened for opened in context.timeline.opens if opened.process not in reporting]
@@ -119,7 +119,7 @@ def _wish(one: Subscribed) -> str:
 
 
 def _what_became(columns: Columns, group: str, topics: Sequence[str]) -> str:
-    """Say how many acknowledged messages of each topic and tag the group consumed."""
+    """Return, as a text, how many acknowledged messages of each topic and tag the group consumed."""
     parts = []
     for topic in topics:
         if topic not in columns.names.topics:
