@@ -1,1 +1,1 @@
-"""Rules about features: delays, retries, transactions, filters, ordered keys, contents, requests."""
+"""Checkers of features: delays, retries, transactions, filters, ordered keys, contents, requests and forwarding."""

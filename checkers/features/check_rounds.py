@@ -1,13 +1,13 @@
-"""Rounds of checks: when a broker asks about an open transaction, and what may keep it from asking.
+"""Rounds of checks: the times at which a broker must ask about an open transaction, and what may prevent a check.
 
-In each round a broker walks over its open halves. It asks a producer about each half that is old enough, and appends a
-copy of that half to the end of the queue. The walk ends at the first half that is too young. All halves in front of a
-copy are older than the copy. So the broker checks a half again in the first round in which the copy is old enough.
+In each round a broker iterates over its open halves. It asks a producer about each half that is old enough, and appends
+a copy of that half to the end of the queue. The round ends at the first half that is too young. All halves in front of
+a copy are older than the copy. So the broker checks a half again in the first round in which the copy is old enough.
 
-The broker sends no check, or its check does not arrive, while it cannot write, has lost all its producers, or asks a
-producer that it cannot reach. A producer that ends closes its connection, so the broker asks the others.
+The broker sends no check, or its check does not arrive, while it cannot write, knows no producer, or asks a producer
+that it cannot reach. A producer that ends closes its connection, so the broker asks the others.
 
-Cannot see: which producer a broker asks. So a fault of any producer may have swallowed a check.
+Cannot see: which producer a broker asks. So a check may be lost by a fault of any producer.
 
 Source: TransactionalMessageServiceImpl.check of Apache RocketMQ 4.9.
 """
@@ -28,7 +28,7 @@ from staticfire.checkers.guarantees.excuses.seconds import replicates_again
 from staticfire.checkers.guarantees.promises import NS_PER_S
 from staticfire.checkers.model.intervals import Span, joined, shared, without
 
-# Rows of the table of excuses.
+# Names of rows in the table of excuses.
 ASKED_AGAIN = "asked_again"
 ON_ITS_WAY = "answer_on_its_way"
 LATE = "check_on_its_way"
@@ -38,7 +38,7 @@ DAMAGED = "half_damaged"
 
 
 def asked_again_within_ns(context: Context) -> int:
-    """Return the longest unhindered time from one check of a half to the next check; 0 if it is not known."""
+    """Return the longest time in ns from one check of a half to the next without faults; 0 if it is not known."""
     facts = context.facts
     if not facts.check_every_s:
         return 0
@@ -47,14 +47,14 @@ def asked_again_within_ns(context: Context) -> int:
 
 
 def lost_spans(context: Context, broker: str) -> list[Span]:
-    """Return when a check of the broker may get lost on its way, or be late."""
+    """Return the times in which a check of the broker may be lost or late on its way."""
     excuses, producers = context.excuses, context.facts.producers
     ways = excuses.spans(ASKED_AGAIN, broker), excuses.spans(ON_ITS_WAY, broker, producers)
     return joined(chain.from_iterable(ways))
 
 
 def silent_spans(context: Context, broker: str) -> list[Span]:
-    """Return when the broker may not ask, or a check may get lost."""
+    """Return the times in which the broker may send no check, or a check may be lost."""
     known = context.cache.setdefault("silent brokers", {})
     assert isinstance(known, dict)
     if broker not in known:
@@ -69,10 +69,10 @@ def silent_spans(context: Context, broker: str) -> list[Span]:
 
 
 def _damaged_spans(context: Context, broker: str) -> Iterator[Span]:
-    """Yield when rounds may end at a damaged half, from the fault on.
+    """Yield the times in which rounds may end at a damaged half, from the fault on.
 
-    A half is read within a round after it is due, and then repaired, unless a fault keeps the replicas from that.
-    Records of the broker itself have no key: no round ends at one of these.
+    The broker reads a half within a round after it is due, and then repairs it, unless another fault prevents that.
+    Records that the broker writes itself have no key, and no round ends at one of these.
     """
     facts = context.facts
     repaired_ns = round(replicates_again(facts.timings) * NS_PER_S)
@@ -89,9 +89,9 @@ def _damaged_spans(context: Context, broker: str) -> Iterator[Span]:
 
 
 def _unknown_spans(context: Context, broker: str, producer: str | None) -> Iterator[Span]:
-    """Yield when the broker may not know a producer.
+    """Yield the times in which the broker may not know a producer.
 
-    A fault of a coordinator matters only to a producer that starts, and to a broker that starts.
+    A fault of a coordinator counts only if the producer or the broker starts during it.
     """
     leader = frozenset(context.facts.replica_sets.get(broker, ())[:1])
     opened_ns = list(starts_ns(context, frozenset(() if producer is None else (producer,))))
@@ -103,10 +103,10 @@ def _unknown_spans(context: Context, broker: str, producer: str | None) -> Itera
 
 
 def free_spans(context: Context, broker: str, since_ns: int, until_ns: int) -> list[Span]:
-    """Return the time in which nothing keeps the broker from its checks.
+    """Return the times in which nothing prevents the checks of the broker.
 
-    No such time follows a wrong step of a clock by which the broker takes the ages of halves: its own clock, and in
-    faithful mode also the producer's.
+    No such time follows a wrong step of a clock from which the broker computes the ages of halves: its own clock, and
+    in faithful mode also those of producers.
     """
     facts, wrong = context.facts, stepped_ns(context)
     clocks = *facts.replica_sets.get(broker, ()), *(facts.producers * (facts.mode == "faithful"))
@@ -115,7 +115,7 @@ def free_spans(context: Context, broker: str, since_ns: int, until_ns: int) -> l
 
 
 def has_stopped_asking(context: Context, broker: str, since_ns: int, until_ns: int) -> bool:
-    """Whether a half that the broker had put back, and did not check in this time, must have been closed."""
+    """Whether the transaction of a half that the broker copied, and did not check in this time, must have ended."""
     within_ns = asked_again_within_ns(context)
     spans = free_spans(context, broker, since_ns, until_ns) if within_ns else ()
     return any(span.length_ns > within_ns for span in spans)
@@ -126,12 +126,12 @@ class Open(NamedTuple):
 
     stored_ns: int
     span: Span
-    wait_ns: int  # until an unhindered broker checks it
-    checks: int  # before `span`
+    wait_ns: int  # the most time until a broker without a fault checks it
+    checks: int  # number of checks before `span`
 
 
 def must_be_asked(context: Context, broker: str, half: Open) -> bool:
-    """Whether a hardened broker had a check left for a half, and nothing kept it from that check for long enough.
+    """Whether a hardened broker had a check left for a half, and nothing prevented the check for longer than `wait_ns`.
 
     A broker counts the checks that it sent, so a lost check counts. It sends none while it knows no producer.
     """

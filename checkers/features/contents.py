@@ -1,14 +1,15 @@
-"""Contents of messages: a consumer receives what the producer sent, and copies keep the contents of their original.
+"""Contents of messages: a consumer receives the contents that the producer sent, and copies keep those of the original.
 
 **tag_changed**, **properties_changed**, **size_changed**, **id_changed**: a delivery has another tag, other user
 properties, another body size or another unique message id than the send of its key. This applies to every copy that
 brokers and clients make of a message: delayed messages, half messages, retries and dead letters. If no broker answered
-the send, its id is that of the first delivery. The project's own consumers count two wrongs as other properties: a lost
-or changed sharding key, and a born host that is the broker's address (`harness/clients/contents.py`).
+the send, the id of the first delivery counts as its id. The project's own consumers report two other errors as changed
+properties: a lost or changed sharding key, and a born host that is the broker's address
+(`harness/clients/contents.py`).
 
 **born_time_changed**: a delivery has another born time than the first one from the message's own topic, although the
-message was sent in one attempt. For a retry this is judged only if the broker sent back each failed delivery before it,
-as the consumer reports (`send_back`): a client that sends a copy of its own sets a new born time.
+message was sent in one attempt. A retry counts only if, as the consumer reports (`send_back`), the broker made the copy
+for each failed delivery before it, because a client that sends its own copy sets a new born time.
 **store_time_changed**: an earlier delivery of the record at one position (queue, queue offset, physical offset) had
 another store time. **origin_changed**: a retry or a dead letter names no original (ORIGIN_MESSAGE_ID), or an original
 at a position from which the message was not delivered; or it does not name the topic to which the message was sent
@@ -54,7 +55,7 @@ WHAT = {
 
 
 def tally_contents(columns: Columns, context: Context) -> Tally:
-    """Judge the deliveries of whole messages (partition key: message)."""
+    """Judge the contents of the deliveries of whole messages (partition key: message)."""
     if not reports_contents(columns.deliveries):
         return Tally()
     judged = _Contents(columns, context)
@@ -91,7 +92,7 @@ def reports_contents(deliveries: MessageEvents) -> bool:
 
 
 class _Contents:
-    """The deliveries of whole messages with their sends; masks are of shape (deliveries,)."""
+    """The deliveries of whole messages with their sends; masks have shape (deliveries,)."""
 
     def __init__(self, columns: Columns, context: Context) -> None:
         self._columns, self._context = columns, context
@@ -107,7 +108,7 @@ class _Contents:
         self.is_sent &= message != UNKNOWN
 
     def sent(self, name: str) -> Ints:
-        """Return a column of the send of each delivery; UNKNOWN without one."""
+        """Return the value of a column for the send of each delivery; UNKNOWN without a send."""
         column = getattr(self._columns.sends, name)
         if not len(column):
             return np.full(len(self.send), UNKNOWN)
@@ -142,7 +143,7 @@ class _Contents:
         return _differ(got, np.where(sent == UNKNOWN, first, sent))
 
     def other_born_time(self) -> Mask:
-        """Whether the born time differs; never for copies that a client made, or may have made."""
+        """Whether the born time of each delivery differs; False for copies that a client may have made."""
         got = self.deliveries
         internal = self._columns.names.internal_topic[got.topic]
         once = self.sent("tries") == 1
@@ -153,7 +154,7 @@ class _Contents:
         return found
 
     def _is_by_broker(self, row: int) -> bool:
-        """Whether a broker made this copy, and all copies before it, according to the reports of consumers."""
+        """Whether consumers report that brokers made this copy and all copies before it."""
         got, names = self.deliveries, self._columns.names
         group = int(got.group[row])
         reported = [
@@ -191,7 +192,7 @@ class _Contents:
         return found
 
     def _first_known(self, values: Ints, of: Ints, rows: Mask) -> Ints:
-        """Return for each delivery the value of the first of `rows`, by op, with the same `of`; UNKNOWN without one."""
+        """Return, for each delivery, the first known value, by op, among `rows` with the same `of`; UNKNOWN if none."""
         there = np.flatnonzero(rows & (values != UNKNOWN))
         there = there[np.argsort(self.deliveries.op_index[there], kind="stable")]
         ids, first = np.unique(of[there], return_index=True)
@@ -209,7 +210,7 @@ def _differ(got: Ints, expected: Ints) -> Mask:
 
 
 def numbered(*columns: Ints) -> Ints:
-    """Number the rows; rows that are equal in all columns get the same number."""
+    """Number the rows, shape (rows,). Rows that are equal in all columns get the same number."""
     number = np.zeros(len(columns[0]), np.int64)
     for column in columns:
         values, at = np.unique(column, return_inverse=True)
@@ -218,7 +219,10 @@ def numbered(*columns: Ints) -> Ints:
 
 
 def _numbered_like(numbers: Ints, like: tuple[Ints, Ints], columns: tuple[Ints, Ints]) -> Ints:
-    """Return the numbers that rows of `columns` have among those of `like`; UNKNOWN for rows that are not there."""
+    """Return, for each row of `columns`, the number of an equal row of `like`; UNKNOWN if there is none.
+
+    `numbers` are those of the rows of `like`.
+    """
     size = len(numbers)
     both = numbered(*(np.concatenate(pair) for pair in zip(like, columns, strict=True)))
     table = np.full(int(both.max()) + 1 if size else 0, UNKNOWN)
@@ -228,13 +232,13 @@ def _numbered_like(numbers: Ints, like: tuple[Ints, Ints], columns: tuple[Ints, 
 
 
 def body_size(columns: Columns, message: int, size: int) -> int:
-    """Return the body size in bytes of a message that was sent with `size`: its key and a space are always in it."""
+    """Return the body size in bytes of a message that was sent with `size`. A body always holds its key and a space."""
     key = columns.names.key(message)
     return size if key is None else max(size, len(key.encode()) + 1)
 
 
 def changed_among(columns: Columns, _context: Context, cleared: Mask) -> Ints:
-    """Select cleared messages (`screening.py`) that this kernel must judge: a delivery differs from its send."""
+    """Select cleared messages (`screening.py`) with contents that differ between deliveries, or from the send."""
     deliveries, sends = columns.deliveries, columns.sends
     if not reports_contents(deliveries):
         return np.zeros(0, np.int64)
@@ -265,7 +269,7 @@ def changed_among(columns: Columns, _context: Context, cleared: Mask) -> Ints:
 
 
 def _at_positions(size: int, position: Ints, events: MessageEvents, name: str, rows: Ints) -> Ints:
-    """Return one of the values that events have at each position, UNKNOWN where there is none; shape (size,)."""
+    """Return a value of one of the events at each position, UNKNOWN without an event; shape (size,)."""
     table = np.full(size, UNKNOWN)
     table[position[rows]] = getattr(events, name)[rows]
     return table
@@ -298,7 +302,8 @@ def _detail(columns: Columns, judged: _Contents, anomaly: str, row: int) -> str:
         size = body_size(columns, int(got.message[row]), int(judged.sent("size")[row]))
         return f"a body of {got.size[row]} bytes, sent with {size}"
     if anomaly == "origin_changed":
-        if got.origin[row] == VALUE_MAX:  # where clients say so: docs/history.md
+        # clients report an invalid origin by this value (docs/history.md)
+        if got.origin[row] == VALUE_MAX:
             return (
                 "a copy whose ORIGIN_MESSAGE_ID is no id of a message, or whose RETRY_TOPIC is no topic to which "
                 "producers send"

@@ -1,12 +1,12 @@
 """Delayed messages are never early. `late_deliveries.py` judges late ones.
 
-**early_delivery**: a listener was called before the begin of the send plus the delay. A broker reads times of the wall
-clock from its log. So a leader that restarts may release a message too early, if its clock is wrong then or was wrong
-before. A running hardened leader notices a step, because it compares with a clock that never steps; a faithful one does
-not notice.
+**early_delivery**: a listener was called before the begin of the send plus the delay. A broker has only the times of
+its wall clock in its log. So a leader that restarts may release a message too early, if its clock is wrong then or was
+wrong before. A hardened leader that runs notices a step of the clock, because it compares it with a monotonic clock; a
+faithful one does not.
 
-A store time is a whole millisecond, rounded down, so a delay may end up to 1 ms early. Beyond that the kernel tolerates
-only the measured error of the time stamp of the delivery (`checkers/model/event_times.py`).
+A store time is rounded down to a whole millisecond, so a delay may end up to 1 ms early. Beyond that the kernel
+tolerates only the measured error of the time stamp of the delivery (`checkers/model/event_times.py`).
 
 Cannot see: a delay that was too short by less than the duration of the send.
 
@@ -31,12 +31,12 @@ from staticfire.checkers.model.event_times import began_latest
 NS_PER_MS = 1_000_000
 EARLY = "early_delivery"
 REMAINING_TIME = "services.remaining_time"  # a policy
-# The tolerance between two times that brokers rounded to whole milliseconds; retries.py and transactions.py use it too.
+# The tolerance between two times that brokers rounded to whole milliseconds.
 CLOCK_ROUGHNESS_NS = 2 * NS_PER_MS
 
 
 class Stored(NamedTuple):
-    """The queue in which a delayed message waited (None: not known), and when the broker stored it there."""
+    """The queue in which a delayed message waited (None: not known), and when the broker can have stored it there."""
 
     queue: LogKey | None
     earliest_ns: int
@@ -85,10 +85,14 @@ def _early(
 def mistimed(
     columns: Columns, context: Context, row: int, stored: Stored, early_ns: int
 ) -> str | None:
-    """Say why a broker may have moved a delayed message too early; None if it cannot have.
+    """Return why a broker may have moved a delayed message too early; None if it cannot have.
 
     A faithful broker whose clock is set may release a message at any time. A hardened leader that runs notices a step.
-    One that restarts releases too early if its clock was behind when it stored the message, or is ahead now.
+    A leader that restarts releases too early if its clock was behind when it stored the message, or is ahead now.
+
+    Args:
+        columns: hold the delivery.
+        context: of the run.
         row: of the delivery that came too early.
         stored: where and since when the message waited.
         early_ns: how long before its due time the message came.
@@ -112,7 +116,7 @@ def mistimed(
 def clock_stepped(
     context: Context, queue: LogKey | None, since_ns: int, until_ns: int
 ) -> str | None:
-    """Say whether the clock of the queue's broker was wrong in that time; of any broker if the queue is not known."""
+    """Return a text if the clock of the queue's broker was wrong in this time, or of any broker without a queue."""
     brokers = context.facts.replica_sets if queue is None else (queue.stream,)
     for broker in brokers:
         window = context.excuses.find("clock", since_ns, until_ns, broker)

@@ -1,39 +1,38 @@
 """Delivery in time: the listener receives a message at once if nothing delays it.
 
 **slow_delivery**: an acknowledged message waited in its queue for longer than the bound. Time counts only while no
-listener of the group was at work on the queue, a live member owned it, and no fault excused the wait
-(`excuse_table.py`). A call that begins ends a wait, whatever message it has. The bound is half a second plus the time
-of two packets (`Timings.packet_s`, known in the simulation), at most two seconds; on real machines it is two seconds.
-With short polling the bound also includes the time until a broker checks held pulls (`Timings.poll_s`). On a slow disk
-the bound is at least the time until the broker flushes a message (`Timings.flush_wait_s`). These waits of a member do
-not count:
+listener of the group ran for the queue, a live member owned it, and no fault excused the wait (`excuse_table.py`). A
+call that begins ends a wait, even if it has another message. The bound is half a second plus the time of two packets
+(`Timings.packet_s`, known in the simulation), at most two seconds; on real machines it is two seconds. With short
+polling the bound also includes the time until a broker checks held pulls (`Timings.poll_s`). On a slow disk the bound
+is at least the time until the broker flushes a message (`Timings.flush_wait_s`). These waits of a member do not count:
 
-* The first `STARTED_WITHIN_NS` after it gained the queue. Time between two messages that it received counts even then:
-  the member had begun, and still had the queue.
-* `PUT_OFF_NS` after an orderly listener failed, because it retries the message before it reads on.
-* The time until a member has sent back a message that its listener failed for, if the broker declined: the client then
-  has to send a copy of its own. A broker that makes the copy answers at once.
-* The time in which a member fetches nothing because it keeps failed messages that it cannot send back. It gives them to
-  its listener `HELD_NS` later. Meanwhile it fetches nothing if it keeps more than `HELD_MAX` messages of the queue, and
-  nothing that lies more than `SPAN_MAX` behind a message that it keeps.
+* The first `STARTED_WITHIN_NS` after it gained the queue. But the time between two messages that it received counts
+  even then, because the member had begun, and still had the queue.
+* `PUT_OFF_NS` after an orderly listener failed, because the member retries the message before it continues.
+* The time until a member has sent back a message for which its listener failed, if the broker declined it, because the
+  client then sends a copy of its own. A broker that makes the copy answers at once.
+* The time in which a member fetches nothing because it keeps failed messages that it cannot send back. It passes them
+  to its listener again after `HELD_NS`. Until then it fetches nothing if it keeps more than `HELD_MAX` messages of the
+  queue, and nothing that is more than `SPAN_MAX` behind a message that it keeps.
 
-In a group that shares its queues the first delivery counts, in a broadcasting group the first one to each member's
-process. In a group that changed its filter only messages that both filters accept count. The checker allows further
-time to followers that lost their leader for good, because they ask each other first, and to members that read from a
-follower that started while no coordinator answered, because that follower does not know its leader. Where leaders send
-members to followers, it also allows the time until TCP repeats the data that a broken link between the two held up
+In a clustering group the first delivery counts, in a broadcasting group the first one to each member's process. In a
+group that changed its filter only messages that both filters accept count. The checker allows more time for followers
+that lost their leader for good, because they ask each other first, and for members that read from a follower that
+started while no coordinator answered, because this follower does not know its leader. If leaders redirect members to
+followers, it also allows the time until TCP repeats the data that a broken link between the two delayed
 (`followers_behind.py`).
 
-If no acknowledgement reports the position of a message, the rule applies from its store time on. That concerns messages
+If no acknowledgement reports the position of a message, the rule applies from its store time on. This concerns messages
 that brokers first keep in an internal queue (delays, transactions), retries, and sends without an answer. An
-acknowledgement shows that a synchronous leader serves the message. Without an acknowledgement, a fault may also excuse
-the time in which it kept the message from the follower that the leader waits for. The checker skips such a message if a
-fault had set the clock of its broker wrong by then.
+acknowledgement shows that a synchronous leader serves the message. Without an acknowledgement, the time does not count
+in which a fault kept the message from the follower for which the leader waits. The checker skips such a message if a
+fault had set the clock of its broker wrong before the delivery.
 
 Cannot see: messages that were never delivered (`unseen`); messages that were not acknowledged, if their store time is
-not known, as on real machines; waits that calls interrupt again and again, none of them longer than the bound; the wait
-of a message that is not yet in its queue (`late_delivery`); the first `STARTED_WITHIN_NS` of a member that receives
-nothing in that time, or nothing more; groups that report no assignments.
+not known, as on real machines; waits that calls interrupt repeatedly, none of them longer than the bound; the wait of a
+message that is not yet in its queue (`late_delivery`); the first `STARTED_WITHIN_NS` of a member that receives nothing
+in this time, or nothing more; groups that report no assignments.
 
 Source: PullRequestHoldService of Apache RocketMQ 4.9: a broker holds a pull that finds nothing for 15 s, and answers it
 as soon as a message arrives. With short polling it checks the pull every 5 s, and so does each follower
@@ -84,17 +83,18 @@ from staticfire.checkers.model.columns import (
 )
 from staticfire.checkers.model.intervals import Span, joined, shared, without
 
-# A message usually takes milliseconds from its acknowledgement to the listener. Its member may have to send a request
-# first, and the answer takes a packet, too. A busy machine or an unknown network takes longer.
+# A message usually takes milliseconds from its acknowledgement to the listener. The member may have to send a request
+# first, and the answer takes another packet. A busy machine or an unknown network takes longer.
 AT_ONCE_NS, AT_ONCE_MAX_NS = NS_PER_S // 2, 2 * NS_PER_S
 PACKETS = 2
-# The member asks for the offset, repeats that if no broker answers, and sends the first pull.
+# In this time the member asks for the offset, repeats the request if no broker answers, and sends the first pull.
 STARTED_WITHIN_NS = 10 * NS_PER_S
 PUT_OFF_NS = 10 * NS_PER_S
 # RocketMQ: pullThresholdForQueue, consumeConcurrentlyMaxSpan, ConsumeMessageConcurrentlyService
 HELD_MAX, SPAN_MAX = 1000, 2000
 HELD_NS = 5 * NS_PER_S
-FOLLOWERS_LOOK_NS = 5 * NS_PER_S  # Apache's followers wake no pull, they look every 5 s
+# an arrival wakes no pull at Apache's followers: they check held pulls every 5 s
+FOLLOWERS_LOOK_NS = 5 * NS_PER_S
 NEVER = -1
 ANY_PROCESS = -1
 
@@ -109,10 +109,10 @@ Tenure = tuple[
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Held:
-    """Messages of failed calls, and until when a member may have kept each of them; all of shape (messages,).
+    """Messages of failed calls, and the time in which a member may have kept each of them; arrays of shape (messages,).
 
-    The time ends when the member gave the message to its listener again. A member that never did so may have lost the
-    queue before.
+    The time ends when the member passed the message to its listener again, or after HELD_NS if it never did, because it
+    may have lost the queue.
     """
 
     process: Ints
@@ -127,18 +127,19 @@ class Candidates:
 
     number: int  # of the chunk
     given: MessageEvents
-    there_ns: Ints  # when it was acknowledged, or else stored
+    # when the message was acknowledged, or stored if no acknowledgement reports its position
+    there_ns: Ints
     is_acked: Mask
-    # By reader: when its listener was at work on messages of this chunk; gaps up to the least bound are closed.
+    # By reader: the times in which its listener ran for messages of this chunk; gaps up to the least bound are closed.
     busy: Mapping[Reader, Sequence[Span]]
-    # The first and the last time at which an owner received messages of this chunk.
+    # By tenure: the first and the last time at which the owner received messages of this chunk.
     given_in: Mapping[Tenure, Span]
     held: Mapping[Reader, Held]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DeliveryWaits:
-    """The results of some chunks of one queue. Merges in any order."""
+    """The state of some chunks of one queue. `merge` is associative and commutative."""
 
     chunks: tuple[Candidates, ...] = ()
     counts: Tally = field(default_factory=Tally)
@@ -149,17 +150,17 @@ class DeliveryWaits:
 
 
 def tally_delivery_waits(columns: Columns, context: Context) -> Tally:
-    """Judge the deliveries of whole message queues (partition key: log)."""
+    """Judge the deliveries of whole queues (partition key: log)."""
     return conclude_waits(_scan(columns, context, 0), columns, context)
 
 
 def scan_waits(columns: Columns, context: Context, chunk: Chunk) -> DeliveryWaits:
-    """Find late deliveries in a chunk of a queue. Other chunks may have kept the readers busy meanwhile."""
+    """Find late deliveries in a chunk of a queue. The readers may have been busy with other chunks at these times."""
     return _scan(columns, context, chunk.number)
 
 
 def conclude_waits(state: DeliveryWaits, columns: Columns, context: Context) -> Tally:
-    """Judge the late deliveries. Reads only the names of `columns`."""
+    """Judge the late deliveries. The function reads only the names of `columns`."""
     findings: list[Finding] = []
     busy: dict[Reader, list[Span]] = {}
     given_in: dict[Tenure, Span] = {}
@@ -188,14 +189,14 @@ def conclude_waits(state: DeliveryWaits, columns: Columns, context: Context) -> 
 
 
 def _idle(waited: Span, busy: Sequence[Span]) -> list[Span]:
-    """Return the time without work within `waited`; `busy` is sorted, and its spans do not overlap."""
+    """Return the idle time within `waited`. `busy` must be sorted, and its spans must not overlap."""
     first = bisect_left(busy, waited.start_ns, key=attrgetter("end_ns"))
     last = bisect_left(busy, waited.end_ns, key=attrgetter("start_ns"))
     return without([waited], busy[first:last])
 
 
 def bound_ns(context: Context, broker: str | None = None) -> int:
-    """Return how long an unhindered message may wait; without a replica set, the least of all bounds."""
+    """Return how long a message may wait without a fault, in ns; without a replica set, the least of all bounds."""
     facts = context.facts
     has_follower = len(facts.replica_sets.get(broker, ())) > 1 if broker is not None else False
     unwoken_ns = FOLLOWERS_LOOK_NS if has_follower and facts.mode == "faithful" else 0
@@ -254,10 +255,11 @@ def _scan(columns: Columns, context: Context, number: int) -> DeliveryWaits:
 def _at_work(
     columns: Columns, context: Context, rows: Ints, put_off_ns: int, gap_ns: int
 ) -> tuple[Ints, Ints]:
-    """Return when the listener of a reader was at work, as begins and ends, sorted; gaps up to `gap_ns` are closed.
+    """Return the times in which the listener of a reader ran: their begins and their ends, shape (times,), sorted.
 
-    A call that took no time also ends a gap, so each call takes at least a nanosecond. A call without an end lasts
-    until its process died. If a broker declined to take the message back, the call lasts until the member reports that.
+    Gaps of at most `gap_ns` are closed. Each call takes at least a nanosecond, so that a call without a duration also
+    ends a gap. A call without an end lasts until its process ended. If a broker declined to take the message back, the
+    call lasts until the member reports that.
     """
     deliveries = columns.deliveries
     begins_ns = deliveries.invoke_ns[rows]
@@ -277,7 +279,7 @@ def _at_work(
 
 
 def _declined_ns(columns: Columns, context: Context, rows: Ints) -> Ints:
-    """Return when members reported that brokers had declined the messages of their failed calls; NEVER elsewhere."""
+    """Return when a member reported that a broker declined the message of each delivery, or NEVER; shape of `rows`."""
     deliveries, sent_back = columns.deliveries, context.timeline.sent_back
     found = np.full(len(rows), NEVER)
     if not sent_back:
@@ -299,7 +301,7 @@ def _declined_ns(columns: Columns, context: Context, rows: Ints) -> Ints:
 
 
 def _held(columns: Columns, rows: Ints) -> Held:
-    """Return the failed messages of a reader that members kept."""
+    """Return the failed messages of a reader that its members may have kept."""
     deliveries, position = columns.deliveries, index_of(columns).delivery_position
     by_member = position[rows], deliveries.process[rows]
     rows = rows[np.lexsort((deliveries.invoke_ns[rows], *by_member))]
@@ -319,7 +321,7 @@ def _held(columns: Columns, rows: Ints) -> Held:
 
 
 def _too_much_held(parts: Sequence[Held]) -> Iterator[Span]:
-    """Yield when a member kept more than `HELD_MAX` messages of a reader."""
+    """Yield the times in which a member kept more than HELD_MAX messages of a reader."""
     if sum(len(part.process) for part in parts) <= HELD_MAX:
         return
     process = np.concatenate([part.process for part in parts])
@@ -336,14 +338,14 @@ def _too_much_held(parts: Sequence[Held]) -> Iterator[Span]:
 
 
 def _held_before(parts: Sequence[Held], queue_offset: int) -> Iterator[Span]:
-    """Yield when a member kept a message that lies more than `SPAN_MAX` before this one."""
+    """Yield the times in which a member kept a message that is more than SPAN_MAX before this offset."""
     for part in parts:
         for at in np.flatnonzero(part.queue_offset < queue_offset - SPAN_MAX - 1).tolist():
             yield Span(int(part.since_ns[at]), int(part.until_ns[at]))
 
 
 def _given_in(columns: Columns, context: Context, rows: Ints) -> Iterator[tuple[Tenure, Span]]:
-    """Yield the first and the last time at which each owner of a queue received messages while it owned the queue."""
+    """Yield each tenure of a queue with the first and the last time at which its owner received messages in it."""
     deliveries = columns.deliveries
     group, log = int(deliveries.group[rows[0]]), int(deliveries.log[rows[0]])
     for process, owned in _owned(context, (columns.names.groups[group], columns.names.logs[log])):
@@ -361,9 +363,9 @@ def _reader(columns: Columns, context: Context, given: MessageEvents, row: int) 
 
 
 def _there_ns(columns: Columns, context: Context) -> tuple[Ints, Mask]:
-    """Return when each delivered message became available, and whether an acknowledgement shows that.
+    """Return when each delivered message became available in ns, and whether an acknowledgement shows that.
 
-    NEVER if the time is not known. Both arrays have shape (deliveries,).
+    The time is NEVER if it is not known. Both arrays have shape (deliveries,).
     """
     deliveries = columns.deliveries
     acked_ns = _acked_ns(columns)
@@ -378,12 +380,13 @@ def _there_ns(columns: Columns, context: Context) -> tuple[Ints, Mask]:
 
 
 def _acked_ns(columns: Columns, among: Mask | None = None) -> Ints:
-    """Return when each delivered message was acknowledged, NEVER if it was not; shape (deliveries,).
+    """Return when each delivered message was acknowledged in ns, NEVER if it was not; shape (deliveries,).
 
     If a power cut destroyed a message, its position may hold another one later.
 
     Args:
-        among: the sends that count, shape (sends,); None: all.
+        columns: of whole queues, or of a chunk.
+        among: the sends that count, a mask of shape (sends,); None: all.
     """
     sends, deliveries, index = columns.sends, columns.deliveries, index_of(columns)
     visible = (sends.outcome == Outcome.OK) & (sends.transaction == Transaction.NONE)
@@ -430,7 +433,7 @@ def _judge(
     idle: Sequence[Span],
     given_in: Mapping[Tenure, Span],
 ) -> Iterator[Finding]:
-    """Judge one delivery. `idle` is the time in which its reader had nothing else to do while the message waited."""
+    """Judge one delivery. `idle` are the times in which its reader was not busy while the message waited."""
     given = chunk.given
     group, queue = columns.names.groups[given.group[row]], queue_of(columns, given, row)
     assert queue is not None  # the delivery came from it
@@ -477,7 +480,7 @@ def _length_ns(span: Span) -> int:
 
 
 def _owned(context: Context, pair: tuple[str, LogKey]) -> Iterator[tuple[int, Span]]:
-    """Yield the intervals in which each process owned a queue."""
+    """Yield the process and the time of each ownership of a queue."""
     since: dict[int, int] = {}
     for change in context.timeline.ownership.get(pair, ()):
         if change.change == "gained":

@@ -1,13 +1,13 @@
 """Filters: a group receives the messages that its expression matches, and no others.
 
-**unwanted_delivery**: a group that subscribes to some tags received a message with another tag, or with none. `loss`
+**unwanted_delivery**: a group that subscribes to some tags received a message with another tag, or with no tag. `loss`
 judges whether it receives every message that it wants (`Context.wants`).
 
 A group may change its filter. Either filter may apply to a message that was sent before all members had the new one:
 the message is required if both filters accept it, and unwanted if neither does. Before the first member can have
 subscribed with the new filter (fault `filter_change`), messages that the first filter excludes are unwanted.
 
-The facts of the run define the meaning of an expression in terms of tags, whatever its language. In workloads that
+The facts of the run define the meaning of an expression by a set of tags, for SQL92 expressions too. In workloads that
 filter by SQL92 the properties of a message follow from its tag.
 
 Cannot see: a message whose tag is not known (no producer sent it: `phantom`); filters that the broker skips and the
@@ -53,7 +53,7 @@ def _unwanted(columns: Columns, context: Context) -> Iterator[Finding]:
 
 
 def _unwanted_rows(columns: Columns, context: Context) -> Iterator[tuple[str, Ints]]:
-    """Yield each group that filters, with its unwanted deliveries."""
+    """Yield each group with a filter, and the rows of its unwanted deliveries."""
     deliveries, sends, groups = columns.deliveries, columns.sends, columns.names.groups
     for group in context.facts.wanted_tags:
         if group in groups:
@@ -76,7 +76,7 @@ def _tag_of(columns: Columns, row: int) -> str:
 
 
 def _candidates(columns: Columns, context: Context, _cleared: Mask) -> Ints:
-    """Select messages that a group received without wanting them."""
+    """Select messages that a group received although its filter excludes them."""
     rows = [rows for _, rows in _unwanted_rows(columns, context)]
     return np.unique(columns.deliveries.message[np.concatenate(rows)]) if rows else _NO_MESSAGES
 

@@ -1,19 +1,19 @@
 """Forwarding: each message that a member forwards reaches the other topic at least once.
 
-**not_forwarded**: a member that forwards acknowledged a message before it had reported any copy of it. If the member
-then dies, no later member will see the message. Also, once a run: members reported copies that no send acknowledged.
-**phantom_copy**: a member reported a copy of a message that it had not received by then. Also, once a run: members
-reported copies of messages in queues that no op concerns.
+**not_forwarded**: a forwarder acknowledged a message before it had reported any copy of it. If the forwarder then ends,
+no other member will receive the message. One more finding covers the whole run: members reported copies that no send
+acknowledged. **phantom_copy**: a member reported a copy of a message that it had not received by then. One more finding
+covers the whole run: members reported copies of messages in queues that no op concerns.
 
-A forwarder reports a copy (op `forward`) when it is stored as safely as the forwarder's options demand. From then on
+A forwarder reports a copy (op `forward`) when it is stored as safely as the forwarder's options require. From then on
 the copy is a message like any other: `loss` judges its delivery, and `provenance` its body. Forwarding is at least
-once, so a message that is forwarded twice is no anomaly.
+once, so a message that is forwarded twice is not an anomaly.
 
-Cannot see: whether a copy holds the contents of its original (copies have keys of their own, and bodies made of them);
-a message that the forwarder left out at a position from which another message was lost, if it had reported a copy of
-that other message.
+Cannot see: whether a copy has the contents of its original (copies have their own keys, and bodies made of these); a
+message that the forwarder skipped at a position from which another message was lost, if it had reported a copy of the
+other message.
 
-Source: at-least-once forwarding, the remedy for a backlog in RocketMQ that lies in too few queues.
+Source: at-least-once forwarding, the usual remedy in RocketMQ for a backlog in too few queues.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ NEVER = np.iinfo(np.int64).max
 
 
 def tally_forwarding(columns: Columns, context: Context) -> Tally:
-    """Compare the deliveries to forwarders with the copies that they reported (partition key: log)."""
+    """Judge the deliveries to forwarders by the copies that they reported (partition key: log)."""
     findings: list[Finding] = []
     consumed = originals = 0
     for given, forwards in _by_queue(columns, context):
@@ -72,7 +72,7 @@ def _by_queue(columns: Columns, context: Context) -> Iterator[tuple[MessageEvent
 
 
 def _queues_here(columns: Columns) -> list[int]:
-    """Return the queues that an op concerns, whole or in a chunk."""
+    """Return the queues of the sends and deliveries; in a chunk, its queue."""
     if columns.chunk is not None:
         return [columns.chunk.queue]
     touched = np.unique(np.concatenate((columns.sends.log, columns.deliveries.log)))
@@ -81,7 +81,7 @@ def _queues_here(columns: Columns) -> list[int]:
 
 
 class _Reported:
-    """Reports about one queue: the offset of each original, and the `forward` op that names it."""
+    """The reports about one queue: the offset of each original, and the `forward` op that names it."""
 
     def __init__(self, columns: Columns, given: MessageEvents, forwards: Sequence[Forward]) -> None:
         self._given, self._forwards = given, forwards
@@ -95,7 +95,7 @@ class _Reported:
         return len(self._offsets)
 
     def left_out(self) -> list[int]:
-        """Return rows of messages that were acknowledged before any copy was reported."""
+        """Return the rows of messages that members acknowledged before they had reported any copy of them."""
         given = self._given
         position_given, position_reported, positions = self._position
         first_reported = np.full(positions, NEVER)
@@ -105,7 +105,7 @@ class _Reported:
         return rows
 
     def made_up(self) -> Iterator[tuple[Forward, int]]:
-        """Yield each original that the member had not received: its `forward` and its offset."""
+        """Yield the `forward` and the offset of each original that the member had not received."""
         (position_given, position_reported, positions), (member, teller, members) = (
             self._position,
             self._member,
@@ -118,13 +118,13 @@ class _Reported:
 
 
 def _numbers(one: Ints, other: Ints) -> tuple[Ints, Ints, int]:
-    """Number the values of two columns 0, 1, 2, ...; return both columns as these numbers, and the count of numbers."""
+    """Number the values of two columns from 0 on. Return both columns as numbers, same shapes, and their count."""
     values, numbers = np.unique(np.concatenate((one, other)), return_inverse=True)
     return numbers[: len(one)], numbers[len(one) :], len(values)
 
 
 def _originals(columns: Columns, forwards: Sequence[Forward]) -> tuple[Ints, Ints]:
-    """Return the offsets that are in this part, and the number of the `forward` of each."""
+    """Return the offsets of originals in this queue or chunk, and the index of the `forward` of each."""
     lowest, highest = -NEVER, NEVER
     if columns.chunk is not None:
         lowest, highest = columns.chunk.first_offset, columns.chunk.last_offset
@@ -139,7 +139,7 @@ def _originals(columns: Columns, forwards: Sequence[Forward]) -> tuple[Ints, Int
 
 
 def _copies_acknowledged(sends: MessageEvents, forwards: Sequence[Forward]) -> int:
-    """Count the sends that are acknowledged copies."""
+    """Return the number of acknowledged sends that are copies."""
     if not forwards:
         return 0
     copies = sorted((forward.copy, forward.messages) for forward in forwards)
@@ -178,7 +178,7 @@ def _made_up(context: Context, forward: Forward, offset: int) -> Finding:
 
 
 def finish_forwarding(tally: Tally, context: Context) -> Verdict:
-    """Judge whether every copy and original that members reported exists, which needs all queues."""
+    """Judge whether every reported copy and original exists, which needs the tallies of all queues."""
     reported = sum(forward.messages for forward in context.timeline.forwards)
     gone = reported - tally.counts.get("copies", 0)
     strange = reported - tally.counts.get("originals", 0)

@@ -1,4 +1,4 @@
-"""Delayed messages and retries that come much too late.
+"""Delayed messages and retries come in time.
 
 **late_delivery**: the first delivery to a group, in the queue to which the message was sent, came more than 10 s after
 it was due. Time does not count while a fault hindered the message or no member owned the queue (`queue_unowned` bounds
@@ -6,7 +6,7 @@ the time without an owner). If no member of the group reports its queues, the ti
 A retry is due when its delay level is over, counted from the member's report that the broker had taken the message back
 (`send_back`). `loss` judges a message that never comes. More time is allowed
 
-* after a restart of a broker whose clock was stepped: it goes by the times in its log and does not know how long a
+* after a restart of a broker whose clock was stepped: it has only the times in its log, and does not know how long a
   message has been there. So the message may wait its whole delay again, and no longer. The same holds for a message
   that was sent up to a delay later, because it may wait behind the first one: a broker delivers a level in order;
 * after a clock was set back: log times never go back, so a log may be ahead of the clock for long;
@@ -19,15 +19,15 @@ because a delay level may be only a second longer than the previous one.
 
 A fault hinders a queue and a group while a row of the table of excuses covers the member that owns the queue (any
 member while none owns it), unless messages pass. So does a broken link to a follower that must have a message before
-members get it, until TCP repeats the data that the link held up (`followers_behind.py`). A message passes if it was
+members get it, until TCP repeats the data that the link delayed (`followers_behind.py`). A message passes if it was
 sent to this queue without a delay and delivered to this group within the time of one request: its broker stored,
-flushed, replicated and served it, and the member took it. In a retry queue, a message passes if the group received it
-within the time of one request after it was due. Between two passing messages less than a request apart, a fault is too
-short for what the row requires (`Excuse.at_least`), so it does not hinder.
+flushed, replicated and served it, and the member received it. In a retry queue, a message passes if the group received
+it within the time of one request after it was due. Between two passing messages less than a request apart, a fault is
+shorter than the row requires (`Excuse.at_least`), so it does not hinder.
 
-Cannot see: lateness below the bounds; late moves by a broker where clients report no store times, or where its clock
-was stepped before; the lateness of a send with several attempts, each of which may have begun a delay; the lateness of
-a retry that was sent back twice, that the client copied itself, or for which the client reports no time.
+Cannot see: lateness below the bounds; late moves by a broker if clients report no store times, or after a step of its
+clock; the lateness of a send with several attempts, each of which may have begun a delay; the lateness of a retry that
+was sent back twice, that the client copied itself, or for which the client reports no time.
 
 Source: ScheduleMessageService of Apache RocketMQ 4.9 (it checks a level every 100 ms, and tries failed deliveries
 again); bugs #3966 and #9249, which skipped a message whose delivery had failed.
@@ -72,12 +72,12 @@ from staticfire.checkers.model.columns import (
 from staticfire.checkers.model.event_times import began_earliest
 from staticfire.checkers.model.intervals import Span, shared, without
 
-# A broker delivers within 100 ms of the due time, then stores and replicates the message; a backlog may lie before it.
+# A broker moves a message within 100 ms of its due time, then stores and replicates it; a backlog may be ahead of it.
 LATE_AFTER_NS = 10 * NS_PER_S
-# An unhindered broker looks for due messages every 100 ms. Real machines also have other work.
+# Without a fault a broker checks for due messages every 100 ms. Real machines also have other work.
 MOVED_LATE_NS = NS_PER_S // 2
 MOVED_LATE_OUTSIDE_NS = 2 * NS_PER_S
-SLOW = "slow_delivery"  # row of the table of excuses: all that hinders a broker, however short
+SLOW = "slow_delivery"  # row of the table of excuses for faults of any length that hinder a broker
 _EVER = Span(0, FOREVER_NS)
 
 
@@ -99,7 +99,7 @@ class Hindered:
         return known
 
     def _passing(self, group: str, queue: LogKey) -> list[Span]:
-        """Return when messages of the queue passed to the group."""
+        """Return the times in which messages of the queue passed to the group."""
         if group not in self._passes:
             self._passes[group] = {
                 **_passes(self._columns, self._context, group),
@@ -110,20 +110,20 @@ class Hindered:
 
 
 class _Kept(NamedTuple):
-    """Deliveries of messages that brokers first kept in an internal queue; all of shape (deliveries,)."""
+    """Deliveries of messages that brokers first kept in an internal queue; arrays have shape (deliveries,)."""
 
     given: Ints  # rows of deliveries
-    since_ns: Ints  # since when the broker kept it
+    since_ns: Ints  # the earliest time at which the broker kept it
     due_ns: Ints
-    known_ns: Ints  # from when on it was due, as far as clients can tell
-    latest_ns: Ints  # when it was due if its broker took it just before it answered
+    known_ns: Ints  # the time from which on it was due according to clients
+    latest_ns: Ints  # the time at which it was due if its broker stored it just before it answered
 
     def where(self, rows: Mask) -> _Kept:
         return _Kept(*(column[rows] for column in self))
 
 
 def check_late_deliveries(columns: Columns, context: Context) -> Verdict:
-    """Judge the first deliveries of delayed messages."""
+    """Judge the first deliveries of delayed messages and of retries."""
     hindered = Hindered(columns, context)
     both = _delayed(columns)[1], _retries(columns, context)
     findings = []
@@ -145,7 +145,7 @@ def check_late_deliveries(columns: Columns, context: Context) -> Verdict:
 
 
 def late_rows(columns: Columns, context: Context) -> Columns:
-    """Select late messages, and as few passing messages as give the same result as all of them would."""
+    """Select late messages, and the fewest passing messages that give the same result as all of them."""
     deliveries = columns.deliveries
     delayed, of_sends = _delayed(columns)
     kept_sends = [delayed]
@@ -178,7 +178,7 @@ def _apart_ns(context: Context) -> int:
 
 
 def _near(context: Context, group: str, queue: LogKey) -> Iterator[Span]:
-    """Yield when a row of the table covers the member that owns the queue, or any member while none owns it."""
+    """Yield the times in which a fault covers the owner of the queue, or any member while no member owns it."""
     excuses, nodes = context.excuses, context.timeline.nodes
     owned = _owned(context, group, queue)
     yield from behind_spans(context, queue.stream)
@@ -190,7 +190,7 @@ def _near(context: Context, group: str, queue: LogKey) -> Iterator[Span]:
 
 
 def _owned(context: Context, group: str, queue: LogKey) -> list[tuple[int, Span]]:
-    """Return when each process owned the queue; empty if none ever reports it."""
+    """Return the process and the time of each ownership of the queue; empty if no member reports any."""
     pair = group, queue
     if pair not in context.timeline.ownership:
         return []
@@ -198,7 +198,7 @@ def _owned(context: Context, group: str, queue: LogKey) -> list[tuple[int, Span]
 
 
 def _unreported_ns(context: Context, group: str) -> int:
-    """Return how long a queue of the group may have had no owner without a report in the history."""
+    """Return how long a queue of the group may have had no owner in ns although the history does not show that."""
     is_reported = any(of == group for of, _ in context.timeline.ownership)
     return 0 if is_reported else rebalanced_ns(context.facts.timings)
 
@@ -206,7 +206,7 @@ def _unreported_ns(context: Context, group: str) -> int:
 def _passes(
     columns: Columns, context: Context, group: str
 ) -> dict[LogKey, tuple[Ints, Ints, Ints]]:
-    """Return by queue the sends that passed to the group: rows, times of their begins, and times of delivery."""
+    """Return, by queue, the sends that passed to the group: rows, invocation times, and times of delivery."""
     sends = columns.sends
     given_ns = first_deliveries(columns, group)
     took_ns = given_ns - sends.invoke_ns
@@ -227,10 +227,10 @@ def _passes(
 
 
 def _delayed(columns: Columns) -> tuple[Ints, _Kept]:
-    """Return rows of delayed sends, and the first delivery of each to a group in its queue."""
+    """Return rows of delayed sends, and their first delivery to each group from their queue."""
     sends, deliveries = columns.sends, columns.deliveries
-    # An unanswered request, also of an earlier attempt, may have reached its broker at any time. A client that does not
-    # report its number of attempts may have made one before.
+    # A request without an answer, also of an earlier attempt, may have reached its broker at any time. A client that
+    # does not report its number of attempts may have made several.
     answered = np.isin(sends.outcome, (Outcome.OK, Outcome.WEAK)) & (sends.tries == 1)
     delayed = np.flatnonzero((sends.due_ns != UNKNOWN) & answered & (sends.log != UNKNOWN))
     if not len(delayed):
@@ -253,7 +253,7 @@ def _is_late(columns: Columns, kept: _Kept) -> Mask:
 
 
 def _moved_late(columns: Columns, context: Context, kept: _Kept) -> Mask:
-    """Whether each was moved to its queue long after it was due, although nothing hindered its broker."""
+    """Whether the broker moved each message to its queue long after it was due without a fault, shape (deliveries,)."""
     given, epoch_ms = columns.deliveries, context.facts.wall_epoch_ms
     found: Mask = np.zeros(len(kept.given), np.bool_)
     if epoch_ms is None or not len(found):
@@ -295,7 +295,7 @@ def _moved_late_finding(columns: Columns, context: Context, row: int, latest_ns:
 
 
 def _retries(columns: Columns, context: Context) -> _Kept:
-    """Return the first delivery of each retry from its queue, if one broker kept it for a known time."""
+    """Return the first delivery of each retry from its queue, if a report shows when a broker took it back."""
     found = columns.cache.get("retries that were kept back")
     if found is None:
         found = columns.cache["retries that were kept back"] = _find_retries(columns, context)
@@ -337,7 +337,7 @@ def _find_retries(columns: Columns, context: Context) -> _Kept:
 def _retries_in_time(
     columns: Columns, context: Context, group: str
 ) -> dict[LogKey, tuple[Ints, Ints, Ints]]:
-    """Return by queue the retries that came soon after they were due: rows, due times, and times of delivery."""
+    """Return, by queue, the retries that came soon after they were due: rows, due times, and times of delivery."""
     deliveries, kept = columns.deliveries, _retries(columns, context)
     if group not in columns.names.groups or not len(kept.given):
         return {}
@@ -357,7 +357,7 @@ def _retries_in_time(
 
 
 def _firsts(deliveries: MessageEvents, rows: Ints, sent: Ints) -> tuple[Ints, Ints]:
-    """Return the first delivery of each message to each group, and the row of its send."""
+    """Return the row of the first delivery of each message to each group, and the row of its send."""
     group = deliveries.group[rows]
     order = np.lexsort((deliveries.invoke_index[rows], group, sent))
     new = (np.diff(sent[order], prepend=-1) != 0) | (np.diff(group[order], prepend=-2) != 0)
@@ -410,7 +410,7 @@ def _judge(
 
 
 def _log_is_ahead(columns: Columns, context: Context, row: int) -> str | None:
-    """Say that the log of the broker that served a delivery has times that lie in the future."""
+    """Return a text if the store time of a delivery is after the delivery; None otherwise, or if it is not known."""
     deliveries, facts = columns.deliveries, context.facts
     given_ns, stored_ms = int(deliveries.invoke_ns[row]), int(deliveries.stored_ms[row])
     if facts.wall_epoch_ms is None or stored_ms == UNKNOWN:
@@ -422,7 +422,7 @@ def _log_is_ahead(columns: Columns, context: Context, row: int) -> str | None:
 
 
 def _starts_ns(context: Context, broker: str, within: Span) -> Iterator[int]:
-    """Yield when the leader of a replica set restarted in that time, at the latest."""
+    """Yield the latest times at which the leader of a replica set had restarted, if they are within a span."""
     leader = frozenset(context.facts.replica_sets.get(broker, ())[:1])
     ends = (
         healed_ns(fault)

@@ -1,4 +1,4 @@
-"""Times in messages: a producer stamps a message while it sends it, and a broker stores it before it delivers it.
+"""Times in messages: the born time is within the send, and the store time is between the send and the delivery.
 
 **wrong_born_time**: the born time of a message that was delivered from its own topic is outside its send. (A copy that
 a client made for the retry topic has its own born time: `contents.py`.)
@@ -6,18 +6,18 @@ a client made for the retry topic has its own born time: `contents.py`.)
 **wrong_store_time**: the store time of a message is
 
 * before its send began, or after it was delivered;
-* before it was due, for a delayed message, because a broker stores that in its queue when it is due;
+* before it was due, for a delayed message, because a broker stores it in its queue when it is due;
 * after the end of its send, if the send was acknowledged in one attempt and brokers do not first keep the message (for
   a delay, a transaction, or a retry);
 * before any delivery of the previous try began, for a dead letter. A client that cannot send back a retry counts its
-  tries itself, so its record is older;
+  tries itself, so the record of the retry is older;
 * after the last answer to a send-back, for a dead letter, if each member that received the previous try got the answer
   that a broker has the message (`send_back`): a broker stores a dead letter at once. If a member had to send a copy
-  of its own, the brokers that did not answer may carry out its requests later: the one that holds the message, and the
-  brokers of earlier attempts. So a copy counts only if it was the first attempt and lies on another broker.
+  of its own, the brokers that did not answer may execute its requests later: the one that holds the message, and the
+  brokers of earlier attempts. So a copy counts only if it was the first attempt and is on another broker.
 
-The kernel skips a message if the wall clock of its producer or broker was wrong by then, because of a fault that bit. A
-clock may stay wrong until its node starts again. A producer whose node is not known may be any client.
+The kernel skips a message if a fault that bit had set the wall clock of its producer or broker wrong before the
+delivery. A clock may stay wrong until its node starts again. A producer whose node is not known may be any client.
 
 Cannot see: runs whose wall clock is not tied to the history (`RunFacts.wall_epoch_ms`); contents that a client does not
 report; messages whose send is not in the history.
@@ -41,12 +41,13 @@ from staticfire.checkers.guarantees.verdict import Finding, Tally
 from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Mask, Outcome, Transaction
 from staticfire.checkers.model.timeline import SentBack
 
-ROUGHNESS_NS = NS_PER_S // 10  # allows for whole milliseconds, and for clocks of cores that differ
+# tolerance for times in whole milliseconds, and for differences between clocks of cores
+ROUGHNESS_NS = NS_PER_S // 10
 BORN, STORED = "wrong_born_time", "wrong_store_time"
 
 
 def tally_message_times(columns: Columns, context: Context) -> Tally:
-    """Judge the deliveries of whole messages (partition key: message)."""
+    """Judge the times in deliveries of whole messages (partition key: message)."""
     found = _wrong(columns, context)
     return Tally.of(
         _finding(columns, context, anomaly, row)
@@ -56,7 +57,7 @@ def tally_message_times(columns: Columns, context: Context) -> Tally:
 
 
 def odd_times(columns: Columns, context: Context, _cleared: Mask) -> Ints:
-    """Select the messages whose times are wrong."""
+    """Select the messages with wrong times."""
     message = columns.deliveries.message
     wrong = np.zeros(len(message), np.bool_)
     for rows in _wrong(columns, context).values():
@@ -66,7 +67,7 @@ def odd_times(columns: Columns, context: Context, _cleared: Mask) -> Ints:
 
 
 def _wrong(columns: Columns, context: Context) -> dict[str, Mask]:
-    """Return by anomaly whether each delivery has a wrong time; masks of shape (deliveries,)."""
+    """Return, by anomaly, whether each delivery has a wrong time; masks have shape (deliveries,)."""
     sends, given, epoch_ms = columns.sends, columns.deliveries, context.facts.wall_epoch_ms
     if epoch_ms is None or not len(sends) or not len(given):
         return {}
@@ -101,9 +102,10 @@ def _wrong(columns: Columns, context: Context) -> dict[str, Mask]:
 
 
 def _sent_back_ns(columns: Columns) -> Ints:
-    """Return the earliest time at which each dead letter may have been sent back, shape (deliveries,); -1 for others.
+    """Return the earliest time in ns at which a member may have sent each dead letter back, shape (deliveries,).
 
-    That is the time at which the first delivery to the same group with one try less began.
+    This is the time at which the first delivery to the same group with one try less began. It is -1 for deliveries that
+    are not dead letters.
     """
     given = columns.deliveries
     found: Ints = np.full(len(given), -1, np.int64)
@@ -123,9 +125,9 @@ def _sent_back_ns(columns: Columns) -> Ints:
 
 
 def _taken_back_ns(columns: Columns, context: Context) -> Ints:
-    """Return the time by which brokers had confirmed that they have each dead letter, shape (deliveries,).
+    """Return the time in ns by which brokers had confirmed that they have each dead letter, shape (deliveries,).
 
-    FOREVER_NS for other deliveries, and if a member that received the previous try reports no such answer.
+    It is FOREVER_NS for other deliveries, and if a member that received the previous try reports no such answer.
     """
     given, names = columns.deliveries, columns.names
     found: Ints = np.full(len(given), FOREVER_NS, np.int64)
@@ -154,7 +156,7 @@ def _taken_back_ns(columns: Columns, context: Context) -> Ints:
 
 
 def _is_at_once(sent_back: SentBack, home: str) -> bool:
-    """Whether no request for this send-back can reach the broker `home` after its answer."""
+    """Whether no request of this send-back can reach the broker `home` after the answer to it."""
     is_elsewhere = home not in ("", sent_back.broker)
     return sent_back.by_broker or (is_elsewhere and sent_back.attempts == 1)
 
@@ -165,7 +167,7 @@ def _outside(at_ns: Ints, since_ns: Ints, until_ns: Ints) -> Mask:
 
 
 def _of_producers(columns: Columns, context: Context, stepped: dict[str, int]) -> Ints:
-    """Return when the clock of the producer of each send was first wrong, shape (sends,)."""
+    """Return the time in ns from which on the clock of the producer of each send may be wrong, shape (sends,)."""
     processes, which = np.unique(columns.sends.process, return_inverse=True)
     servers = {node for nodes in context.facts.replica_sets.values() for node in nodes}
     of_any = min(

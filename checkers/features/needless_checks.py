@@ -1,25 +1,27 @@
-"""Checks of a transaction that its broker should not have made: after the transaction was over, or twice in a round.
+"""Needless checks of a transaction: a broker checked it after it was over, or twice in one round.
 
-**checked_too_often**, for transactions that were sent in one attempt: a broker checked a transaction again more than a
-request after it was over, or twice within half of the time between its rounds. A transaction is over when its producer
-has sent a commit that ends it, a producer has answered a check with commit or rollback, or a consumer has received it.
+**checked_too_often**, for transactions that were sent in one attempt: a broker checked a transaction again more than
+the time of a request after it was over, or twice within half of the time between its rounds. A transaction is over when
+its producer has sent a commit that ends it, a producer has answered a check with commit or rollback, or a consumer has
+received it.
 
 The broker may check again
 
 * while a fault of the broker, or of the producer that it asks, delays requests;
 * if a fault of the broker, or of the producer, was near the end, so that the broker may not have learned it;
-* if the broker died before it had recorded its progress or the end. In each round it may then check once for every time
-  that it had put the half back since it last recorded its progress.
+* if the broker died before it had recorded its progress or the end. In each round it may then check once for each copy
+  of the half that it had made since it last recorded its progress.
 
 In the last two cases the half is open, so the broker asks again in each round (`check_rounds.py`). A round without a
-check, with nothing in the way, shows that the half was closed, and ends these excuses. A broker that has a half twice
-checks it twice in each round. If most of at least two rounds since its death have one check, it had the half once.
+check, and without a fault that prevents it, shows that the half was closed, and ends these excuses. A broker that has
+two copies of a half checks it twice in each round. If most of at least two rounds since its death have one check, it
+had only one.
 
-Outside the simulation the broker may always check again: a busy broker refuses the end of a transaction there, and the
+Outside the simulation the broker may always check again: a busy broker may refuse the end of a transaction, and the
 producer does not learn of the refusal.
 
-Cannot see: a check too many in the round after a fault; two halves that a broker checks in turn, because a half must be
-older than the time between two rounds.
+Cannot see: one check too many in the round after a fault; two halves that a broker checks alternately, because a half
+must be older than the time between two rounds.
 
 Source: TransactionalMessageServiceImpl of Apache RocketMQ 4.9.
 """
@@ -51,7 +53,7 @@ from staticfire.checkers.model.intervals import Span, shared, without
 from staticfire.checkers.model.timeline import CheckBack
 
 DOUBLED = "half_doubled"  # row of the table of excuses
-# A single round may lack one of two checks: the producer was leaving, or the half lay behind a young one.
+# A single round may lack one of two checks: the producer was leaving, or the half was behind one that was too young.
 ROUNDS_AT_LEAST = 2
 
 
@@ -63,19 +65,21 @@ def checked_again(
     checks: list[CheckBack],
     given_ns: Mapping[int, int],
 ) -> tuple[str, str | None] | None:
-    """Say what is wrong with the checks of the only half of a transaction, and what excuses them.
+    """Return what is wrong with the checks of the only half of a transaction, and what excuses that (None: nothing).
 
     None if nothing is wrong, or if the transaction may have more halves.
 
     Args:
+        context: of the run.
+        halves: sends of half messages.
         row: of the half, in `halves`.
         brokers: those that may have checked it.
-        checks: by time, at least one.
-        given_ns: when a consumer first received each message, by number of the message.
+        checks: sorted by time, at least one.
+        given_ns: the time at which a consumer first received each message, by message id.
     """
     if halves.tries[row] != 1:
         return None
-    # The broker cannot put a half back, to ask about it again, before this time.
+    # The broker cannot ask about the half, and append a copy of it, before this time.
     first_ns = int(halves.invoke_ns[row]) + round(context.facts.check_after_s * NS_PER_S)
     due = _Due(first_ns, max(first_ns, int(halves.check_ns[row])))
     found = [
@@ -89,7 +93,7 @@ def checked_again(
 
 
 class _Due(NamedTuple):
-    """The times from which on a broker may put a half back, and ask about it."""
+    """The times from which on a broker may append a copy of a half, and ask about it."""
 
     first_ns: int
     asked_ns: int
@@ -99,17 +103,17 @@ class _Moment(NamedTuple):
     """The time of a check, of a producer's answer, or of an effect that shows what a broker knew."""
 
     time_ns: int
-    node: str | None  # of the producer; None: its client does not say
-    is_seen: bool = False  # a consumer received the message, so no producer has a part in this
+    node: str | None  # of the producer; None: its client does not report it
+    is_seen: bool = False  # a consumer received the message, so no producer is involved
 
 
 class _Again(NamedTuple):
-    """Needless checks, as far as one half shows."""
+    """Needless checks of one half."""
 
     what: str
-    times: int
-    known: _Moment  # when the broker should have known the end
-    asked: _Moment  # the last one
+    times: int  # number of needless checks
+    known: _Moment  # when the broker should have known the end, or that it had checked
+    asked: _Moment  # the last needless check
 
 
 def _asked_over(
@@ -136,7 +140,7 @@ def _asked_over(
 
 
 def _asked_twice(context: Context, checks: list[CheckBack]) -> Iterator[_Again]:
-    """Yield the checks that one round made too many, starting from each check."""
+    """Yield the surplus checks within half of the time between rounds, counted from each check."""
     every_s = context.facts.check_every_s
     times_ns = [check.time_ns for check in checks]
     for at, one in enumerate(checks):
@@ -156,11 +160,11 @@ def _end_not_known(
     due: _Due,
     again: _Again,
 ) -> str | None:
-    """Say why a broker may not know how a transaction has ended, or that it has checked it.
+    """Return why a broker may not know how a transaction ended, or that it has checked it; None if it must know.
 
-    Faults of brokers and producers at that time affect the broker's requests. A broker may also forget copies that it
-    put back since the half was due. In each round since it last recorded its progress it then checks once more for each
-    of these. A broker does not forget what it knew and has kept.
+    Faults of brokers and producers at that time affect the broker's requests. A broker may also forget that it appended
+    copies since the half was due. In each round it then checks once more for each copy since it last recorded its
+    progress. A broker does not forget what it has recorded.
     """
     facts = context.facts
     if not facts.disks_observed:
@@ -186,7 +190,7 @@ def _end_not_known(
 
 
 def _near(context: Context, windows: Iterable[Window], of: _Moment) -> Iterator[Window]:
-    """Select windows that are within the time of a request."""
+    """Yield the windows that are within the time of a request from a moment."""
     request_ns = int(context.facts.timings.request_s * NS_PER_S)
     for window in windows:
         if window.start_ns <= of.time_ns + request_ns and of.time_ns - request_ns <= window.end_ns:
@@ -194,7 +198,7 @@ def _near(context: Context, windows: Iterable[Window], of: _Moment) -> Iterator[
 
 
 def _on_its_way(context: Context, broker: str, of: _Moment) -> Iterator[Window]:
-    """Yield a fault that may have delayed or swallowed a request between the broker and the producer."""
+    """Yield the windows of faults that may have delayed or dropped a request between the broker and the producer."""
     nodes = context.facts.producers if of.node is None else (of.node,)
     yield from _near(context, context.excuses.windows(ON_ITS_WAY, broker, nodes), of)
 
@@ -202,10 +206,10 @@ def _on_its_way(context: Context, broker: str, of: _Moment) -> Iterator[Window]:
 def _repeated_by_tcp(
     context: Context, broker: str, first_ns: int, again: _Again
 ) -> Iterator[Window]:
-    """Yield a fault that may have held up a check that the broker sent before it knew the end.
+    """Yield the window of a fault that may have delayed a check that the broker sent before it knew the end.
 
-    TCP doubles the time between two attempts. So the check arrives before the faults that held up its first packet, one
-    after the other, have been over for as long as they held it up.
+    TCP doubles the time between two attempts. So after the end of consecutive faults that delayed the first packet, the
+    check takes at most as long to arrive as they had delayed it before.
     """
     asked = again.asked
     nodes = context.facts.producers if asked.node is None else (asked.node,)
@@ -227,7 +231,10 @@ def _repeated_by_tcp(
 def _that_matter(
     context: Context, broker: str, first_ns: int, again: _Again, anomaly: str = ASKED_AGAIN
 ) -> list[Window]:
-    """Select faults that may have made the broker check again. The log keeps an end when the process ends."""
+    """Return the windows of faults that may have made the broker check again.
+
+    An end that is in the log survives the end of the process.
+    """
     in_log = _is_in_log(context, broker, first_ns, again.known)
     return [
         window
@@ -237,7 +244,7 @@ def _that_matter(
 
 
 def _is_in_log(context: Context, broker: str, first_ns: int, known: _Moment) -> bool:
-    """Whether the broker learned the end before it could put the half back, with no fault near and no clock wrong."""
+    """Whether the broker learned the end before it could append a copy, without a fault near and with right clocks."""
     request_ns = int(context.facts.timings.request_s * NS_PER_S)
     near = known.time_ns - request_ns, known.time_ns + request_ns
     wrong = stepped_ns(context)
@@ -256,9 +263,9 @@ def _may_have_doubled(
     open_ns: int,
     again: _Again,
 ) -> list[Window]:
-    """Return deaths after which a broker may have forgotten an end or made a second half, if they explain all checks.
+    """Return deaths after which a broker may have forgotten an end or have two copies, if they explain all checks.
 
-    A death explains nothing once the broker had surely recorded its progress, unless its disk lost data.
+    A death explains nothing if the broker had surely recorded its progress before, unless its disk lost data.
     """
     asked_ns = again.asked.time_ns
     found = [
@@ -274,13 +281,13 @@ def _may_have_doubled(
 
 
 def loses_disk(context: Context, death: Window) -> bool:
-    """Whether a broker may have lost what it had recorded."""
+    """Whether a broker may have lost recorded data by this death."""
     loses = {EMPTIES} if context.facts.leaders_keeping == "sync" else {EMPTIES, ROLLS_BACK}
     return not loses.isdisjoint(death.fault.effects)
 
 
 def _is_recorded(context: Context, broker: str, known: _Moment, death: Window) -> bool:
-    """Whether the broker had recorded the end, or the check, before it died."""
+    """Whether the broker had surely recorded the end, or the check, before it died."""
     facts, timings = context.facts, context.facts.timings
     written_s = 2 * timings.request_s + facts.check_every_s + timings.offset_persist_s
     held_ns = _held_ns(context, broker, known.time_ns, death.start_ns)
@@ -288,14 +295,14 @@ def _is_recorded(context: Context, broker: str, known: _Moment, death: Window) -
 
 
 def put_back_since(context: Context, broker: str, first_ns: int, death: Window) -> int:
-    """Return how many copies of a half a broker may have put back after the progress that its death left recorded."""
+    """Return how many copies of a half a broker may have appended between its last recorded progress and its death."""
     facts = context.facts
     held_s = _held_ns(context, broker, first_ns, death.start_ns) / NS_PER_S
     return 2 + ceil((facts.timings.offset_persist_s + held_s) / (facts.check_every_s or 1.0))
 
 
 def _held_ns(context: Context, broker: str, since_ns: int, until_ns: int) -> int:
-    """Return how long a broker could not record its progress."""
+    """Return how long a broker could not record its progress between two times, in ns."""
     alone = " unreplicated" if is_alone(context) else ""
     held = context.excuses.spans(f"progress_held{alone}", broker)
     return sum(span.length_ns for span in shared([Span(since_ns, until_ns)], held))
@@ -304,9 +311,9 @@ def _held_ns(context: Context, broker: str, since_ns: int, until_ns: int) -> int
 def _was_one(
     context: Context, broker: str, checks: Sequence[CheckBack], death: Window, asked_ns: int
 ) -> bool:
-    """Whether most rounds since a death have one check, although nothing hindered a second one.
+    """Whether most rounds since a death have one check, although no fault prevented a second one.
 
-    False in faithful mode: faithful brokers may ask a producer on a connection that no longer exists.
+    False in faithful mode, because faithful brokers may ask a producer on a connection that no longer exists.
     """
     facts, request_ns = context.facts, int(context.facts.timings.request_s * NS_PER_S)
     within_ns = asked_again_within_ns(context)
@@ -326,6 +333,6 @@ def _was_one(
 
 
 def is_committed(halves: MessageEvents) -> Mask:
-    """Whether each half was stored for certain, and its producer ended it with a commit that was sent."""
+    """Whether each half was acknowledged with SEND_OK, and its producer decided to commit it, shape (halves,)."""
     committed: Mask = (halves.outcome == Outcome.OK) & (halves.transaction == Transaction.COMMIT)
     return committed

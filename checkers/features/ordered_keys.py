@@ -3,14 +3,14 @@
 **order_violated**: an orderly group began to consume a message, successfully and for the first time, before it had
 finished an earlier one of the queue. A listener that fails blocks its queue, and a member that takes the queue over
 continues where the previous one stopped. The rule also applies to the messages that one owner receives from one gain of
-the queue to its next gain: a reset of offsets sends the group back, and changes no order. Allowed where the log may
-have lost a suffix, because the broker uses those offsets again.
+the queue to its next gain: a reset of offsets sends the group back, but does not change the order. Allowed if the log
+may have lost a suffix, because the broker then uses those offsets again.
 
-**key_moved**: different queues acknowledged messages of one sharding key, so nothing orders them any more.
-Allowed, if there are several leaders, while a fault may have changed the routes that the producers saw
-(excuse_table.py): a producer that starts, or refreshes its route, while a leader is away sees other queues. A follower
-adds no queues to a route. A move across a permanent change of the queues is also
-allowed. **hot_key** (informational): one sharding key has most of the messages, and its queue lags behind the others.
+**key_moved**: different queues acknowledged messages of one sharding key, so their order is no longer defined. Allowed,
+if there are several leaders, while a fault may have changed the routes that the producers saw (excuse_table.py): a
+producer that starts, or refreshes its route, while a leader is away sees other queues. A follower adds no queues to a
+route. A move across a permanent change of the queues is also allowed. **hot_key** (informational): one sharding key has
+most of the messages, and its queue lags behind the others.
 
 Together with the order within a queue (`order`) these rules mean: a group consumes messages of one key in the order in
 which brokers acknowledged them.
@@ -19,7 +19,7 @@ Cannot see: the order of messages that no broker acknowledged, or that are never
 two members that consume a queue at the same time, each in order.
 
 Source: SelectMessageQueueByHash and ConsumeMessageOrderlyService of Apache RocketMQ 4.9. RocketMQ moves keys while a
-leader is away; our client does not.
+leader is away; this project's client does not.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from staticfire.checkers.guarantees.promises import NS_PER_S, Judgement, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally, Verdict
 from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, MessageEvents, Outcome
 
-# The least 90th percentile of the waits in the queue of a hot key, and its ratio to that of other queues.
+# The least 90th percentile of waits in the queue of a hot key, and the least ratio of it to that of other queues.
 HOT_WAIT_NS, HOT_RATIO = NS_PER_S, 3
 
 
@@ -68,7 +68,7 @@ def tally_orderly(columns: Columns, context: Context) -> Tally:
 
 
 def _terms(columns: Columns, context: Context, rows: Ints) -> Iterator[Ints]:
-    """Yield the rows of each owner of one queue, split where the owner gained the queue again."""
+    """Yield the rows of each ownership of one queue, from one gain to the next; nothing if owners are not reported."""
     deliveries = columns.deliveries
     group = columns.names.groups[int(deliveries.group[rows[0]])]
     queue = columns.names.logs[int(deliveries.log[rows[0]])]
@@ -83,9 +83,9 @@ def _terms(columns: Columns, context: Context, rows: Ints) -> Iterator[Ints]:
 
 
 def _held_up(deliveries: MessageEvents, rows: Ints) -> dict[int, int]:
-    """Return the calls that began before a call for an earlier position had ended, each with the last such call.
+    """Return each call that began before a call for a lower offset had ended, with the last such call (rows).
 
-    For each position of the queue, the first call that finished counts.
+    For each offset of the queue, the first call that finished counts.
     """
     order = np.lexsort((deliveries.op_index[rows], deliveries.queue_offset[rows]))
     rows = rows[order]
@@ -99,13 +99,13 @@ def _held_up(deliveries: MessageEvents, rows: Ints) -> dict[int, int]:
 
 
 def _latest_of_others(ended: Ints) -> Ints:
-    """Return for each position the last end of a call for an earlier one (-1: none), shape of `ended`.
+    """Return the last end of other calls for this or a lower offset (-1: none), shape of `ended`.
 
-    That is the highest end so far or, if that is the end of the position's own call, the highest one below it.
+    This is the highest end so far or, if that is the end of the call itself, the highest one below it.
     """
     highest = np.concatenate(([-1], np.maximum.accumulate(ended)))
     before = highest[:-1]
-    # What each position adds to the lower ends: its own, or the former highest that it replaces.
+    # The end that each call adds to the ends below the highest: its own, or the former highest that it replaces.
     lower = np.where(ended < before, ended, np.where(ended > before, before, -1))
     second = np.maximum.accumulate(np.concatenate(([-1], lower)))[:-1]
     return np.where(before != ended, before, second)
@@ -132,7 +132,7 @@ def _overtaking(columns: Columns, context: Context, row: int, held_up: int) -> F
 
 
 def _sent_ns(columns: Columns, *rows: int) -> int:
-    """Return when the first of some delivered messages was sent, or else delivered."""
+    """Return the earliest invocation time of the sends and deliveries of the messages in these rows."""
     deliveries, sends = columns.deliveries, columns.sends
     sent = np.isin(sends.message, deliveries.message[list(rows)])
     times: list[int] = deliveries.invoke_ns[list(rows)].tolist() + sends.invoke_ns[sent].tolist()
@@ -147,7 +147,7 @@ def keyed_sends(columns: Columns, _context: Context) -> Columns:
 
 
 def keyed_deliveries(columns: Columns, context: Context, gathered: Columns) -> Columns:
-    """Select those messages and their deliveries; `gathered` are the `keyed_sends` of all queues."""
+    """Select the same sends and their deliveries; `gathered` has the `keyed_sends` of all queues."""
     return with_deliveries(keyed_sends(columns, context), columns, gathered.sends.message)
 
 
@@ -196,7 +196,7 @@ def _moved(columns: Columns, context: Context, keyed: MessageEvents) -> Iterator
 
 
 def _hot(columns: Columns, context: Context, keyed: MessageEvents) -> Iterator[Finding]:
-    """Yield the key that has more than half of the messages, if its queue makes them wait."""
+    """Yield a finding for a key with more than half of the messages, if messages in its queue wait much longer."""
     if not len(keyed):
         return
     key = int(np.bincount(keyed.sharding_key).argmax())
@@ -238,12 +238,12 @@ def _main_queue(columns: Columns, queues: Ints) -> int:
 
 
 def _nine_of_ten(waits_ns: Ints) -> int:
-    """Return the 90th percentile of the waits: nearest rank."""
+    """Return the 90th percentile of the waits, by nearest rank."""
     return int(np.sort(waits_ns)[-(-9 * len(waits_ns) // 10) - 1])
 
 
 def _waits_ns(columns: Columns, sends: MessageEvents) -> Ints:
-    """Return the time from each acknowledgement to the first call of a listener for it; -1 where there was none."""
+    """Return the time in ns from each acknowledgement to the first listener call, -1 without a call; shape (sends,)."""
     deliveries = columns.deliveries
     order = np.argsort(deliveries.invoke_ns, kind="stable")
     messages, first = np.unique(deliveries.message[order], return_index=True)
@@ -256,13 +256,13 @@ def _waits_ns(columns: Columns, sends: MessageEvents) -> Ints:
 
 
 def _excuse(context: Context, of_key: MessageEvents, row: int) -> str:
-    """Say why the producers may have seen other queues for a message and the previous one; empty if they cannot."""
+    """Return why producers may have seen different queues for a message and the previous one; empty if they cannot."""
     find = context.excuses.find
     since = int(of_key.invoke_ns[row - 1 : row + 1].min())
     window = find("queues_changed", since, int(of_key.time_ns[row]))
     has_others = (
         len(context.facts.replica_sets) > 1
-    )  # else every route has the same queues, or none
+    )  # with one replica set, every route has the same queues, or none
     for at in (row - 1, row) if has_others else ():
         node = context.timeline.nodes.get(int(of_key.process[at]))
         times = int(of_key.invoke_ns[at]), int(of_key.time_ns[at])

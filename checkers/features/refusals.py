@@ -2,20 +2,20 @@
 
 **wrong_refusal**: a broker refused an illegal send with another code than `CODES` has for it. The code decides whether
 a client tries another broker, and whether the message may be stored. A busy broker refuses before it reads the request
-(`BUSY`), and so does one that cannot store or has not loaded its topics yet (`UNABLE`). `UNABLE` is allowed only where
-a fault of the leader explains it, or a fault of a follower that the leader asks for messages when it starts.
+(`BUSY`), and so does one that cannot store messages or has not loaded its topics yet (`UNABLE`). `UNABLE` is allowed
+only if a fault of the leader explains it, or a fault of a follower that the leader asks for messages when it starts.
 
-**needless_refusal**: a broker answered a legal send with a code that is no success, although it was not too busy, and
-no such fault explains that it could not store the message. It does not matter whether it stored the message all
-the same: after SYSTEM_ERROR that is not known. A broker may also refuse a send of another account while the rights of
-the account are being changed. The rule also applies to a message that a consumer sends back: the broker that holds it
-must make a copy, unless a fault explains that it could not, or had not loaded its groups yet. A broker may also report
-that the copy is not flushed or replicated yet (FLUSH_DISK_TIMEOUT, FLUSH_SLAVE_TIMEOUT). Only a fault that explains
-this status of a send (`send_status.py`) allows that.
+**needless_refusal**: a broker answered a legal send with a response code other than success, although it was not too
+busy, and no such fault explains that it could not store the message. It does not matter whether it stored the message
+anyway: after SYSTEM_ERROR that is not known. A broker may also refuse a send of another account while an administrator
+changes the rights of the account. The rule also applies to a message that a consumer sends back: the broker that holds
+it must make a copy, unless a fault explains that it could not, or that it had not loaded its groups yet. A broker may
+also report that the copy is not flushed or replicated yet (FLUSH_DISK_TIMEOUT, FLUSH_SLAVE_TIMEOUT). Only a fault that
+explains this status of a send (`send_status.py`) allows that.
 
-Cannot see: illegal sends that the client itself refused, which have no code; a client also refuses if a coordinator
-knows no route for the topic. Sends that a client reports without a code are not judged. Of several attempts only the
-last is known. `refused_at_rest` judges send-backs that no broker answered.
+Cannot see: illegal sends that the client itself refused, which have no code (a client also refuses if a coordinator
+knows no route for the topic); sends that a client reports without a code; all attempts of a send but the last.
+`refused_at_rest` judges send-backs that no broker answered.
 
 Source: Apache RocketMQ 4.9.8: AbstractSendMessageProcessor.msgCheck and consumerSendMsgBack,
 TopicValidator.validateTopic, DefaultMessageStore.checkMessage, SendMessageProcessor.handlePutMessageResult,
@@ -40,7 +40,7 @@ SERVICE_NOT_AVAILABLE = 14
 TOPIC_NOT_EXIST = 17
 SUBSCRIPTION_GROUP_NOT_EXIST = 26
 
-# Why the send is illegal, and the code with which a broker must refuse it.
+# Reason why a send is illegal -> the code with which a broker must refuse it.
 CODES: Mapping[str, int] = MappingProxyType(
     {
         "body": MESSAGE_ILLEGAL,
@@ -58,7 +58,7 @@ BUSY = SYSTEM_BUSY
 ACCOUNT_REFUSED = "account_refused"  # row of the table of excuses
 UNABLE = frozenset({SYSTEM_ERROR, SERVICE_NOT_AVAILABLE, TOPIC_NOT_EXIST})
 UNABLE_TO_TAKE_BACK = UNABLE | {SUBSCRIPTION_GROUP_NOT_EXIST}
-# The broker has made the copy, and reports that it is less safe than asked. The value is the row of the excuses.
+# Codes with which a broker reports that it made the copy, and that it is less safe than requested -> row of excuses.
 UNSAFE: Mapping[int, str] = MappingProxyType(
     {
         10: "spurious_weak_status FLUSH_DISK_TIMEOUT",
@@ -68,7 +68,7 @@ UNSAFE: Mapping[int, str] = MappingProxyType(
 
 
 def check_refusals(_columns: Columns, context: Context) -> Verdict:
-    """Judge the codes with which brokers refused sends."""
+    """Judge the codes with which brokers refused sends and send-backs."""
     refused = [
         one for one in context.timeline.refused if one.illegal is None or one.illegal in CODES
     ]
@@ -109,7 +109,7 @@ def _finding(context: Context, one: Refusal) -> Finding:
 
 
 def _excuse(context: Context, one: Refusal, anomaly: str) -> str | None:
-    """Return the reason why the broker could not store the message or read the request."""
+    """Return the fault because of which the broker could not store the message, as a text; None without one."""
     if one.is_sent_back and one.code in UNSAFE:
         anomaly = UNSAFE[one.code]
     elif one.code not in (UNABLE_TO_TAKE_BACK if one.is_sent_back else UNABLE):

@@ -1,20 +1,20 @@
-"""Requests and replies: each reply belongs to its request, and none is invented.
+"""Requests and replies: a requester receives only replies to its own request, and replies are not lost.
 
 **wrong_answer**: a requester received the reply to another request, or to a request of another process. Or the reply
-that it received has other properties than the listeners set in their replies to that request, as digests of both ends
-report. If a listener's reply has no digest, or no report, the properties are not judged.
+that it received has other properties than the listeners set in their replies to that request, according to the digests
+that both sides report. If a listener's reply has no digest, or no report, the properties are not judged.
 **duplicate_reply**: one request ended with two replies, or a reply arrived after it had ended with one.
 **phantom_reply**: a reply arrived to a request that no listener had received by then.
 **lost_reply**: a living requester got no reply, although a listener had replied at least a second before the requester
 gave up. A fault may lose a reply on its way, so the rule applies at rest, from the request to its end. It also applies
 to each reply that ended as `ok`: a broker reports `ok` only after the requester has answered the push (code 326), so no
-fault excuses the loss. A requester whose request was not acknowledged may take the reply and discard it, because it
-does not know the request. So there the request must have a position.
+fault excuses the loss. A requester whose request was not acknowledged may accept the reply and discard it, because it
+does not know the request. So in this case the request must have a position.
 
-It is no anomaly if no listener replied to a request in time: responders die. The verdict is unknown if replies that
-must be there are missing: listeners replied, and no requester received any; a request ended with a reply that the
-history does not hold; or replies arrived, and no listener recorded one. `loss` judges whether the request itself is
-consumed.
+It is not an anomaly if no listener replied to a request in time, because responders may die. The verdict is unknown if
+the history lacks replies that it must have: listeners replied, and no requester received any; a request ended with a
+reply that the history does not have; or replies arrived, and no listener recorded one. `loss` judges whether the
+request itself is consumed.
 
 Source: request-reply of Apache RocketMQ 4.9 (RequestResponseFuture, correlation ids).
 """
@@ -35,7 +35,8 @@ from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Outcome
 from staticfire.checkers.model.message_ids import OTHER, MessageIds
 from staticfire.checkers.model.timeline import Exchange
 
-WRITTEN_WITHIN_NS = NS_PER_S  # until a reply is in the history after its request has ended with it
+# time until the history has a reply after its request has ended with it
+WRITTEN_WITHIN_NS = NS_PER_S
 _GAVE_UP = (Outcome.UNKNOWN, Outcome.WEAK)  # outcomes of requests that got no reply in time
 
 
@@ -49,7 +50,7 @@ def answered_rows(columns: Columns, context: Context) -> Columns:
 
 
 def _ids_of(columns: Columns, keys: set[str]) -> Ints:
-    """Return the messages with these keys, sorted."""
+    """Return the ids of the messages with these keys, sorted."""
     follow = (MessageIds()[key] for key in keys)
     found = {message for message in follow if not message & OTHER}
     found |= {OTHER | number for number, key in enumerate(columns.names.other_keys) if key in keys}
@@ -72,7 +73,7 @@ def check_requests(columns: Columns, context: Context) -> Verdict:
 
 
 def _missing(columns: Columns, context: Context) -> str | None:
-    """Say which of the replies that must be there are missing; None if none is."""
+    """Return which replies the history lacks, as a text; None if it has all."""
     answers, replies = context.timeline.answers, context.timeline.replies
     if replies and not answers:
         return f"{len(replies)} replies were written, and no requester was given an answer"
@@ -117,7 +118,7 @@ def _judge(columns: Columns, context: Context, answers: Sequence[Exchange]) -> I
 
 
 def _lost_replies(columns: Columns, context: Context) -> Iterator[Finding]:
-    """Yield replies that a waiting requester never received: at rest, and those that a broker says it took."""
+    """Yield findings for replies that a waiting requester did not get, at rest or in spite of a broker's report."""
     sends = answered_rows(columns, context).sends
     row_of = {columns.names.key(message): row for row, message in enumerate(sends.message.tolist())}
     answered = {of.key for of in context.timeline.answers}
@@ -143,7 +144,7 @@ def _lost_replies(columns: Columns, context: Context) -> Iterator[Finding]:
 
 
 def _properties(replies: Sequence[Exchange]) -> dict[str, set[int | None]]:
-    """Return by key the digests of the properties of the replies to each request; None for a reply without one."""
+    """Return, by key, the digests of the properties of all replies to each request; None for a reply without one."""
     found: dict[str, set[int | None]] = {}
     for reply in replies:
         found.setdefault(reply.key, set()).add(reply.properties)
@@ -151,14 +152,14 @@ def _properties(replies: Sequence[Exchange]) -> dict[str, set[int | None]]:
 
 
 def _differ(got: int | None, set_by_listeners: set[int | None] | None) -> bool:
-    """Whether a reply arrived with properties that no listener set, as far as all of them report."""
+    """Whether a reply arrived with properties that no listener set; False if a digest is not reported."""
     if got is None or set_by_listeners is None or None in set_by_listeners:
         return False
     return got not in set_by_listeners
 
 
 def _asked(columns: Columns) -> dict[str, tuple[int, int]]:
-    """Return by key the process that sent each request, and when it ended with a reply (FOREVER_NS: never)."""
+    """Return, by key, the process that sent each request, and when it ended with a reply in ns (FOREVER_NS: never)."""
     sends = columns.sends
     ended = np.where(sends.outcome == Outcome.OK, sends.time_ns, FOREVER_NS)
     rows = zip(sends.message.tolist(), sends.process.tolist(), ended.tolist(), strict=True)
@@ -170,7 +171,7 @@ def _asked(columns: Columns) -> dict[str, tuple[int, int]]:
 
 
 def _given_at(columns: Columns) -> dict[str, int]:
-    """Return by key the op at which a listener first received each message."""
+    """Return, by key, the index of the op with which a listener first received each message."""
     deliveries = columns.deliveries
     order = np.argsort(deliveries.invoke_index, kind="stable")
     messages, first = np.unique(deliveries.message[order], return_index=True)

@@ -5,34 +5,34 @@
 * A message came from the retry topic for the nth time, and no listener of the group had failed for its previous
   delivery, or left it unfinished.
 * None of the members that had received it before reported that it had sent it back (`send_back`), although they
-  reported other ops half a minute later. This is also checked for dead letters, and only in groups that report
-  send-backs: if a group reports none although the run intended to record them, the verdict is unknown.
+  reported other events half a minute later. This also applies to dead letters, and only in groups that report
+  send-backs: if a group reports none although the run had to record them, the verdict is unknown.
 * It came from a broker to which no member had sent it back, and no member had sent a copy of its own, which may go to
-  any broker, or had ended before it could report one. This is also checked for dead letters.
-* It came from its own topic with a retry count, which a client sets that retries by itself, and the group had not
-  received it before with a lower count and without success.
+  any broker, or had ended before it could report one. This also applies to dead letters.
+* It came from its own topic with a retry count, which a client sets if it retries without the broker, and the group had
+  not received it before with a lower count and without success.
 * In a group that reports send-backs, more retries with the same count came from different positions than deliveries
-  with the count below had failed. A client may repeat a delivery by itself, with a count of its own. If that fails, the
-  broker makes a copy with the count after that of the message that it holds. Allowed where an answer to a send-back was
-  lost, or a member ended before it could report one: the client then sends copies of its own. Also allowed where a
-  broker died between moving a retry and recording the move (`moved_copies.py`).
+  with the count below had failed. A client may repeat a delivery without the broker, with a count of its own. If that
+  fails, the broker makes a copy with the count after that of the message that it holds. Allowed if an answer to a
+  send-back was lost, or if a member ended before it could report one, because the client then sends copies of its own.
+  Also allowed if a broker died between moving a retry and recording the move (`moved_copies.py`).
 
 **retry_early**: a retry came before its delay was over (delay level 3 for the first retry, one more for each later
-one). Allowed where a broker's clock was stepped. **retried_too_often**: a message had more retries than the group
-allows. **premature_dead_letter**: a message became a dead letter although no delivery had used up the retries, or the
-dead letter has a lower retry count. **duplicate_dead_letter**: a message became more dead letters than deliveries had
-used up the retries. Allowed where an answer to a send-back was lost: the client then sends a copy, in at most three
-attempts, and each attempt may leave one.
+one). Allowed if a broker's clock was stepped. **retried_too_often**: a message had more retries than the group allows.
+**premature_dead_letter**: a message became a dead letter although no delivery had used up the retries, or the dead
+letter has a lower retry count. **duplicate_dead_letter**: a message became more dead letters than deliveries had used
+up the retries. Allowed if an answer to a send-back was lost: the client then sends a copy, in at most three attempts,
+and each attempt may leave one.
 
 **consumed_too_long** (informational): a message came again because the listener took so long that its client gave up
 after the consume timeout (15 minutes) and sent the message back.
 
-`loss` judges whether a message disappears between the steps: dead letters, which the harness reads at the end, count as
-consumed there. Counts: `retried` messages, `dead_letters`, and `dead_and_consumed` (one listener failed at the last try
-and another one did not).
+`loss` judges whether a message disappears between these steps; it counts dead letters, which the harness reads at the
+end, as consumed. Counts: `retried` messages, `dead_letters`, and `dead_and_consumed` (one listener failed at the last
+try and another one did not).
 
-Cannot see: a retry that the client makes by itself because it cannot send back (it has another delay, and does not come
-from the retry topic); the retry count of a delivery that was never recorded.
+Cannot see: a retry that the client makes without the broker because it cannot send back (it has another delay, and does
+not come from the retry topic); the retry count of a delivery that was never recorded.
 
 Source: CONSUMER_SEND_MSG_BACK in Apache RocketMQ 4.9 (AbstractSendMessageProcessor.consumerSendMsgBack); bugs of other
 clients that drop messages that they could not send back (client-cpp #208, client-go #797).
@@ -60,15 +60,15 @@ from staticfire.checkers.model.timeline import SentBack
 RETRY, DEAD = "%RETRY%", "%DLQ%"
 # Attempts of a client to send a copy if its broker did not answer (RocketMQ: 1 + retryTimesWhenSendFailed).
 COPY_ATTEMPTS = 3
-FIRST_LEVEL = 3  # of the ladder
+FIRST_LEVEL = 3  # delay level of the first retry
 NS_PER_MS = 1_000_000
-# How late a harness outside the simulation may record an event that its client did not stamp: a busy one was 31 ms
-# late. Delays of retries are at least 1 s, and a broker that gets one wrong is wrong by a whole level.
+# How late a harness outside the simulation may record an event that its client did not stamp; a busy one was 31 ms
+# late. Delays of retries are at least 1 s, and a wrong delay differs by a whole level.
 WRITTEN_LATE_NS = 100 * NS_PER_MS
-# How long until a member has reported a send-back: this many times a request's time, in ns. The member waits for the
-# broker, then for other brokers to which it sends a copy of its own.
+# The most time until a member has reported a send-back, in ns for each second of `Timings.request_s`: ten requests. The
+# member waits for the broker, then for other brokers to which it sends a copy of its own.
 SAID_WITHIN = 10 * NS_PER_S
-SEND_BACK = "send_back"  # in RunFacts.due: members report what they send back
+SEND_BACK = "send_back"  # in RunFacts.due: members report the messages that they send back
 
 
 @dataclass(slots=True)
@@ -76,8 +76,8 @@ class _Story:
     """A group's deliveries of one message, as rows of deliveries in the order of calls."""
 
     first: list[int] = field(default_factory=list)  # from its own topic
-    retried: list[int] = field(default_factory=list)
-    dead: list[int] = field(default_factory=list)
+    retried: list[int] = field(default_factory=list)  # from the retry topic
+    dead: list[int] = field(default_factory=list)  # from the dead-letter topic
 
 
 def tally_retries(columns: Columns, context: Context) -> Tally:
@@ -100,7 +100,7 @@ def tally_retries(columns: Columns, context: Context) -> Tally:
 
 
 def _kinds(columns: Columns) -> Ints:
-    """Return the kind of each topic: 0 a topic of the load, 1 a retry topic, 2 dead letters."""
+    """Return the kind of each topic, shape (topics,): 0 a topic of the load, 1 a retry topic, 2 a dead-letter topic."""
     return np.array(
         [
             1 if topic.startswith(RETRY) else 2 if topic.startswith(DEAD) else 0
@@ -111,7 +111,7 @@ def _kinds(columns: Columns) -> Ints:
 
 
 def _stories(columns: Columns, context: Context, kinds: Ints) -> Iterator[tuple[str, _Story]]:
-    """Yield the deliveries of each message that a group with dead letters received from another topic than its own."""
+    """Yield the deliveries of each message that a group received from its retry or dead-letter topic."""
     deliveries, groups = columns.deliveries, columns.names.groups
     for group in context.facts.retries_max:
         if group not in groups:
@@ -174,7 +174,7 @@ def _judge(columns: Columns, context: Context, group: str, story: _Story) -> Ite
 def _not_sent_back(
     columns: Columns, context: Context, group: str, row: int, before: list[int]
 ) -> str | None:
-    """Return why no member can have sent the message back for a copy; None if one has, or may have."""
+    """Return why no member can have sent the message back for a copy, as a text; None if one may have."""
     reports = _reports(columns, context, group, row)
     silent = _silent(columns, context, row, before)
     if not reports:
@@ -199,7 +199,7 @@ def _reports(columns: Columns, context: Context, group: str, row: int) -> list[S
 
 
 def _silent(columns: Columns, context: Context, row: int, before: list[int]) -> Counter[int]:
-    """Count the failed deliveries of each member that may have ended before it could report a send-back."""
+    """Return, by process, the failed deliveries of members that may have ended before they could report a send-back."""
     deliveries, heard_ns = columns.deliveries, _heard(context).last_ns
     said_by_ns = int(deliveries.invoke_ns[row] + context.facts.timings.request_s * SAID_WITHIN)
     processes = (int(deliveries.process[r]) for r in before)
@@ -207,7 +207,7 @@ def _silent(columns: Columns, context: Context, row: int, before: list[int]) -> 
 
 
 def _unreported(columns: Columns, context: Context, group: str, story: _Story) -> int:
-    """Count copies that a member must have reported, in groups that should report send-backs and report none."""
+    """Return the number of copies that a member must have reported, in a group that reports no send-backs at all."""
     if SEND_BACK not in context.facts.due or group in _heard(context).groups:
         return 0
     deliveries, lived, count = columns.deliveries, [*story.first, *story.retried], 0
@@ -218,8 +218,8 @@ def _unreported(columns: Columns, context: Context, group: str, story: _Story) -
 
 
 class _Heard(NamedTuple):
-    groups: frozenset[str]  # those that report what they send back
-    last_ns: Mapping[int, int]  # the last event of each process
+    groups: frozenset[str]  # the groups that report send-backs
+    last_ns: Mapping[int, int]  # process -> time of its last event
 
 
 def _heard(context: Context) -> _Heard:
@@ -242,7 +242,7 @@ def _not_reported(tally: Tally, _context: Context) -> str | None:
 def _dead_twice(
     columns: Columns, context: Context, group: str, story: _Story, retries_max: int
 ) -> Iterator[Finding]:
-    """Yield dead letters, each at its own position, in excess of those that have a cause."""
+    """Yield findings for dead letters at different positions, in excess of those that have a cause."""
     deliveries = columns.deliveries
     positions: dict[tuple[int, int], int] = {}
     for row in story.dead:
@@ -268,7 +268,7 @@ def _dead_twice(
 def _retried_twice(
     columns: Columns, context: Context, group: str, story: _Story
 ) -> Iterator[Finding]:
-    """Yield retries with the same count, each at its own position, in excess of the deliveries that failed before."""
+    """Yield findings for retries with the same count at different positions, in excess of the failures before them."""
     deliveries = columns.deliveries
     steps: dict[int, dict[tuple[int, int], int]] = {}
     for row in story.retried:
@@ -300,7 +300,10 @@ def _retried_twice(
 def _sent_back(
     columns: Columns, context: Context, rows: list[int], reasons: list[int]
 ) -> tuple[int, Window | None]:
-    """Return how often the message must have been sent back to come in these rows, and a death if that needs one."""
+    """Return how often members must have sent the message back to explain these rows.
+
+    Also return the window of a broker's death, if only with one this number suffices.
+    """
     deliveries = columns.deliveries
     since_ns = min(int(deliveries.invoke_ns[r]) for r in reasons)
     copies: dict[str, list[Copy]] = {}
@@ -317,7 +320,7 @@ def _sent_back(
 def _unclear(
     columns: Columns, context: Context, group: str, reasons: list[int], extra: int
 ) -> str | None:
-    """Say why failed deliveries may have left more than one copy each: no report says that the broker made the copy."""
+    """Return why failed deliveries may have left more than one copy each; None if reports show that they have not."""
     deliveries = columns.deliveries
     key = columns.names.key(int(deliveries.message[reasons[0]]))
     tries = int(deliveries.tries[reasons[0]])
@@ -341,7 +344,7 @@ def _unclear(
 
 
 def _claimed(columns: Columns, context: Context, kinds: Ints) -> Iterator[Finding]:
-    """Yield deliveries from the message's own topic with a retry count that no earlier delivery explains."""
+    """Yield findings for deliveries from a message's own topic with a retry count that no earlier delivery explains."""
     deliveries = columns.deliveries
     claims = _claims(deliveries, kinds)
     rows = np.flatnonzero(np.isin(deliveries.message, deliveries.message[claims]))
@@ -358,7 +361,7 @@ def _claimed(columns: Columns, context: Context, kinds: Ints) -> Iterator[Findin
 
 
 def _claims(deliveries: MessageEvents, kinds: Ints) -> Ints:
-    """Return rows of deliveries from a message's own topic with a retry count."""
+    """Return the rows of deliveries from a message's own topic with a retry count."""
     retried = np.flatnonzero((deliveries.tries > 0) & (deliveries.message != UNKNOWN))
     found: Ints = retried[kinds[deliveries.topic[retried]] == 0]
     return found
@@ -382,7 +385,7 @@ def _uses_up(deliveries: MessageEvents, row: int, retries_max: int) -> bool:
 
 
 def _repeats(deliveries: MessageEvents, row: int, retry: int) -> bool:
-    """Whether a client that could not send back retried by itself: the same position came before with a lower count."""
+    """Whether `retry` is a repetition by a client that could not send back: its position came with a lower count."""
     return bool(
         deliveries.log[row] == deliveries.log[retry]
         and deliveries.queue_offset[row] == deliveries.queue_offset[retry]
@@ -392,7 +395,7 @@ def _repeats(deliveries: MessageEvents, row: int, retry: int) -> bool:
 
 
 def _provokes(context: Context, deliveries: MessageEvents, row: int, retry: int) -> bool:
-    """Whether a delivery may be the cause of the retry: it began earlier, with a count one lower, without success."""
+    """Whether a delivery may be the cause of a retry: it began earlier, with a count one lower, and failed."""
     return bool(
         deliveries.tries[row] == deliveries.tries[retry] - 1
         and deliveries.invoke_index[row] < deliveries.invoke_index[retry]
@@ -401,7 +404,7 @@ def _provokes(context: Context, deliveries: MessageEvents, row: int, retry: int)
 
 
 def _provokes_again(deliveries: MessageEvents, lived: Sequence[int], row: int, retry: int) -> bool:
-    """Whether a failed delivery that a client repeated by itself may be the cause: it first came with a lower count."""
+    """Whether a failed repetition by a client may be the cause of a retry: its position came with the count below."""
     return bool(
         deliveries.invoke_index[row] < deliveries.invoke_index[retry]
         and deliveries.outcome[row] != Outcome.OK
@@ -413,13 +416,13 @@ def _provokes_again(deliveries: MessageEvents, lived: Sequence[int], row: int, r
 
 
 def _is_overlong(context: Context, deliveries: MessageEvents, row: int) -> bool:
-    """Whether the listener took so long for a delivery that its client gave up."""
+    """Whether the listener took at least the consume timeout, so that its client gave up."""
     timeout_ns = int(context.facts.timings.consume_timeout_s * NS_PER_S)
     return bool(deliveries.time_ns[row] - deliveries.invoke_ns[row] >= timeout_ns)
 
 
 def retry_delay_ns(context: Context, tries: int) -> int | None:
-    """Return how long a broker delays the retry with this number (1 is the first); None if that is not known."""
+    """Return the delay of a retry in ns, by its number (1 is the first); None if levels are not known."""
     levels = context.facts.delay_levels_ms
     return levels[min(FIRST_LEVEL + tries - 1, len(levels)) - 1] * NS_PER_MS if levels else None
 
@@ -432,7 +435,7 @@ def _judge_time(
     if delay_ns is None:
         return
     ended = [r for r in before if not _is_overlong(context, deliveries, r)]
-    if not ended:  # its client gave the message up some time after the call
+    if not ended:  # the client gave the message up at an unknown time after the call
         return
     since = min(int(ended_earliest(deliveries, r)) for r in ended)
     early_ns = since + delay_ns - int(began_latest(deliveries, row))

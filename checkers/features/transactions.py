@@ -1,9 +1,9 @@
-"""Transactions: groups see committed messages and no others, and brokers check transactions whose end they do not know.
+"""Transactions: groups receive only committed messages, and brokers check transactions whose end they do not know.
 
 To *check* a transaction, a broker asks a producer for its end. A *half* is the message before its end is known.
 
 **rolled_back_visible**: a group received a message whose transaction was rolled back, or never decided; or its producer
-had left the end to the check, and no producer had answered "commit" by then. Only the producers' answers show this: if
+had left the end to the check, and no producer had answered "commit" by then. Only the producers' answers show this. If
 the history has no `check_back` at all, producers do not report them, and the verdict is unknown (`ends_unknown`).
 
 **unresolved_transaction**: a transaction stays open. There are four cases. (A transaction that ended as `ok` and is
@@ -13,34 +13,34 @@ never seen is `lost`.)
   group has read everything without the message.
 * The producer never decided or left the end to the check, and no broker checked the transaction, although the cluster
   was at rest (rest.py) for a round of checks after the half was due for one, and brokers asked producers about other
-  transactions later. If a half says for how long brokers must not check it, it is due in the round after both that time
-  and the configured one. The same holds after a check that was not the last configured one, if all answers had been
-  "unknown". For a hardened broker it suffices that nothing kept it from its checks for so long (`check_rounds.py`), and
-  that it had checks left even if all those were lost that a fault may have swallowed.
-* The outcome of the send is unknown, a broker checked the transaction, a producer answered "commit" with no fault near,
-  and a group has read all queues of the topic without the message, at least a round of checks and two requests later.
-  Excused by a fault of the broker that asked, and by damage that excuses the loss of a message that this broker had
-  acknowledged at that time. If the client does not name that broker, this holds for each that may have asked. Outside
-  the simulation a busy broker refuses an answer and asks again, so there this case counts only while the broker had
-  checks left.
+  transactions later. If a half names a time in which brokers must not check it, it is due in the round after both this
+  time and the configured one. The same holds after a check that was not the last configured one, if all answers had
+  been "unknown". For a hardened broker it suffices that nothing prevented its checks for so long (`check_rounds.py`),
+  and that it had checks left even if all checks were lost that a fault may have dropped.
+* The outcome of the send is unknown, a broker checked the transaction, a producer answered "commit" without a fault
+  near the answer, and a group has read all queues of the topic without the message, at least a round of checks and two
+  requests later. Excused by a fault of the broker that asked, and by damage that excuses the loss of a message that
+  this broker had acknowledged at that time. If the client does not name this broker, each that may have asked counts.
+  Outside the simulation a busy broker refuses an answer and asks again, so there this case counts only while the broker
+  had checks left.
 * The producer had committed it, no broker checked it, and a broker stored the message at least two requests later, by
-  its store time. Allowed where faults of the broker or the producer near the end may have held it up until then;
-  skipped where a clock of the broker was wrong.
+  its store time. Allowed if faults of the broker or the producer near the end may have delayed it until then; skipped
+  if a clock of the broker was wrong.
 
 **check_too_early**: a broker checked a transaction before the configured time, or before the time that its half names.
-Allowed where the broker's clock was stepped.
+Allowed if the broker's clock was stepped.
 
 **checked_too_often**: a broker checked a transaction without need. There are three cases.
 
-* It checked more often than configured, for each half that the send may have stored. Allowed where a leader died
-  meanwhile and may have forgotten, and where the producer died before it could report its number of attempts. If the
-  death lost nothing from the leader's disk, it allows only as many further rounds as the leader had not recorded.
+* It checked more often than configured, for each half that the send may have stored. Allowed if a leader died in this
+  time and may have lost its progress, or if the producer died before it could report its number of attempts. If the
+  leader's disk lost nothing, the death allows only as many further rounds as the leader had not recorded.
 * It checked again after the transaction was over, or twice in a round (`needless_checks.py`).
-* It checked a transaction whose send had failed without storing a half; or, once a run, a transaction that no producer
-  of the run had sent.
+* It checked a transaction whose send had failed without storing a half. One more finding covers the whole run: brokers
+  checked transactions that no producer of the run had sent.
 
 Cannot see: a transaction whose half no broker acknowledged or checked, unless its message appears; checks that never
-reached a producer; a check of a transaction that its producer had rolled back by itself.
+reached a producer; a check of a transaction that its producer had rolled back.
 
 Source: TransactionalMessageServiceImpl of Apache RocketMQ 4.9; bug #544, a half that was skipped in the time in which a
 broker may not check it.
@@ -91,7 +91,7 @@ ANOMALIES = (
     "check_too_early",
     "checked_too_often",
 )
-LATE_REQUESTS = 2  # until a broker has stored a message that its producer committed
+LATE_REQUESTS = 2  # requests until a broker has stored a message that its producer committed
 
 
 def tally_transactions(columns: Columns, context: Context) -> Tally:
@@ -157,7 +157,7 @@ def _visible(columns: Columns, context: Context, halves: MessageEvents) -> Itera
 
 
 def _first_deliveries_of_left(columns: Columns, halves: MessageEvents) -> Ints:
-    """Return rows of deliveries: the first one of each half whose end was left to the broker's check."""
+    """Return the row of the first delivery of each half whose producer left the end to the broker's check."""
     left = halves.where(_is_left(halves))
     deliveries = columns.deliveries
     rows = np.flatnonzero(is_among(deliveries.message, np.unique(left.message)))
@@ -170,7 +170,7 @@ def _first_deliveries_of_left(columns: Columns, halves: MessageEvents) -> Ints:
 def _undecided(
     columns: Columns, context: Context, rows: Ints, checks: Mapping[str, list[CheckBack]]
 ) -> Iterator[Finding]:
-    """Select first deliveries that came before any producer had answered "commit"."""
+    """Yield findings for first deliveries that came before any producer had answered "commit"."""
     deliveries = columns.deliveries
     room_ns = 0 if context.facts.disks_observed else WRITTEN_LATE_NS
     for row in rows.tolist():
@@ -191,7 +191,7 @@ def _undecided(
 
 
 def _is_left(halves: MessageEvents) -> Mask:
-    """Whether each half was stored for certain, and its producer left the end to the broker's check."""
+    """Whether each half was certainly stored, and its producer left the end to the broker's check, shape (halves,)."""
     left: Mask = (
         (halves.transaction == Transaction.COMMIT)
         & (halves.outcome == Outcome.UNKNOWN)
@@ -201,7 +201,7 @@ def _is_left(halves: MessageEvents) -> Mask:
 
 
 def _unresolved(columns: Columns, context: Context, halves: MessageEvents) -> Iterator[Finding]:
-    """Yield open halves that were certainly stored, and whose commit depends on the broker's check."""
+    """Yield findings for open halves that were certainly stored, and whose commit depends on the broker's check."""
     left = halves.where(_is_left(halves))
     seen = is_among(left.message, np.unique(columns.deliveries.message))
     passed = np.zeros(len(left), np.bool_)
@@ -226,12 +226,12 @@ def _unresolved(columns: Columns, context: Context, halves: MessageEvents) -> It
 def _answered(
     columns: Columns, context: Context, halves: MessageEvents, asked: Mapping[int, list[CheckBack]]
 ) -> Iterator[Finding]:
-    """Yield sends with unknown outcome that a producer committed in a check, and that no group has seen."""
+    """Yield findings for sends of unknown outcome that a producer committed in a check, and that no group received."""
     facts = context.facts
     committed = (halves.transaction == Transaction.COMMIT) & (halves.outcome == Outcome.UNKNOWN)
     committed &= halves.log == UNKNOWN
     committed &= ~is_among(halves.message, np.unique(columns.deliveries.message))
-    # A group that begins at the end of a queue may skip a message whose offset is not known.
+    # A group that starts at the end of a queue may skip a message whose offset is not known.
     groups = [group for group in facts.groups if group not in facts.late_groups]
     wanted = {group: context.wants(columns, halves, group) for group in groups}
     wait_s = facts.check_every_s + LATE_REQUESTS * facts.timings.request_s
@@ -267,14 +267,14 @@ def _answered(
 def _askers(
     context: Context, checks: Iterable[CheckBack], holder: LogKey | None = None
 ) -> Iterable[str]:
-    """Return brokers that may have asked: the holder of the only half, or those that the history names; else all."""
+    """Return the brokers that may have asked: the holder of the only half, or those that checks name, or else all."""
     named = {check.broker for check in checks} if holder is None else {holder.stream}
     known = context.facts.replica_sets
     return [broker for broker in known if broker in named] if named <= known.keys() else known
 
 
 def _promise_since(context: Context, key: str | None, check: CheckBack) -> tuple[Judgement, str]:
-    """Return what may happen to a message whose commit reached the broker that asked, with the reason."""
+    """Return the judgement of the loss of a message whose commit reached the broker that asked, with the reason."""
     facts, promises, brokers = context.facts, context.promises, _askers(context, [check])
     if not set(facts.living_sets).issuperset(brokers):
         return Judgement.ALLOWED, "a leader is gone for good"
@@ -284,7 +284,7 @@ def _promise_since(context: Context, key: str | None, check: CheckBack) -> tuple
 
 
 def _arrived(context: Context, check: CheckBack) -> bool:
-    """Whether no fault of the broker that asked, or of the producer, was near an answer."""
+    """Whether no fault of the broker that asked, or of the producer, was near the answer."""
     facts, request_ns = context.facts, int(context.facts.timings.request_s * NS_PER_S)
     near = check.earliest_ns - request_ns, check.time_ns + request_ns
     nodes = facts.producers if check.node is None else (check.node,)
@@ -298,7 +298,7 @@ def _arrived(context: Context, check: CheckBack) -> bool:
 def _never_asked(
     columns: Columns, context: Context, halves: MessageEvents, asked: Mapping[int, list[CheckBack]]
 ) -> Iterator[Finding]:
-    """Yield halves that were stored at rest, that no producer ended, and that no broker checked in time."""
+    """Yield findings for halves that no producer ended and no broker checked in time, at rest or without an excuse."""
     facts = context.facts
     undecided = (halves.transaction == Transaction.UNKNOWN) & (halves.log != UNKNOWN)
     undecided |= _is_left(halves)
@@ -309,7 +309,8 @@ def _never_asked(
     for row in np.flatnonzero(undecided).tolist():
         began_ns = int(halves.invoke_ns[row])
         wait_s = _check_within_s(context)
-        if halves.check_ns[row] != UNKNOWN:  # until then, brokers put it back unchecked
+        # before this time, brokers append a copy without a check
+        if halves.check_ns[row] != UNKNOWN:
             wait_s += (halves.check_ns[row] - began_ns) / NS_PER_S
         wait_ns = round(wait_s * NS_PER_S)
         due_ns = int(halves.time_ns[row]) + wait_ns
@@ -333,7 +334,7 @@ def _never_asked(
 def _is_overdue(
     columns: Columns, context: Context, halves: MessageEvents, row: int, still: Open
 ) -> bool:
-    """Whether the broker of a half should have checked it in a time without a check, whatever faults struck others.
+    """Whether the broker of a half should have checked it in a time without a check, in spite of faults of others.
 
     Always False in faithful mode: faithful brokers also count rounds without a check, and ask on connections that no
     longer exist. A broker that may have lost the half need not ask.
@@ -355,9 +356,9 @@ def _is_rolled_back(columns: Columns, context: Context, halves: MessageEvents, r
 
 
 def _check_within_s(context: Context) -> float:
-    """Return how long after it was stored or put back a broker checks a half that names no time of its own.
+    """Return the most time in seconds until a broker checks a half or its copy, if the half names no time of its own.
 
-    A round of checks ends at the first half that is too young, so the halves behind that one wait for it.
+    A round of checks ends at the first half that is too young, so the halves behind it wait too.
     """
     facts = context.facts
     return facts.check_after_s + facts.check_every_s + facts.timings.request_s
@@ -366,7 +367,7 @@ def _check_within_s(context: Context) -> float:
 def _given_up_early(
     columns: Columns, context: Context, halves: MessageEvents, asked: Mapping[int, list[CheckBack]]
 ) -> Iterator[Finding]:
-    """Yield transactions that were stored and checked at rest, and that brokers stopped checking too early.
+    """Yield findings for transactions that brokers stopped checking too early, at rest or without an excuse.
 
     All answers were "unknown", so only the number of checks ends them. RocketMQ also counts rounds without a check
     (issue 8311), so only the hardened system guarantees the number.
@@ -375,7 +376,7 @@ def _given_up_early(
     if facts.mode != "hardened" or not facts.check_every_s or not facts.check_max:
         return
     wait_ns = round(_check_within_s(context) * NS_PER_S)
-    # A broker gives an older half up at once; 0: the age is not known.
+    # A broker gives up a half that is older than this; 0: the age is not known.
     kept_ns = round(facts.reserved_s * NS_PER_S) or FOREVER_NS
     asked_ns = max((check.time_ns for check in context.timeline.check_backs), default=0)
     rests = list(spans_at_rest(context, facts.producers))
@@ -438,7 +439,7 @@ def _checked(
 
 
 def _first_check_ns(context: Context, halves: MessageEvents, row: int) -> int:
-    """Return when a broker may check a transaction for the first time."""
+    """Return the earliest time in ns at which a broker may check a transaction."""
     if halves.check_ns[row] != UNKNOWN:
         return int(halves.check_ns[row])
     return int(halves.invoke_ns[row]) + round(context.facts.check_after_s * NS_PER_S)
@@ -447,7 +448,7 @@ def _first_check_ns(context: Context, halves: MessageEvents, row: int) -> int:
 def _stored_late(
     columns: Columns, context: Context, halves: MessageEvents, asked: Mapping[int, list[CheckBack]]
 ) -> Iterator[Finding]:
-    """Yield committed transactions that no broker checked, and whose message a broker stored much later."""
+    """Yield findings for committed transactions that no broker checked, and that a broker stored much later."""
     rows = np.flatnonzero(is_committed(halves))
     stored_ns = _first_stored_ns(columns, context, halves.message[rows])
     request_ns = round(context.facts.timings.request_s * NS_PER_S)
@@ -471,8 +472,8 @@ def _held_up(
     """Return a fault near the end of a transaction that may have delayed the end until the message was stored.
 
     A broker that never learns the end asks for it. So the end was on its way, or waited in the broker. TCP doubles the
-    time between two attempts, so the end arrives before the faults that held it up have been over for as long as they
-    held it up.
+    time between two attempts. So after the faults that delayed the end, it takes at most as long to arrive as they had
+    delayed it before.
     """
     excuses, request_ns = context.excuses, round(context.facts.timings.request_s * NS_PER_S)
     windows = [*excuses.windows(ASKED_AGAIN, broker), *excuses.windows(ON_ITS_WAY, broker, senders)]
@@ -484,7 +485,7 @@ def _held_up(
 
 
 def _first_stored_ns(columns: Columns, context: Context, messages: Ints) -> dict[int, int]:
-    """Return when each message was first stored, by the clock of its broker; 0 where that clock may be wrong."""
+    """Return when each message was first stored in ns, by the clock of its broker; 0 if this clock may be wrong."""
     deliveries, epoch_ms = columns.deliveries, context.facts.wall_epoch_ms
     if epoch_ms is None:
         return {}
@@ -502,13 +503,13 @@ def _first_stored_ns(columns: Columns, context: Context, messages: Ints) -> dict
 
 
 def _is_failed_commit(halves: MessageEvents, row: int) -> bool:
-    """Whether the send failed and stored no half. A rolled-back send also failed, and a broker may check its half."""
+    """Whether the send failed without storing a half. A send that was rolled back also failed, but may have a half."""
     failed = halves.outcome[row] == Outcome.FAILED
     return bool(failed and halves.transaction[row] == Transaction.COMMIT)
 
 
 def _given_ns(columns: Columns, messages: Ints) -> dict[int, int]:
-    """Return when a consumer first received each of some messages."""
+    """Return, by message id, when a consumer first received each of `messages` in ns."""
     deliveries = columns.deliveries
     rows = np.flatnonzero(is_among(deliveries.message, np.unique(messages)))
     found: dict[int, int] = {}
@@ -519,7 +520,7 @@ def _given_ns(columns: Columns, messages: Ints) -> dict[int, int]:
 
 
 def _many_halves(halves: MessageEvents, row: int) -> str | None:
-    """Say why there may be more halves than producers report."""
+    """Return why there may be more halves than producers report; None if there cannot."""
     if halves.tries[row] == 0:
         return "the number of attempts is not known, and each may have stored a half of its own"
     return None
@@ -528,10 +529,10 @@ def _many_halves(halves: MessageEvents, row: int) -> str | None:
 def _broker_died(
     context: Context, brokers: Iterable[str], first_ns: int, checks: list[CheckBack], attempts: int
 ) -> str | None:
-    """Say why a broker may have checked again: its latest progress was not durable when it died.
+    """Return why a broker may have checked again: its last progress was not durable when it died. None: no reason.
 
-    It then counts from the progress that it last recorded, and has several halves of the transaction. It checks them in
-    the same rounds, unless a half must be older than the time between two rounds.
+    It then counts from the progress that it last recorded, and has several copies of the half. It checks them in the
+    same rounds, unless a half must be older than the time between two rounds.
     """
     facts, last_ns = context.facts, checks[-1].time_ns
     in_rounds = facts.check_every_s and facts.check_after_s <= facts.check_every_s
@@ -551,7 +552,7 @@ def _broker_died(
 
 
 def _rounds(context: Context, checks: Iterable[CheckBack]) -> int:
-    """Count the rounds in which a transaction was checked."""
+    """Return the number of rounds in which brokers checked a transaction."""
     apart_ns, count, since_ns = context.facts.check_every_s * NS_PER_S / 2, 0, -FOREVER_NS
     for check in checks:
         if check.time_ns - since_ns >= apart_ns:
@@ -579,7 +580,7 @@ def _question(
 
 
 def finish_transactions(tally: Tally, context: Context) -> Verdict:
-    """Judge what no single message shows: whether each check is about a transaction of the run."""
+    """Judge whether each check is about a transaction of the run, which needs the tallies of all messages."""
     asked = {of.key for of in context.timeline.check_backs if of.topic in context.facts.topics}
     strangers = len(asked) - tally.counts.get("checked_back", 0)
     if strangers > 0:
@@ -616,7 +617,7 @@ def _ends_unknown(tally: Tally, _context: Context) -> str | None:
 
 
 def _candidates(columns: Columns, _context: Context, _cleared: Mask) -> Ints:
-    """Select all transactions: a rolled-back message must be absent from all queues, so all must be searched."""
+    """Select all transactions, because a rolled-back message must be absent from all queues."""
     return np.unique(columns.sends.message[columns.sends.transaction != Transaction.NONE])
 
 
