@@ -1,1 +1,1 @@
-"""Facts that several rules derive from a history: times at rest, rebalances, settled messages, copies."""
+"""Facts that several checkers derive from a history: times at rest, rebalances, settled messages, copies."""

@@ -1,4 +1,4 @@
-"""Intervals in which each client was under load."""
+"""The intervals in which each client should have run, and the begin and end of the load."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from staticfire.checkers.model.columns import Ints, MessageEvents
 
 
 def load_end_ns(sends: MessageEvents, context: Context) -> int:
-    """Return when the last send of a producer under load began; 0 if there was none."""
+    """Return the invocation time in ns of the last send of a producer under load; 0 without a send."""
     begun = sends.invoke_ns[sends_by(sends, context, context.facts.producers)]
     return int(begun.max()) if len(begun) else 0
 
 
 def load_start_ns(context: Context) -> int:
-    """Return when the first client under load started; 0 if no start is known."""
+    """Return when the first client under load started, in ns; 0 if no start is known."""
     nodes = (*context.facts.producers, *context.facts.consumers)
     return min(
         (opened.time_ns for opened in context.timeline.opens if opened.node in nodes), default=0
@@ -29,7 +29,7 @@ def load_start_ns(context: Context) -> int:
 
 
 def sends_by(sends: MessageEvents, context: Context, nodes: tuple[str, ...]) -> Ints:
-    """Return the rows of the sends of these nodes, in the order in which they began."""
+    """Return the rows of the sends of these nodes, in the order of their invocations."""
     node_of = context.timeline.nodes
     processes = [process for process, node in node_of.items() if node in nodes]
     rows = np.flatnonzero(np.isin(sends.process, processes))
@@ -37,7 +37,10 @@ def sends_by(sends: MessageEvents, context: Context, nodes: tuple[str, ...]) -> 
 
 
 def lives(context: Context, node: str, load_end_ns: int) -> Iterator[tuple[int, int]]:
-    """Yield when the node should have run: from its first start to the end of the load, except in planned crashes."""
+    """Yield (start, end) in ns of the times in which a node should have run.
+
+    They reach from its first start to the end of the load, without the times in which faults had stopped it.
+    """
     opened = (opened.time_ns for opened in context.timeline.opens if opened.node == node)
     start_ns = next(opened, None)
     if start_ns is None:

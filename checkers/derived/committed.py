@@ -1,38 +1,38 @@
-"""The offset that a group had certainly committed when a member took a queue.
+"""The offset that a group had surely committed when a member gained a queue.
 
 A committed offset is a register, and a member that begins in a queue reads it. A client may report the offset that it
 read and the broker that answered (`begin`), the broker to which it sends commits, and whether earlier commits have
 arrived there (`commit_to`). The names in parentheses below are rows of the table of excuses. If the leader answered,
 every commit before its answer counts, because the leader knows all commits that reached it, except
 
-* a commit that the leader may not have written down before it ended (`offset_lost`). If a fault held a commit up, the
-  leader wrote it down once it had arrived, which was before the client reported the arrival;
-* a commit that is not known to have arrived, and may be lost on its way (`offset_on_its_way`);
-* a commit that is not known to have been sent to the leader, and may be with a follower (`offset_at_follower`);
-* a commit that is known to have been sent to a follower, while its member need not know the leader
+* a commit that the leader may not have persisted before it ended (`offset_lost`). If a fault delayed a commit, the
+  leader persisted it after its arrival, and the client reported the arrival after that;
+* a commit without a report of its arrival that may be lost on its way (`offset_on_its_way`);
+* a commit without a report that it was sent to the leader, which a follower may have got (`offset_at_follower`);
+* a commit that was reportedly sent to a follower, while its member need not know the leader
   (`offset_sent_to_follower`).
 
 Otherwise a commit does not count if brokers may have forgotten it (`offset_forgotten`), by a fault of any replica that
-may not have written or copied it yet, or by a fault between the replicas and the two members. If the client does not
-report which broker answered, a follower may have answered only near such faults. A follower that is known to have
-answered copies the offsets of its leader now and then, so these commits do not count either: those that it may not have
-copied yet, those that another follower got while the leader was away or gone for good, and those that a member sent to
-a leader that was already gone for good.
+may not have persisted or copied it yet, or by a fault between the replicas and the two members. If the client does not
+report which broker answered, a follower may have answered only near such faults. If it reports that a follower
+answered, more commits do not count, because followers copy the offsets of their leader periodically: those that this
+follower may not have copied yet, those that another follower got while the leader was away or gone for good, and those
+that a member sent to a leader that was already gone for good.
 
-No commit counts across a disk that was emptied or a reset of offsets (`offset_replaced`). But a follower that is known
-to have answered keeps its offsets if the disk of another replica is gone for good.
+No commit counts across a disk that was emptied or a reset of offsets (`offset_replaced`). But a follower that
+reportedly answered keeps its offsets if the disk of another replica is gone for good.
 
-A commit does not count either if a pull of a member may have replaced it: each pull commits the position of its
-member. A member that gained the queue before the commit arrived began below it. One may also begin below a commit for
-another reason, such as the answer of a follower; that begin is judged by itself. The same member may have done so when
-it had the queue before.
+A commit does not count either if a pull of another member may have replaced it, because each pull commits the position
+of its member. A member that gained the queue before the commit arrived began below it. A member may also begin below a
+commit for another reason, such as the answer of a follower; this begin is judged separately. The same member may have
+done so when it had the queue before.
 
 The last commit that counts may have been replaced by a later commit, and by an earlier one that was on its way when a
-network or a broker failed, or that no broker has confirmed (`commit`, info): data that a closed connection had still to
-send may arrive after the commits on the next connection. The result is the lowest of these offsets.
+network or a broker failed, or that no broker has confirmed (`commit`, info): unsent data of a closed connection may
+arrive after the commits on the next connection. The result is the lowest of these offsets.
 
-A member of a broadcasting group commits to a file of its own, and reports that when the file is written. Only damage to
-the disk of the member's own node, or an operator who resets the offsets, can remove that commit.
+A member of a broadcasting group commits to a file of its own, and reports the commit when the file is written. Only
+damage to the disk of the member's own node, or an operator who resets the offsets, can remove it.
 """
 
 from __future__ import annotations
@@ -58,15 +58,18 @@ from staticfire.checkers.model.columns import Columns, Commits, Ints, LogKey, Ma
 from staticfire.checkers.model.intervals import Span, joined, shared, without
 from staticfire.checkers.model.timeline import Begun, CommitTo, Ownership
 
-# Rows of the table of excuses. The time of the witness is that of the commit.
-LOST = "offset_lost"  # by the leader, which answered
-ON_ITS_WAY = "offset_on_its_way"  # the same, unless the commit is known to have arrived there
-AT_FOLLOWER = "offset_at_follower"  # the same, unless the commit is known to have been sent there
-# the same, if the commit is known to have been sent to a follower
+# Names of rows in the table of excuses. The time of the witness is that of the commit.
+LOST = "offset_lost"  # by the leader, if the leader answered
+# the same, unless the client reports that the commit arrived there
+ON_ITS_WAY = "offset_on_its_way"
+# the same, unless the client reports that it sent the commit there
+AT_FOLLOWER = "offset_at_follower"
+# the same, if the client reports that it sent the commit to a follower
 SENT_TO_FOLLOWER = "offset_sent_to_follower"
 FORGOTTEN = "offset_forgotten"  # by any broker
 REPLACED = "offset_replaced"  # the time of the witness is that from the commit to the answer
-ON_ITS_WAY_NS = int(ON_ITS_WAY_S * NS_PER_S)  # also until a member has asked where to begin
+# also the time until a member has asked for its offset
+ON_ITS_WAY_NS = int(ON_ITS_WAY_S * NS_PER_S)
 # Linux repeats the unsent data of a closed connection for about 100 s (tcp_orphan_retries).
 LATE_NS = 120 * NS_PER_S
 LEADER_ID = 0
@@ -76,9 +79,9 @@ _HARMS_FILES = frozenset({DISK, EMPTIES, ROLLS_BACK, WRITES_FAIL})
 def surely_committed(
     columns: Columns, context: Context, stream: tuple[int, int], gain: Ownership
 ) -> int:
-    """Return the offset that a group had surely committed when the queue was gained; 0 if no commit is sure.
+    """Return the offset that a group had surely committed when a member gained the queue; 0 if no commit is sure.
 
-    `stream`: the numbers of the queue and of the group.
+    `stream`: the ids of the queue and of the group. Results are cached.
     """
     known = columns.cache.setdefault("surely committed", {})
     assert isinstance(known, dict)
@@ -94,7 +97,7 @@ def surely_committed(
 def least_offset(
     context: Context, commits: Commits, pair: tuple[str, LogKey], gain: Ownership
 ) -> int:
-    """Do the same with the commits of one stream, sorted by op; `pair` is its group and its queue."""
+    """Return the same from the commits of one stream, sorted by op; `pair` is its group and its queue."""
     earlier = commits.where(np.flatnonzero(commits.op_index < gain.op_index))
     if pair[0] in context.facts.broadcasting:
         return _saved_offset(context, earlier, pair[1].stream, gain)
@@ -152,14 +155,14 @@ def commits_of(
 
 
 def reader_of(context: Context, group: str, process: int) -> str | None:
-    """Return the node by whose offsets a process of a broadcasting group goes; None: by those of its group."""
+    """Return the node whose offsets a process of a broadcasting group uses; None for other groups, which share them."""
     if group not in context.facts.broadcasting:
         return None
     return context.timeline.nodes.get(process, "")
 
 
 def answer_to(context: Context, pair: tuple[str, LogKey], gain: Ownership) -> Begun | None:
-    """Return the first answer of a broker to a member that had gained a queue; None: not known."""
+    """Return the first answer of a broker to a member after it gained a queue; None if none is reported."""
     begins = context.timeline.begins.get(pair, ())
     first = bisect_right(begins, gain.op_index, key=lambda begun: begun.op_index)
     changes = context.timeline.ownership_between(*pair, gain.op_index, FOREVER_NS)
@@ -175,10 +178,10 @@ def answer_to(context: Context, pair: tuple[str, LogKey], gain: Ownership) -> Be
 def lowest_answer(
     context: Context, pair: tuple[str, LogKey], gain: Ownership, until_index: int
 ) -> int | None:
-    """Return the lowest offset with which a member can have begun in a queue between its gain and an op.
+    """Return the lowest offset that brokers gave a member for a queue between its gain and an op.
 
-    A member of an ordered group asks again when it has regained the lock of a queue. None: no broker has answered
-    since the gain, or one of them knew no offset, so that the member began elsewhere.
+    A member of an orderly group asks again when it has regained the lock of a queue. None: no broker has answered since
+    the gain, or one of them knew no offset, so that the member began elsewhere.
     """
     begins = context.timeline.begins.get(pair, ())
     first = bisect_right(begins, gain.op_index, key=lambda begun: begun.op_index)
@@ -199,10 +202,10 @@ def names_brokers(context: Context, group: str) -> bool:
 
 
 def forgotten_spans(context: Context, group: str, broker: str, node: str | None) -> list[Span]:
-    """Return when a commit of a member on a node may be unknown later. Each time stands for the next commit.
+    """Return the times such that brokers may forget the next commit of a member on a node.
 
-    If members of the group report which broker gave them their first offset, the leader is asked, and any replica for
-    commits to a follower. If members do not report it, any replica is asked.
+    If members of the group report which broker gave them their first offset, these are the times in which the leader
+    may lose commits, and any replica those to a follower. Otherwise they are the times in which any replica may.
     """
     by_any = _by_any_spans(context, broker, (node,))
     if not names_brokers(context, group):
@@ -233,10 +236,10 @@ def forgotten_spans(context: Context, group: str, broker: str, node: str | None)
 
 
 def _by_any_spans(context: Context, broker: str, nodes: tuple[str | None, ...]) -> list[Span]:
-    """Return when a commit of a member may have been forgotten by any replica, by the table of excuses.
+    """Return the times in which any replica may have forgotten a commit of a member, by the table of excuses.
 
-    A single remaining follower gets every commit and every request for one. So the loss of the leader for good excuses
-    nothing from then on.
+    If the leader is gone for good, and only one follower remains, it gets every commit and every request for an offset.
+    So the loss of the leader excuses nothing after it.
     """
     lost_ns = leader_lost_ns(context, broker)
     if lost_ns == FOREVER_NS or not _has_one_follower(context, broker):
@@ -254,7 +257,7 @@ def _has_one_follower(context: Context, broker: str) -> bool:
 def _lost_spans(
     context: Context, broker: str, node: str | None, anomaly: str, until_ns: int
 ) -> list[Span]:
-    """Return when a member on this node sent a commit that the leader may have lost by then, by the rows of a name."""
+    """Return the times of commits from a node that the leader may lose by faults until `until_ns` (row `anomaly`)."""
     key = anomaly, broker, node
     if key not in context.cache:
         windows = context.excuses.windows(anomaly, broker, (node,))
@@ -268,9 +271,9 @@ def _lost_spans(
 def _destinations(
     context: Context, group: str, broker: str, node: str | None
 ) -> tuple[list[Span], list[Span], list[Span]]:
-    """Return the times of commits from members on this node: to a follower, to the leader, and known to be there.
+    """Return the times of commits from this node: to a follower, to the leader, and with a report of their arrival.
 
-    Each span ends with a report about the commits in it.
+    Each span ends with the report about the commits in it.
     """
     to_follower: list[Span] = []
     sent: list[Span] = []
@@ -311,7 +314,7 @@ def _since(context: Context, broker: str, window: Window, node: str | None) -> S
 def _forgotten(
     context: Context, commits: Commits, pair: tuple[str, LogKey], gain: Ownership
 ) -> tuple[Mask, Mask]:
-    """Return which commits the answer may lack, and which may reach the leader later; each of shape (commits,)."""
+    """Return which commits the answer may lack, and which may reach the leader later; both of shape (commits,)."""
     nodes, timings = context.timeline.nodes, context.facts.timings
     taker = nodes.get(gain.process)
     forgotten = np.zeros(len(commits), np.bool_)
@@ -346,7 +349,8 @@ def _forgotten(
             time_ns, _lost_spans(context, broker, node, LOST, answer.time_ns), arrived_ns
         )
         unknown = on_its_way & ~known.arrived
-        late[mine] = unknown & (known.follower == LEADER_ID)  # a follower keeps what it was sent
+        # a commit to a follower never reaches the leader
+        late[mine] = unknown & (known.follower == LEADER_ID)
         forgotten[mine] = (
             lost
             | unknown
@@ -372,16 +376,16 @@ def _leaves_alone(context: Context, window: Window, broker: str, asked: int | No
 
 
 class _Known(NamedTuple):
-    """The known destinations of the commits of one process, each of shape (commits,)."""
+    """The reported destinations of the commits of one process; arrays have shape (commits,)."""
 
     at_leader: Mask  # sent to the leader
-    arrived: Mask  # sent to the leader, and there
-    arrived_ns: Ints  # by when, if it has arrived
+    arrived: Mask  # sent to the leader, and arrived there
+    arrived_ns: Ints  # the time by which it had arrived
     follower: Ints  # the id of the follower to which it was sent, or LEADER_ID
 
 
 def _known_destinations(reported: Sequence[CommitTo], op_index: Ints, until_index: int) -> _Known:
-    """Return where one process's commits were surely sent, and which have arrived at the leader by an op.
+    """Return where a process sent its commits, and which had arrived at the leader by an op, as it reports.
 
     `reported`: the reports of the process about these commits and their replica set.
     """
@@ -403,7 +407,7 @@ def _known_destinations(reported: Sequence[CommitTo], op_index: Ints, until_inde
 def _pulled_below(
     context: Context, commits: Commits, pair: tuple[str, LogKey], gain: Ownership
 ) -> Mask:
-    """Return the commits during which another member had the queue, so that it may have begun below them."""
+    """Whether another member had the queue at the time of each commit, so that it may have begun below it."""
     below = np.zeros(len(commits), np.bool_)
     gained: dict[int, int] = {}
     changes = (of for of in context.timeline.ownership[pair] if of.op_index < gain.op_index)
@@ -413,7 +417,7 @@ def _pulled_below(
         elif change.process in gained:
             since_ns = gained.pop(change.process)
             below |= _while(commits, change.process, since_ns, change.time_ns)
-    for process, since_ns in gained.items():  # a process that has ended pulls no longer
+    for process, since_ns in gained.items():  # a process that has ended does not pull
         until_ns = min(gain.time_ns, ended_ns(context, process))
         below |= _while(commits, process, since_ns, until_ns)
     return below
@@ -422,9 +426,9 @@ def _pulled_below(
 def _begun_below(
     context: Context, commits: Commits, pair: tuple[str, LogKey], gain: Ownership
 ) -> Mask:
-    """Return the commits below which a member began, before the queue was gained or a broker answered.
+    """Whether a member began below each commit before the answer to this gain (without an answer: before the gain).
 
-    That is another member, or the same one when it had the queue before.
+    This is another member, or the same one when it had the queue before.
     """
     below = np.zeros(len(commits), np.bool_)
     answer = answer_to(context, pair, gain)
@@ -440,14 +444,14 @@ def _begun_below(
 
 
 def _while(commits: Commits, process: int, since_ns: int, until_ns: int) -> Mask:
-    """Whether each commit is of another process, and came between two times, or was on its way at the first."""
+    """Whether each commit is of another process, and came between two times or was on its way at the first."""
     within = (commits.time_ns >= since_ns - ON_ITS_WAY_NS) & (commits.time_ns <= until_ns)
     found: Mask = within & (commits.process != process)
     return found
 
 
 def _in_any(time_ns: Ints, spans: Iterable[Span], until_ns: Ints | None = None) -> Mask:
-    """Whether each time lies in one of the spans; with `until_ns`: whether the time from `time_ns` to it meets one."""
+    """Whether each time is in one of the spans; with `until_ns`, whether [time_ns, until_ns] overlaps one of them."""
     within = np.zeros(len(time_ns), np.bool_)
     for span in spans:
         within |= ((time_ns if until_ns is None else until_ns) >= span.start_ns) & (

@@ -1,8 +1,8 @@
-"""Queues that leaders have confirmed to an operator, with the time in which a leader must have them.
+"""The queues that leaders have confirmed to an operator, and the times in which a leader must have them.
 
-A leader that has confirmed more queues has them until a fault makes it forget. After its disk was emptied, it has at
-most the table of topics of a follower. If the table is not fsynced, a power cut destroys what was written to it, and a
-failed write goes unnoticed.
+A leader that has confirmed more queues has them until a fault makes it forget them. After its disk was emptied, it has
+at most the table of topics of a follower. If the table is not fsynced, a power cut may destroy recent writes to it, and
+the broker does not notice a failed write.
 
 Source: TopicConfigManager and ConfigManager.persist of Apache RocketMQ 4.9.
 """
@@ -20,7 +20,8 @@ from staticfire.checkers.model.intervals import Span
 
 FORGOTTEN = "queues_forgotten"
 UNSYNCED = "queues_unsynced"  # the same, if the leader does not fsync the table of topics
-ROUNDS = 1.5  # if servers register in rounds, the next round makes up for a failed one
+# most rounds until a server that registers in rounds has repeated a failed registration
+ROUNDS = 1.5
 
 
 class Confirmed(NamedTuple):
@@ -33,7 +34,7 @@ class Confirmed(NamedTuple):
 
 
 def confirmed_queues(context: Context) -> Sequence[Confirmed]:
-    """Return the queues that leaders have confirmed, in the order of the answers; computed once."""
+    """Return the queues that leaders have confirmed, in the order of the answers; cached."""
     if "confirmed queues" not in context.cache:
         answers = chain.from_iterable(fault.confirmed for fault in context.facts.faults)
         context.cache["confirmed queues"] = tuple(
@@ -51,7 +52,7 @@ def confirmed_queues(context: Context) -> Sequence[Confirmed]:
 
 
 def least_queues(context: Context, topic: str, stream: str, at_ns: int) -> int:
-    """Return the least number of queues that the leader must have; 0 if it has confirmed none."""
+    """Return the least number of queues of a topic that the leader must have at a time; 0 if it has confirmed none."""
     return max(
         (
             one.queues
@@ -64,7 +65,7 @@ def least_queues(context: Context, topic: str, stream: str, at_ns: int) -> int:
 
 
 def registered_ns(facts: RunFacts) -> int:
-    """Return the longest time of a registration, with one unanswered attempt; in rounds, until the next round."""
+    """Return the longest time of a registration in ns, with one unanswered attempt; in rounds, with the next round."""
     in_rounds = facts.mode == "faithful"
     usual_s = 2 * facts.timings.request_s
     return int(NS_PER_S * (usual_s + (ROUNDS * facts.timings.register_s if in_rounds else 0.0)))

@@ -1,6 +1,6 @@
-"""Merges many short spans of time, and picks a few of them that cover the same time.
+"""Merges many short spans of time, and selects a few of them that cover the same time.
 
-Each message is evidence for one short span of time. A checker that joins the merged spans gets the same result from
+Each message is evidence for one short span of time. A checker that uses the merged spans gets the same result from a
 few of the messages, so that it need not hold the others (`Checker.rows`).
 """
 
@@ -15,10 +15,15 @@ from staticfire.checkers.model.intervals import Span
 
 
 def covering(starts_ns: Ints, ends_ns: Ints, apart_ns: int) -> Iterator[Ints]:
-    """Yield for each merged span the indices of few spans (start, end) that cover it, in order of time.
+    """Yield, for each merged span, the indices of a few spans that cover it, in order of time.
 
-    Spans less than `apart_ns` apart are merged. The first index is of the span that begins the merged span, the last
-    index is of the one that ends it.
+    Spans less than `apart_ns` apart are merged. The first index is that of the span that begins the merged span, the
+    last index that of the span that ends it.
+
+    Args:
+        starts_ns: start of each span, shape (spans,).
+        ends_ns: end of each span, shape (spans,).
+        apart_ns: gaps below this are closed.
     """
     if not len(starts_ns):
         return
@@ -41,7 +46,7 @@ def covering(starts_ns: Ints, ends_ns: Ints, apart_ns: int) -> Iterator[Ints]:
 
 
 def merged_spans(starts_ns: Ints, ends_ns: Ints, apart_ns: int) -> list[Span]:
-    """Return the merged spans of the spans (start, end), with gaps below `apart_ns` closed."""
+    """Return the union of spans with these starts and ends, with gaps below `apart_ns` closed, sorted."""
     return [
         Span(int(starts_ns[chosen[0]]), int(ends_ns[chosen[-1]]))
         for chosen in covering(starts_ns, ends_ns, apart_ns)

@@ -1,4 +1,4 @@
-"""The times at which a group first received each message at its position, and first consumed it anywhere."""
+"""The times at which a group first received each message, at its position or anywhere, and first consumed it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ NEVER_NS: Final = FOREVER_NS
 
 
 def first_deliveries(columns: Columns, group: str) -> Ints:
-    """Return when the group's listener was first called with each sent message at its position; shape (sends,).
+    """Return when the group's listener was first called with each sent message at its position, in ns, shape (sends,).
 
-    NEVER_NS if it never was, and if the position is not known or also holds another message. Queues must be whole.
+    NEVER_NS if it never was, and if the position is not known or has another message. Queues must be whole.
     """
     name = f"first deliveries to {group}"
     found = columns.cache.get(name)
@@ -47,7 +47,7 @@ def _first_deliveries(columns: Columns, group: str) -> Ints:
 
 
 def _never(columns: Columns) -> Ints:
-    """Return the answer for every group without deliveries: there may be hundreds, and one array is enough."""
+    """Return NEVER_NS for all sends; all groups without deliveries share the array, because there may be hundreds."""
     found = columns.cache.get("never")
     if found is None:
         found = columns.cache["never"] = np.full(len(columns.sends), NEVER_NS, np.int64)
@@ -56,7 +56,10 @@ def _never(columns: Columns) -> Ints:
 
 
 def first_calls(columns: Columns, group: str, rows: Ints) -> Ints:
-    """Return when the group's listener was first called with some sends, anywhere in their queue; NEVER_NS if never."""
+    """Return when the group's listener was first called with the sends `rows`, at any position of their queue, in ns.
+
+    The shape is that of `rows`; NEVER_NS if the listener never was.
+    """
     delivered, groups = columns.deliveries, columns.names.groups
     if group not in groups:
         return np.full(len(rows), NEVER_NS, np.int64)
@@ -73,7 +76,7 @@ def first_calls(columns: Columns, group: str, rows: Ints) -> Ints:
 
 
 def first_consumed_ns(columns: Columns, group: str) -> Ints:
-    """Return when `group` first consumed each sent message, in any of these queues; NEVER_NS if never; (sends,)."""
+    """Return when `group` first consumed each sent message, from any of these queues, in ns or NEVER_NS; (sends,)."""
     delivered, names = columns.deliveries, columns.names
     size, sent, got = _numbers(columns)
     first_ns = np.full(size + 1, NEVER_NS, np.int64)
@@ -86,7 +89,7 @@ def first_consumed_ns(columns: Columns, group: str) -> Ints:
 
 
 def _numbers(columns: Columns) -> tuple[int, Ints, Ints]:
-    """Return `dense_numbers` of sends and deliveries, which all groups share."""
+    """Return `dense_numbers` of the messages of sends and deliveries; cached, because all groups share them."""
     found = columns.cache.get("dense numbers")
     if found is None:
         size, (sent, got) = dense_numbers(columns.sends.message, columns.deliveries.message)

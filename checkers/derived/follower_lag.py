@@ -1,11 +1,11 @@
-"""Bounds how far followers lagged when a broker stored a message; explains SLAVE_NOT_AVAILABLE.
+"""Bounds how far followers lagged when a broker stored a message, to explain SLAVE_NOT_AVAILABLE.
 
-A broker does not wait for followers that lack haSlaveFallbehindMax bytes of its log or more. No observer saw how much
-they had at that moment. But if the promised copies were seen, followers had all messages that the broker had
-acknowledged with SEND_OK before the send began, and the broker knew it. It knows of copies of messages with a weaker
-status after REPORTED_NS. Followers lacked at most the bytes from the furthest end of these messages to the end of the
-stored one. If a follower holds a message that was sent after a fault, it is back, and the fault explains no further
-SLAVE_NOT_AVAILABLE (`HeldSends`).
+A broker does not wait for followers that lack haSlaveFallbehindMax bytes of its log or more. No observation shows how
+much they had at that moment. But if the harness observed the promised copies, followers had all messages that the
+broker had acknowledged with SEND_OK before the send began, and the broker knew it. It knows of copies of messages with
+a weaker status after REPORTED_NS. Followers lacked at most the bytes from the highest end of these messages to the end
+of the stored one. If a follower holds a message that was sent after a fault, it is back, and the fault does not explain
+a later SLAVE_NOT_AVAILABLE (`HeldSends`).
 
 Source: HAService.isSlaveOK of Apache RocketMQ 4.9; a follower reports at least every haSendHeartbeatInterval, 5 s.
 """
@@ -27,10 +27,10 @@ Seen = Mapping[str, Any]
 
 
 class KnownCopies:
-    """The end of the part of each broker's log that it knew to be held as SEND_OK promises, and since when."""
+    """The end of the part of each broker's log of which the broker knew the promised copies, over time."""
 
     def __init__(self, held: Iterable[Seen]) -> None:
-        """`held`: observations of messages that as many nodes held as SEND_OK promises."""
+        """Index the observations `held`, of messages that as many nodes held as SEND_OK promises."""
         known: dict[str, list[tuple[int, int]]] = {}
         for seen in held:
             if seen["end_offset"] is not None:
@@ -56,7 +56,7 @@ class HeldSends:
     """
 
     def __init__(self, held: Iterable[tuple[str, int, int]]) -> None:
-        """`held`: replica set, begin and end of each such send, in ns."""
+        """Index the sends `held`: replica set, begin and end of each, in ns."""
         known: dict[str, list[tuple[int, int]]] = {}
         for broker, began_ns, answered_ns in held:
             known.setdefault(broker, []).append((answered_ns + REPORTED_NS, began_ns))
@@ -68,12 +68,12 @@ class HeldSends:
             self._latest_ns[broker] = list(accumulate((began_ns for _, began_ns in sends), max))
 
     def latest_ns(self, broker: str, time_ns: int) -> int | None:
-        """Return the begin of the latest send that the broker knew of by then; None if it knew of none."""
+        """Return the begin of the latest send of which the broker knew at a time, in ns; None if it knew of none."""
         number = bisect_right(self._since_ns.get(broker, ()), time_ns)
         return self._latest_ns[broker][number - 1] if number else None
 
     def known_ns(self, broker: str, after_ns: int) -> int:
-        """Return since when the broker knew of a send that began after this time; FOREVER_NS if never."""
+        """Return the time in ns from which on the broker knew of a send that began after `after_ns`, or FOREVER_NS."""
         number = bisect_right(self._latest_ns.get(broker, ()), after_ns)
         since_ns = self._since_ns.get(broker, ())
         return since_ns[number] if number < len(since_ns) else FOREVER_NS
@@ -87,8 +87,11 @@ def rows_left_behind(
 ) -> set[int]:
     """Return the rows of sends for which followers may have been too far behind.
 
-    `observed`: replica set, row, observation. `held`: observations of messages that as many nodes held as SEND_OK
-    promises.
+    Args:
+        sends: the sends.
+        observed: replica set, row, and observation of the acknowledgement of each send.
+        held: observations of messages that as many nodes held as SEND_OK promises.
+        behind_max_bytes: a follower that lacks this much does not count.
     """
     refused = [
         ((broker, int(sends.process[row]), int(sends.invoke_ns[row])), row, seen["end_offset"])
@@ -96,7 +99,7 @@ def rows_left_behind(
         if seen["status"] == NOT_AVAILABLE and seen["end_offset"] is not None
     ]
     if max((end for _, _, end in refused), default=0) < behind_max_bytes:
-        return set()  # not even an empty follower is
+        return set()  # not even an empty follower is that far behind
     known = KnownCopies(held)
     ends: dict[tuple[str, int, int], int] = {}  # a broker stores a batch at once
     for put, _, end in refused:

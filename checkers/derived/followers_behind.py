@@ -1,25 +1,24 @@
-"""Lagging followers: the time in which members that read from them may receive messages late.
+"""Lagging followers: the times in which members that read from them may receive messages late.
 
-A follower whose leader is gone for good may lack messages of the other followers. At least one follower has every
-message that a synchronous leader has acknowledged, and members read from any follower. A follower learns from the
-silence of its leader that it is gone, and then asks the other followers for missing messages. So a message that only
-one follower has may reach members as late as that silence and a round of questions after the last fault that hindered
-the replicas. Followers of Apache RocketMQ do not ask (`replication.fetches_missing`).
+A follower whose leader is gone for good may lack messages that other followers have. At least one follower has every
+message that a synchronous leader has acknowledged, and members read from any follower. A follower notices the silence
+of its leader, and then asks the other followers for missing messages. So a message that only one follower has may reach
+members this time of silence and a round of requests after the last fault that hindered the replicas. Followers of
+Apache RocketMQ do not ask (`replication.fetches_missing`).
 
 A follower that starts learns from a coordinator which node is its leader. While no coordinator answers, or none knows
 the leader, the follower asks the replicas of its configuration every few seconds. So it lags, and members that the
-leader has sent to it wait there. Members that started in that time also wait there, because they have not learned of a
-leader either. So do members whose last answer of a coordinator came while the leader was away. Others read from the
-leader. A coordinator that started knows the leader once the leader has registered
-again. The follower asks each coordinator about once a second, so it learns of its leader when a registration under way
-has ended and the next one is answered. Followers of Apache RocketMQ wait for their next regular registration
-(`registration`).
+leader has redirected to it wait. Members that started in this time also wait, because they do not know a leader either.
+So do members whose last answer of a coordinator came while the leader was away. Others read from the leader. A
+coordinator that started knows the leader once the leader has registered again. The follower asks each coordinator about
+once a second, so it learns of its leader when a pending registration has ended and the next one is answered. Followers
+of Apache RocketMQ wait for their next regular registration (`registration`).
 
-A broken link between leader and follower is enough where leaders send all members to followers, or where a synchronous
+A broken link between leader and follower is enough if leaders redirect all members to followers, or if a synchronous
 leader serves a message only once a follower has it. A black hole at either of them also breaks the link. TCP doubles
-the time between two attempts to send a packet, so a follower gets the next packet before the link has been whole for as
-long as it was broken. If another fault hits that attempt, the time since the first fault counts. The wait ends in any
-case when the follower gives up a silent connection and opens another.
+the time between two attempts to send a packet. So after the link is whole, it takes at most as long as it was broken
+until the follower gets the next packet. If another fault affects that attempt, the time since the first fault counts.
+The wait ends in any case when the follower gives up a silent connection and opens another.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ COORDINATOR_SILENT = "coordinator_silent"
 LINK_BROKEN = "follower_link_broken"
 UNCOPIED = "uncopied"
 _FOLLOWERS_MIN = 2
-# An unanswered registration under way ends after at most twice the time of a request, and then the next one follows.
+# A pending registration without an answer ends after at most twice the time of a request, then the next one follows.
 _ASKED_TIMES = 3
 _IN_ROUNDS = (
     "registration"  # policies.py: a follower that knows no leader waits for its next registration
@@ -52,7 +51,7 @@ _IN_ROUNDS = (
 
 
 def behind_spans(context: Context, broker: str) -> list[Span]:
-    """Return when a follower may lack messages of another follower; empty with a leader, or with one follower."""
+    """Return the times in which a follower may lack messages of another; empty with a leader, or with one follower."""
     facts, lost_ns = context.facts, leader_lost_ns(context, broker)
     has_others = len(facts.replica_sets.get(broker, ())) > _FOLLOWERS_MIN
     if not has_others or facts.behaves(NOT_FETCHED.policy):
@@ -62,9 +61,9 @@ def behind_spans(context: Context, broker: str) -> list[Span]:
 
 
 def leaderless_spans(context: Context, broker: str, process: int) -> list[Span]:
-    """Return when a member may read from a follower that does not know its leader.
+    """Return the times in which a member may read from a follower that does not know its leader.
 
-    Unless leaders send members to followers, only a member does that has no address of the leader.
+    If leaders do not redirect members to followers, only a member without an address of the leader reads from one.
     """
     key = "leaderless", broker, process
     if key not in context.cache:
@@ -102,9 +101,9 @@ def _leaderless_spans(context: Context, broker: str, process: int) -> list[Span]
 
 
 def _leader_missed_ns(context: Context, broker: str, silent: Sequence[Span]) -> list[int]:
-    """Return when the coordinators fell silent after members may have learned from them that the leader is away.
+    """Return when the coordinators stopped answering after members may have learned from them that the leader is away.
 
-    `silent`: the time in which no coordinator answers. A member asks for routes every `Timings.route_refresh_s`.
+    `silent`: the times in which no coordinator answers. A member asks for routes every `Timings.route_refresh_s`.
     """
     refresh_ns = int(context.facts.timings.route_refresh_s * NS_PER_S)
     return [
@@ -120,12 +119,12 @@ def _stops(context: Context, nodes: Sequence[str]) -> list[Span]:
 
 
 def unsent_spans(context: Context, broker: str) -> list[Span]:
-    """Return when followers that members read from may lack messages because of a broken link."""
+    """Return the times in which followers from which members read may lack messages because of a broken link."""
     return _unsent_spans(context, broker) if context.facts.follower_reads else []
 
 
 def unshown_spans(context: Context, broker: str) -> list[Span]:
-    """Return when members may not get stored messages, because a broken link keeps these from all followers.
+    """Return the times in which members may not get stored messages, because a broken link keeps these from followers.
 
     A synchronous leader serves a message once a follower has it; Apache RocketMQ serves it at once (`visible_end`).
     """
@@ -135,7 +134,7 @@ def unshown_spans(context: Context, broker: str) -> list[Span]:
 
 
 def uncopied_spans(context: Context, broker: str) -> list[Span]:
-    """Return when a synchronous leader may wait for a follower before it serves a stored message.
+    """Return the times in which a synchronous leader may wait for a follower before it serves a stored message.
 
     It waits for connected followers. A process that ends closes its connection; any other silent connection ends later
     than its fault.
@@ -146,7 +145,7 @@ def uncopied_spans(context: Context, broker: str) -> list[Span]:
 
 
 def _unsent_spans(context: Context, broker: str) -> list[Span]:
-    """Return when a broken link keeps data of the leader from followers, until TCP repeats it."""
+    """Return the times in which a broken link keeps data of the leader from followers, until TCP repeats it."""
     timings = context.facts.timings
     reconnected_ns = int((timings.replication_silence_s + 2 * timings.request_s) * NS_PER_S)
     broken: list[Span] = []

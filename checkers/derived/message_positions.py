@@ -1,7 +1,7 @@
-"""Maps each position (message queue, queue offset) to the message that was seen there.
+"""Finds the messages at each position (queue, queue offset), and positions with two messages.
 
-A position is known from an acknowledgement (SEND_OK or a weaker one) and from every delivery, however it
-ended. Cost grows with the number of events, never with the size of offsets.
+The position of a message is known from an acknowledgement (SEND_OK or a weaker status) and from every delivery, with
+any outcome. The cost grows with the number of events, not with the size of offsets.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from staticfire.checkers.model.columns import UNKNOWN, Columns, Ints, Mask
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessagePositions:
-    """Every sighting of a message at a position; arrays of shape (sightings,), sends first."""
+    """Sightings: sends and deliveries of a message at a position. Arrays have shape (sightings,), sends first."""
 
     queue: Ints
     offset: Ints
@@ -25,11 +25,11 @@ class MessagePositions:
 
 
 def placements_of(columns: Columns, sent: Ints, delivered: Ints) -> MessagePositions:
-    """Return the sightings among some rows of sends and of deliveries."""
+    """Return the sightings among these rows of sends and of deliveries; without a position or key there is none."""
     sends, deliveries = columns.sends, columns.deliveries
     known = (sends.log[sent] != UNKNOWN) & (sends.queue_offset[sent] != UNKNOWN)
     placed = sent[known]
-    # An unreadable body names no message.
+    # A delivery with an unreadable body names no message.
     read = delivered[deliveries.message[delivered] != UNKNOWN]
     return MessagePositions(
         queue=np.concatenate((sends.log[placed], deliveries.log[read])),
@@ -43,7 +43,7 @@ def placements_of(columns: Columns, sent: Ints, delivered: Ints) -> MessagePosit
 def position_ids(queue: Ints, offset: Ints) -> Ints:
     """Number the positions of sightings, shape (sightings,); equal positions get equal numbers.
 
-    The numbers are small enough to index a table with.
+    The numbers are small enough for a table.
     """
     size = len(queue)
     if not size:
@@ -53,7 +53,7 @@ def position_ids(queue: Ints, offset: Ints) -> Ints:
     table_size = (int(queue.max()) + 1) * span
     if table_size <= 4 * size + 1024:
         return queue * span + (offset - low)
-    # A table would be mostly empty: number the offsets that occur, then the positions.
+    # A table of all offsets would be mostly empty: number the offsets that occur, then the positions.
     distinct, rank = np.unique(offset, return_inverse=True)
     ids: Ints
     _, ids = np.unique(queue * len(distinct) + rank, return_inverse=True)
@@ -61,7 +61,7 @@ def position_ids(queue: Ints, offset: Ints) -> Ints:
 
 
 def first_at(ids: Ints) -> Ints:
-    """Return for each sighting the first sighting with the same id, shape (sightings,)."""
+    """Return, for each sighting, the index of the first sighting with the same id, shape (sightings,)."""
     size = len(ids)
     table = np.empty(int(ids.max()) + 1 if size else 0, np.int64)
     table[ids[::-1]] = np.arange(size - 1, -1, -1)  # the last write is that of the first sighting
@@ -69,9 +69,9 @@ def first_at(ids: Ints) -> Ints:
 
 
 def conflicting(positions: MessagePositions) -> tuple[Ints, Ints]:
-    """Return pairs of sightings (first, other) of two messages at one position.
+    """Return the indices of pairs of sightings of two messages at one position, both of shape (pairs,).
 
-    One pair a position: its first sighting, and the first sighting there of another message.
+    Each position with two messages has one pair: its first sighting, and its first sighting of another message.
     """
     ids = position_ids(positions.queue, positions.offset)
     first = first_at(ids)

@@ -6,17 +6,17 @@ Each attempt of a send may be a message of its own, moved in addition to the oth
 
 * no later after the previous copy than the broker takes to record its progress. A hardened broker that stops gracefully
   records how far it has moved delayed messages, so there the copy must have been too new to be safe. Time in which a
-  copy cannot become safe (`progress_held`) does not count, since the broker has nothing to record then;
+  copy cannot become safe (`progress_held`) does not count, because the broker cannot record progress then;
 * no earlier before this copy than the broker takes, after its restart, to reach the message again: at once for delayed
-  messages, and with the next check of their producers for halves. Time in which it cannot do so does not count.
+  messages, and with the next check for halves. Time in which it cannot do so does not count.
 
-A delayed message is moved once, so the death lies between the copies. A half is also moved, to the end of its own
-queue, each time the broker checks it. A broker that dies then has the half twice, checks both, and both are committed,
-one right after the other. So that death may lie anywhere since the half was sent.
+A broker moves a delayed message once, so the death is between the copies. It also appends a copy of a half to the end
+of the half's queue each time it checks it. A broker that dies then has two copies of the half, checks both, and commits
+both, one right after the other. So this death may be at any time since the half was sent.
 
 Between two observed copies there may be unobserved ones, such as one that a power cut destroyed.
 
-The time at which a copy was stored is known if deliveries report it and no clock was wrong. Otherwise it lies between
+The time at which a copy was stored is known if deliveries report it and no clock was wrong. Otherwise it is between
 the time at which the message was due and the first delivery of the copy, and the second condition is not checked.
 
 Source: ScheduleMessageService.persist (flushDelayOffsetInterval), TransactionalMessageServiceImpl.check and
@@ -36,21 +36,21 @@ from staticfire.checkers.model.columns import UNKNOWN
 from staticfire.checkers.model.intervals import Span, without
 
 NS_PER_MS = 1_000_000
-# a broker that is back begins with due messages, up to 64 of a level at a time
+# most time until a broker that is back has moved due messages, up to 64 of a level at a time
 DELIVERED_AGAIN_S = 10.0
 
 
 class Copy(NamedTuple):
     """A position at which a group received the message."""
 
-    given_ns: int  # of its first delivery
+    given_ns: int  # time of its first delivery
     stored_ms: int  # by the wall clock of the broker; UNKNOWN if deliveries do not report it
 
 
 class Kept(NamedTuple):
     """The known facts about the message."""
 
-    since_ns: int  # the broker moved nothing before
+    since_ns: int  # the earliest time at which the broker can have moved it
     is_delayed: bool
 
 
@@ -59,7 +59,13 @@ def kept_messages(
 ) -> tuple[int, Window | None]:
     """Return the least number of kept messages that explains all these copies, and a death if one is needed.
 
-    That is the least number of chains in which a death explains each copy after the previous one.
+    This is the least number of chains in which a death explains each copy after the previous one.
+
+    Args:
+        context: of the run.
+        broker: the name of the replica set.
+        copies: those at this broker.
+        kept: facts about the message.
     """
     times = sorted(_stored(context, broker, copy, kept.since_ns) for copy in copies)
     deaths = {
@@ -78,7 +84,7 @@ def kept_messages(
 def _link(
     one: int, links: Collection[tuple[int, int]], before: dict[int, int], tried: set[int]
 ) -> bool:
-    """Find a next copy for one; if needed, find another for the one that gives up its own: a maximum matching."""
+    """Find the next copy for copy `one`, and rearrange earlier choices if needed: a step of maximum matching."""
     for other in (of for since, of in links if since == one and of not in tried):
         tried.add(other)
         if other not in before or _link(before[other], links, before, tried):
@@ -112,7 +118,7 @@ def _death_between(
     first: Window | None = None
     early_ns = one.start_ns if kept.is_delayed else kept.since_ns
     moved_ns = one.end_ns  # the latest time of a move that may not have been recorded
-    back_ns = one.end_ns  # from when on the broker reaches the message again
+    back_ns = one.end_ns  # the time from which on the broker can reach the message again
     for death in excuses.windows(f"moved_twice{alone}", broker):
         if death.end_ns < early_ns or death.start_ns > other.end_ns:
             continue
@@ -133,10 +139,10 @@ def _death_between(
 
 
 def _held_after(context: Context, broker: str, kept: Kept, death: Window) -> list[Span]:
-    """Return when a broker that is back may have to wait before it moves the message again.
+    """Return the times in which a broker that is back may have to wait before it moves the message again.
 
-    It fetches messages that its disk may lack from its followers, before it moves any. This does not depend on when a
-    send counts as replicated. A hardened broker whose disk lacks no message moves delayed messages without followers.
+    Before it moves any message, it fetches messages that its disk may lack from its followers, in every replication
+    mode. A hardened broker whose disk lacks no message moves delayed messages without followers.
     """
     facts, effects = context.facts, death.fault.effects
     lacks = not {ROLLS_BACK, EMPTIES}.isdisjoint(effects)
@@ -147,16 +153,16 @@ def _held_after(context: Context, broker: str, kept: Kept, death: Window) -> lis
 
 
 def is_alone(context: Context) -> bool:
-    """Whether a copy is safe without a follower. RocketMQ counts moved messages while it records its progress."""
+    """Whether a copy is safe without a follower: a hardened broker without synchronous replication."""
     facts = context.facts
     return facts.replication != "sync" and facts.mode == "hardened"
 
 
 def _written_s(context: Context, kept: Kept) -> float:
-    """Return how long a broker may take to record a move, until the record is on its disk.
+    """Return the most time in seconds until the record of a move is on the disk of its broker.
 
-    It records how far it has moved halves as an offset of a group, after each round of checks. The hardened system also
-    does so whenever it records the progress of delayed messages.
+    A broker records how far it has moved halves as an offset of a group, after each round of checks. The hardened
+    system also does so whenever it records the progress of delayed messages.
     """
     facts, timings = context.facts, context.facts.timings
     recorded_s = timings.progress_s
@@ -175,9 +181,9 @@ def _is_recorded_at_the_end(context: Context, death: Window) -> bool:
 
 
 def _unsafe_s(context: Context) -> float:
-    """Return how long a copy may be unsafe, so that a broker that ends does not record its move.
+    """Return how long a copy may be unsafe in seconds, so that a broker that ends does not record its move.
 
-    The leader flushes it and sends it, and a follower flushes it and reports that.
+    The leader flushes the copy and sends it, and a follower flushes it and reports that.
     """
     timings = context.facts.timings
     return 2 * (timings.flush_s + timings.packet_s)
@@ -191,12 +197,12 @@ def _again_s(context: Context, kept: Kept) -> float:
 
 
 def _free_ns(start_ns: int, end_ns: int, held: Sequence[Span]) -> int:
-    """Return how much of an interval counts."""
+    """Return the length in ns of an interval without the times in `held`."""
     return sum(span.length_ns for span in without([Span(start_ns, end_ns)], held))
 
 
 def _later(start_ns: int, by_ns: int, held: Sequence[Span]) -> int:
-    """Return the time at which this much counted time has passed."""
+    """Return the time at which `by_ns` have passed since `start_ns`, not counting the times in `held`."""
     left_ns = by_ns
     for span in without([Span(start_ns, start_ns + by_ns + sum(s.length_ns for s in held))], held):
         if span.length_ns >= left_ns:

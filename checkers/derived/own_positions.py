@@ -1,7 +1,7 @@
-"""Finds, for members that keep their own position in a queue, the delivery that each delivery is compared with.
+"""Finds the previous delivery of each delivery to members that keep their own position in a queue.
 
-A delivery follows the one before it in its call. The first one of a call follows the last one of the latest call that
-succeeded: a poll that failed, or whose end the client never reported, leaves the position where it was.
+A delivery follows the previous one in its call. The first one of a call follows the last one of the latest call that
+succeeded: a poll that failed, or whose end the client never reported, does not change the position.
 
 Source: Jepsen's workload for Kafka, whose consumers rewind when a transaction aborts.
 """
@@ -20,9 +20,9 @@ NONE_BEFORE = -1
 def steps_of_members(
     columns: Columns, streams: Streams, assigned: Collection[str]
 ) -> Iterator[tuple[int, int]]:
-    """Yield positions of streams that do not continue the previous one, each with that one (NONE_BEFORE: none).
+    """Yield deliveries that are not one offset above their previous one, each with the previous one or NONE_BEFORE.
 
-    Only streams of the groups `assigned`.
+    Both are indices in the order of `streams`. Only streams of the groups in `assigned` count.
     """
     deliveries, groups = columns.deliveries, columns.names.groups
     for start, stop in pairwise(streams.starts.tolist()):

@@ -1,4 +1,4 @@
-"""The ends of client processes, from starts, exits and faults of their nodes."""
+"""The ends of client processes, derived from starts, exits and faults of their nodes."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from staticfire.checkers.guarantees.facts import FaultFacts
 from staticfire.checkers.guarantees.fault_effects import AT_ONCE, FORGETS, STOPS
 from staticfire.checkers.guarantees.promises import FOREVER_NS, NS_PER_S
 
-# How long a process may run after the fault that ends it was fired: a signal on its way, or a graceful end.
+# How long a process may run after the fault that ends it was fired: until a signal arrives, or until a graceful end.
 KILLED_WITHIN_NS = 2 * NS_PER_S
 STOPPED_WITHIN_NS = 10 * NS_PER_S
 EXIT_NOTICED_NS = 2 * NS_PER_S
 
 
 def ended_ns(context: Context, process: int) -> int:
-    """Return from when on `process` cannot have run any more; FOREVER_NS if that is not known."""
+    """Return the time in ns from which on `process` cannot run; FOREVER_NS if it is not known."""
     node = context.timeline.nodes.get(process)
     started = [one.time_ns for one in context.timeline.opens if one.process == process]
     if node is None or not started:

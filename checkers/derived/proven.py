@@ -1,8 +1,8 @@
 """Messages without SEND_OK that are proven to be stored, because a consumer received them.
 
-A send that no broker answered, or that was acknowledged weakly, promises nothing by itself. Once one consumer has
-received the message from its topic, the broker holds it like any other, and every group that wants it must consume it.
-Only damage to the broker after the proof may excuse its loss (`LossPromises.visible`).
+A send without an answer, or with a weak status, promises nothing. Once one consumer has received the message from its
+topic, the broker holds it like any other, and every group that wants it must consume it. Only damage to the broker
+after the proof may excuse its loss (`LossPromises.visible`).
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ BUFFERED_NS = 30 * NS_PER_S  # how long a consumer may buffer a message before i
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProvenSends:
-    """One row for each message; all columns have the same length."""
+    """One row for each message; arrays have shape (messages,)."""
 
     sends: MessageEvents  # with the position from which the message was first delivered
-    seen: MessageEvents  # the same; op_index is that of the proof, time_ns the begin of the send
-    since_ns: Ints  # from then on the broker may have had it
-    proven_ns: Ints  # by then it surely had it
+    seen: MessageEvents  # the same, with the op_index of the proof, and the begin of the send as time_ns
+    since_ns: Ints  # the earliest time at which the broker may have had it
+    proven_ns: Ints  # the time by which the broker surely had it
 
     def missed(self, columns: Columns, context: Context, group: str, consumed: Mask) -> Ints:
         """Return the rows that `group` wants and has passed, and that are not `consumed` (shape (rows,))."""
@@ -35,7 +35,7 @@ class ProvenSends:
         return np.flatnonzero(due & ~consumed)
 
     def rule(self, columns: Columns, context: Context, row: int) -> tuple[LossRule, str]:
-        """Return what one of the messages may suffer, and the promise in words."""
+        """Return the loss that one of the messages may suffer, and the promise as a text."""
         visible = context.promises.visible
         broker = columns.names.logs[int(self.sends.log[row])].stream
         key = columns.names.key(int(self.sends.message[row]))

@@ -1,12 +1,12 @@
-"""Times at which a group shares out its queues, and how long faults may delay agreement.
+"""Times at which a group divides its queues, and how long faults may delay agreement about the owners.
 
-A window of the table of excuses (`excuse_table.py`) lasts as long as its fault. But members that agree stay agreed
-whatever is cut. So if its row names an event (`since`), a window counts only from such an event on, and without one not
-at all. `groups.py` judges by these spans, and `reportable.py` counts them.
+A window of the table of excuses (`excuse_table.py`) lasts as long as its fault. But members that agree continue to
+agree during a fault. So if its row names an event (`since`), a window counts only from such an event on, and not at all
+without one. `groups.py` judges by these spans, and `reportable.py` counts them.
 
 Source: RebalanceImpl (each member computes its share from the route and from one broker's list of members),
-ConsumerManager (a list changes when a member comes, goes or is silent for too long) and RouteInfoManager (a coordinator
-learns the queues of a broker from its leader) of Apache RocketMQ 4.9.
+ConsumerManager (a list changes when a member starts, ends or is silent for too long) and RouteInfoManager (a
+coordinator learns the queues of a broker from its leader) of Apache RocketMQ 4.9.
 """
 
 from __future__ import annotations
@@ -42,23 +42,26 @@ from staticfire.checkers.model.intervals import Span, joined, shared
 
 AWAY, UNNOTICED = "member_away", "end_unnoticed"  # these also excuse `queue_unowned`
 UNLOCKED = "queue_unlocked"  # also excuses `queue_unowned` in a group whose members need locks
-REBALANCES = 1.5  # members look at regular intervals, and once more if they briefly disagreed
-_HARMLESS = frozenset({ADMIN, LISTENER, OFFSETS, RIGHTS, ROTS})  # for the ownership of queues
+# intervals until members agree: they check their group regularly, and again after a disagreement
+REBALANCES = 1.5
+# effects that do not change the ownership of queues
+_HARMLESS = frozenset({ADMIN, LISTENER, OFFSETS, RIGHTS, ROTS})
 
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """The members of a group, and when it had to share out its queues anew."""
+    """The members of a group, and the times at which it had to divide its queues again."""
 
     members: frozenset[str]  # nodes
-    changes_ns: tuple[int, ...]  # a member came or went, or the topic got queues; sorted
+    # times at which a member started or ended, or the topic got queues; sorted
+    changes_ns: tuple[int, ...]
     is_known: bool  # all members report when they started
 
 
 def excused_spans(
     context: Context, anomaly: str, group: str, broker: str, nodes: Iterable[str | None]
 ) -> list[Span]:
-    """Return when faults excuse that a queue of this replica set has no owner, or that all these nodes own it."""
+    """Return the times in which faults excuse that a queue of this replica set has no owner, or that `nodes` own it."""
     members = frozenset(node for node in nodes if node is not None)
     key = "excused spans", anomaly, group, broker, members
     if key not in context.cache:
@@ -75,9 +78,9 @@ def excused_spans(
 
 
 def _without_taker(context: Context, members: frozenset[str]) -> list[Span]:
-    """Return when a member is away, and no other one can take its queues.
+    """Return the times in which a member is away and no other member can take its queues.
 
-    Each other one is away too or has not started, or brokers cannot tell it that the first one has ended.
+    Each other member is also away or has not started, or no broker can notify it that the first one has ended.
     """
     none_lives = [Span(0, FOREVER_NS)]
     for member in members:
@@ -91,7 +94,7 @@ def _without_taker(context: Context, members: frozenset[str]) -> list[Span]:
 def _since(
     context: Context, group: _Group, members: frozenset[str], window: Window
 ) -> Iterator[Span]:
-    """Yield the part of a window from the first event on for which its row waits."""
+    """Yield the part of a window from the first event on that its row requires; nothing without such an event."""
     timings = context.facts.timings
     since, start_ns, end_ns = window.excuse.since, window.start_ns, window.end_ns
     # Members may not have noticed earlier changes yet.
@@ -129,7 +132,7 @@ def _group(context: Context, name: str) -> _Group:
         members = context.timeline.members(name) | starting
         changes = {*starts_ns(context, members), *stops_ns(context, members)}
         for fault in context.facts.faults:
-            # Unproven: a leader that gave no answer may have made the queues.
+            # A fault without a proven effect also counts, because a leader that did not answer may have made queues.
             if QUEUES in fault.effects and (fault.bitten_ns, fault.fired_ns) != (None, None):
                 changes |= {began_ns(fault), healed_ns(fault)}
         nodes = context.timeline.nodes
@@ -146,12 +149,12 @@ def _group(context: Context, name: str) -> _Group:
 
 
 def starts_ns(context: Context, nodes: frozenset[str]) -> Iterator[int]:
-    """Yield when a client on one of the nodes was ready."""
+    """Yield the times in ns at which a client on one of the nodes was ready."""
     return (opened.time_ns for opened in context.timeline.opens if opened.node in nodes)
 
 
 def stops_ns(context: Context, nodes: frozenset[str]) -> Iterator[int]:
-    """Yield when one of the nodes ended, or came back."""
+    """Yield the times in ns at which one of the nodes ended, or came back after a fault."""
     for fault in context.facts.faults:
         stops = STOPS in fault.effects and fault.bitten_ns is not None
         if stops and not nodes.isdisjoint(fault.targets):
@@ -169,7 +172,7 @@ def leader_ended(context: Context, broker: str, since_ns: int, until_ns: int) ->
 
 
 def leader_was_down(context: Context, broker: str, since_ns: int, until_ns: int) -> bool:
-    """Whether the leader of a replica set was down, or may have been, at some moment between two times."""
+    """Whether the leader of a replica set may have been down at any moment between two times."""
     leader = frozenset(context.facts.replica_sets.get(broker, ())[:1])
     for fault in chain.from_iterable(map(by_target, context.facts.faults)):
         stops = STOPS in fault.effects and fault.bitten_ns is not None
@@ -185,9 +188,10 @@ def leader_was_down(context: Context, broker: str, since_ns: int, until_ns: int)
 
 
 def leader_lost_ns(context: Context, broker: str) -> int:
-    """Return when the leader of a replica set lost its disk for good; FOREVER_NS if never.
+    """Return when the leader of a replica set lost its disk for good in ns; FOREVER_NS if never.
 
-    The fault may have cut it off from its followers before. Until the fault strikes, the leader serves alone.
+    The time is that at which the fault bit. The fault may have cut the leader off from its followers before, and until
+    then the leader serves alone.
     """
     leader = context.facts.replica_sets.get(broker, ())[:1]
     lost = (
@@ -200,10 +204,10 @@ def leader_lost_ns(context: Context, broker: str) -> int:
 
 
 def _restarts_of_coordinators(context: Context) -> Iterator[int]:
-    """Yield when a coordinator may have forgotten its routes."""
+    """Yield the times in ns at which a coordinator may have lost its routes."""
     servers = frozenset(context.facts.coordinators)
     for fault in context.facts.faults:
-        # Faults that strike in turn restart only brokers.
+        # Faults that affect their targets in turn restart only brokers.
         restarts = STOPS in fault.effects and fault.strikes_when != IN_TURN
         if restarts and fault.bitten_ns is not None and not servers.isdisjoint(fault.targets):
             yield healed_ns(fault)
@@ -213,7 +217,7 @@ def _restarts_of_coordinators(context: Context) -> Iterator[int]:
 
 
 def _restarts_of_brokers(context: Context) -> Iterator[int]:
-    """Yield when a broker came back, or ended by itself and was started again."""
+    """Yield the times in ns at which a broker came back after a fault, or ended by itself."""
     brokers = _brokers(context)
     for fault in chain.from_iterable(map(by_target, context.facts.faults)):
         stops = STOPS in fault.effects and fault.bitten_ns is not None
@@ -246,12 +250,12 @@ def _strikes_alike(context: Context, fault: FaultFacts, members: frozenset[str])
 
 
 def rebalanced_ns(timings: Timings) -> int:
-    """Return how long members may disagree about the owners of queues, at most."""
+    """Return the longest time in ns in which members may disagree about the owners of queues."""
     return int(timings.rebalance_s * REBALANCES * NS_PER_S)
 
 
 def looked_ns(timings: Timings) -> int:
-    """Return the longest time until a member looks and its broker answers: a rebalance and a request."""
+    """Return the longest time in ns until a member has checked its group: a rebalance interval and a request."""
     return int(timings.rebalance_s * NS_PER_S) + int(timings.request_s * NS_PER_S)
 
 
@@ -261,14 +265,15 @@ def least_bound_ns(timings: Timings) -> int:
 
 
 def bound_ns(context: Context, group: str, span: Span) -> int:
-    """Return how long members may disagree about the owner of a queue, if they did so throughout this span.
+    """Return how long members may disagree about the owner of a queue in ns, if they did so throughout `span`.
 
-    Each member looks when it hears of a change, and once in a rebalance. So all have looked a rebalance and a request
-    after the last change. Near a fault, or if a change came meanwhile, they may have to look once more.
+    Each member checks its group when it learns of a change, and once in each rebalance interval. So all have checked it
+    an interval and a request after the last change. Near a fault, or if a change came during the disagreement, they may
+    have to check it once more.
 
-    A member looks at once when a member comes or goes or a broker starts again, and the broker that it asks may not
-    know all the other members yet. Brokers that notify members tell it later of these. Without notice it learns of them
-    in the next round, a rebalance after the last such change during the disagreement.
+    A member checks its group at once when a member starts or ends or a broker starts again, and the broker that it asks
+    may not know all other members yet. Brokers that notify members do so later. Without a notification the member
+    learns of them at its next check, an interval after the last such change during the disagreement.
     """
     timings, known = context.facts.timings, _group(context, group)
     request_ns = int(timings.request_s * NS_PER_S)
@@ -290,13 +295,16 @@ def bound_ns(context: Context, group: str, span: Span) -> int:
 def locked_ns(
     context: Context, group: str, broker: str, since_ns: int, given_up: Iterable[tuple[str, int]]
 ) -> int:
-    """Return how much longer a queue of an orderly group may have no owner, because a former owner left its lock.
+    """Return how much longer a queue of an orderly group may have no owner in ns, because of a former owner's lock.
 
     The lock expires. Every member that gives a queue up unlocks it, except near a fault of the member, of the leader
-    that gave the lock, or of a coordinator that names the leader.
+    that granted the lock, or of a coordinator that names the leader.
 
     Args:
-        since_ns: when the queue's last owner gave it up.
+        context: of the run.
+        group: the group.
+        broker: the replica set of the queue.
+        since_ns: the time at which the queue's last owner gave it up.
         given_up: the node of each former owner, and when it gave the queue up.
     """
     facts = context.facts
@@ -321,7 +329,8 @@ def _is_near_a_fault(
 ) -> bool:
     """Whether a fault of one of these nodes was active between these times, or one of the nodes ended by itself.
 
-    A fault that begins at the end of that time kept no member from agreeing. An exit is noticed only after it happened.
+    A fault that begins at the end of this time did not prevent agreement. An exit at the end counts, because the
+    harness notices it only after it happened.
     """
     facts = context.facts
     if any(start_ns <= one.time_ns <= end_ns and one.node in involved for one in facts.exits):

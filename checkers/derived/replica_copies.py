@@ -1,8 +1,8 @@
-"""Replica copies: which nodes hold a message after the run, according to the nodes that were asked (`look_up`).
+"""Replica copies: the nodes that hold a message after the run, according to look-ups (`look_up`).
 
-The harness asks the first living node of a replica set for every acknowledged message, and the other nodes for those
-that it lacks. If the harness asked only one node, the history may have the observation `queue_entries` of another: a
-node that holds more entries than the asked one may hold the message.
+The harness queries the first living node of a replica set for every acknowledged message, and the other nodes for those
+that it lacks. If the harness queried only one node, the history may have the observation `queue_entries` of another
+one: a node that has more entries than the queried one may hold the message.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ class Copies:
 
     held_by: tuple[str, ...] = ()
     absent_from: tuple[str, ...] = ()
-    maybe_on: str = ""  # a node that was not asked, and has more entries than those that were
-    text: str = ""  # where to look for the message
+    maybe_on: str = ""  # a node that was not queried, and has more entries than those that were
+    text: str = ""  # where the message is, for readers
 
     @property
     def survive(self) -> bool:
-        """Whether a node holds the message, or may."""
+        """Whether a node holds or may hold the message."""
         return bool(self.held_by or self.maybe_on)
 
 
 class ReplicaCopies:
-    """Answers where messages with given keys are."""
+    """Finds the copies of given messages in look-ups."""
 
     def __init__(self, columns: Columns, context: Context, messages: Ints) -> None:
-        """`messages`: their ids."""
+        """Read the look-ups of the messages with these ids."""
         self._asked: dict[_Position, dict[str, bool]] = {}
         wanted = set(map(columns.names.key, messages.tolist()))
         for look_up in context.timeline.look_ups:
@@ -93,7 +93,7 @@ class ReplicaCopies:
 def judge_lost(
     columns: Columns, context: Context, sends: MessageEvents, row: int, copies: Copies
 ) -> LossRule:
-    """Return the judgement of the loss of one acknowledged message with a position, given its copies."""
+    """Return the rule for the loss of one acknowledged message with a position, given its copies."""
     queue = queue_of(columns, sends, row)
     assert queue is not None  # build_columns refuses an acknowledged send without one
     sent_ns = int(sends.invoke_ns[row])
@@ -108,15 +108,15 @@ def judge_lost(
 
 
 def stored_by_ns(sends: MessageEvents, row: int) -> int:
-    """Return when the broker had surely stored an acknowledged send; FOREVER_NS if it stores another copy later.
+    """Return the time in ns by which the broker had surely stored an acknowledged send.
 
-    That is what it does with delayed messages and with halves of transactions.
+    It is FOREVER_NS for delayed messages and halves of transactions, because the broker stores another copy later.
     """
     kept_back = sends.due_ns[row] != UNKNOWN or sends.transaction[row] != Transaction.NONE
     return FOREVER_NS if kept_back else int(sends.time_ns[row])
 
 
 def loss_text(context: Context, rule: LossRule, copies: Copies) -> str:
-    """Return the promise, the reason of its breach, and where the message is, in words."""
+    """Return the promise, the damage, and where the message is, as a text for readers."""
     text = context.promises.text(rule)
     return f"{text}; {copies.text}" if copies.text else text

@@ -1,7 +1,7 @@
 """Resets of offsets as the reason why a member goes back in a queue.
 
-A reset sends a member back once, to the offset that the leader answered or beyond. A member that goes back a second
-time has another reason, or none.
+A reset sets a member back only once, to the offset that the leader answered or a higher one. A member that goes back a
+second time needs another reason.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class ResetReturns:
         self._taken: Counter[tuple[int, str]] = Counter()
 
     def take(self, process: int, since_ns: int, until_ns: int, offset: int) -> Window | None:
-        """Use up a reset by which a process may have gone back to an offset between two times; None: there is none."""
+        """Use up a reset by which a process may have gone back to an offset between two times; None without one."""
         window = self._context.excuses.find(
             SENT_BACK,
             since_ns,
@@ -38,7 +38,7 @@ class ResetReturns:
         return window
 
     def _members(self) -> frozenset[str]:
-        """Return the nodes to which the order went."""
+        """Return the nodes of the group's members, which the leader notified."""
         key = "members", self._group
         if key not in self._context.cache:
             self._context.cache[key] = self._context.timeline.members(self._group)

@@ -1,6 +1,6 @@
-"""Intervals in which servers and some clients are at rest: no fault of theirs is active, nor its aftermath.
+"""Intervals in which servers and some clients are at rest: no fault affects them, nor the aftermath of one.
 
-A fault of other clients, or one that has only the effects `HARMLESS`, disturbs no rest.
+Faults of other clients do not count, nor faults with only the effects in `HARMLESS`.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ from staticfire.checkers.guarantees.promises import FOREVER_NS, NS_PER_S
 from staticfire.checkers.model.columns import Ints
 from staticfire.checkers.model.intervals import Span, joined, without
 
-# Servers serve and agree as before.
+# Effects that do not change how servers serve and agree.
 HARMLESS = frozenset({ADMIN, LISTENER, OFFSETS})
-# After these, nodes may keep dead connections, or ages by a wrong clock, until a silent peer expires.
+# Effects after which nodes may keep dead connections, or wrong ages, until a silent peer expires.
 REMEMBERED = frozenset({CLOCK, CUTS, NETWORK, STALLS, SWALLOWS})
-SECONDS_MIN, WITHIN_S = 10, 60  # seconds with such an event, and in how many
+SECONDS_MIN, WITHIN_S = 10, 60  # least number of seconds with an event within this many seconds
 
 
 class Often(NamedTuple):
     """An event that happened in many seconds of a minute."""
 
-    first: int  # its index
-    seconds: int  # of the next WITHIN_S, with such an event
+    first: int  # index of the event that begins the minute
+    seconds: int  # number of seconds of the minute (WITHIN_S) with such an event
 
 
 def spans_at_rest(context: Context, clients: Iterable[str | None]) -> list[Span]:
-    """Return the time without a fault that was fired at a server or at one of these clients, or the aftermath of one.
+    """Return the times without a fault of a server or of one of these clients, and without the aftermath of one.
 
-    The aftermath is the time in which brokers register again and clients learn of it. After a fault that silences a
-    client or broker it is the time in which that one is still remembered. A node that ended by itself counts like a
-    fault that was over at once. If one of the clients is None, faults of all clients count.
+    The aftermath is the time in which brokers register again and clients learn of that. After a fault with effects in
+    `REMEMBERED` it lasts at least until a silent peer expires. A node that ended by itself counts like a fault that was
+    over at once. If one of the clients is None, faults of all clients count.
     """
     wanted = frozenset(clients)
     key = "at rest", wanted
@@ -58,9 +58,13 @@ def spans_at_rest(context: Context, clients: Iterable[str | None]) -> list[Span]
 
 
 def often_at_rest(context: Context, client: str, begun_ns: Ints, ended_ns: Ints) -> Often | None:
-    """Find the first of these events that begins a minute with SECONDS_MIN seconds with an event, all at rest.
+    """Find the first event that begins a minute in which at least SECONDS_MIN seconds have an event, all at rest.
 
-    They are events of one client, sorted by their begin.
+    Args:
+        context: of the run.
+        client: the node of all events.
+        begun_ns: begin of each event, shape (events,), sorted.
+        ended_ns: end of each event, shape (events,).
     """
     if len(begun_ns) < SECONDS_MIN:
         return None

@@ -1,14 +1,14 @@
-"""Settled messages: messages that their leader keeps visible, whatever happens to the cluster.
+"""Settled messages: messages that their leader serves from the acknowledgement to the end of the run.
 
 A follower may serve a message that its leader does not serve yet, or no longer. The leader may later set back a
-consumer that read there, so this explains a duplicate (`excuse_table.py`). A follower sets no consumer back, because
-its leader may have the messages that it lacks. So nothing explains a duplicate of a settled message: one that the
-leader acknowledged with SEND_OK and has served ever since, because no fault may have destroyed it.
+consumer that read from the follower, so this explains a duplicate (`excuse_table.py`). A follower sets no consumer
+back, because its leader may have the messages that it lacks. So nothing explains a duplicate of a settled message: one
+that the leader acknowledged with SEND_OK and has served since then, because no fault may have destroyed it.
 
-A synchronous leader serves what one of its followers has, and never less while it runs. After a restart it may first
-hear of a follower that lacks a message. So where it has several followers, a message is not settled if one of them may
-have lacked it when the leader ended, or until they had connected to it again: it was stored right before, or while a
-fault hindered the follower (checkers/guarantees/uncopied.py), or a fault destroyed it there.
+A synchronous leader serves the messages that one of its followers has, and never fewer while it runs. After a restart
+it may first connect to a follower that lacks a message. So if it has several followers, a message is not settled if one
+of them may have lacked it when the leader ended, or until they had connected to it again: it was stored right before,
+or while a fault hindered the follower (checkers/guarantees/uncopied.py), or a fault destroyed it there.
 
 Source: HAService and PullMessageProcessor of Apache RocketMQ 4.9; `promises.py` for what a fault may destroy.
 """
@@ -34,16 +34,16 @@ from staticfire.checkers.model.columns import (
 )
 from staticfire.checkers.model.intervals import Span, joined
 
-# A client gives up an offset after more than one answer of the leader, seconds after the message was delivered.
+# A client resets its offset only after several answers of the leader, seconds after the message was delivered.
 SET_BACK_AFTER_NS = NS_PER_S
 # Anomalies that are excused if an owner may have been set back.
 SET_BACK = ("duplicate_unexplained", "commit_rewound", "nonmonotonic_poll")
 REGAINED = "queue_regained"  # row of excuses for a member that does not report its queues
-NOWHERE = np.iinfo(np.int64).min  # below all offsets
+NOWHERE = np.iinfo(np.int64).min  # stands for no offset; lower than all offsets
 
 
 class SettledPositions:
-    """The positions of the settled messages of some queues, and since when each is settled."""
+    """The positions of the settled messages of some queues, and the time from which on each is settled."""
 
     def __init__(self, columns: Columns, context: Context) -> None:
         sends = columns.sends
@@ -56,11 +56,11 @@ class SettledPositions:
         self._since_ns = sends.time_ns[rows]
 
     def has(self, queue: int, offset: int, at_ns: int) -> bool:
-        """Whether a message at this offset was settled by then."""
+        """Whether a message at this offset was settled at `at_ns`."""
         return self.highest_below(queue, offset + 1, at_ns) == offset
 
     def highest_below(self, queue: int, offset: int, at_ns: int) -> int:
-        """Return the highest offset below another one with a message that was settled by then; NOWHERE if none has."""
+        """Return the highest offset below `offset` with a message that was settled at `at_ns`; NOWHERE without one."""
         start, stop = np.searchsorted(self._queue, (queue, queue + 1))
         stop = start + np.searchsorted(self._offset[start:stop], offset)
         found = np.flatnonzero(self._since_ns[start:stop] <= at_ns)
@@ -68,7 +68,7 @@ class SettledPositions:
 
 
 def settled_positions(columns: Columns, context: Context) -> SettledPositions:
-    """Return the settled messages among the sends of these columns; computed once."""
+    """Return the settled messages among the sends of these columns; cached."""
     known = columns.cache.get("settled positions")
     if known is None:
         known = columns.cache["settled positions"] = SettledPositions(columns, context)
@@ -81,8 +81,8 @@ def comes_by_order_only(
 ) -> bool:
     """Whether a message that an owner received is settled, so that it comes again only by a reset of offsets.
 
-    `position`: the number of its queue, and its offset there. False if members do not report what they own, because the
-    owner may have lost the queue in between.
+    `position`: the id of its queue, and its offset there. False if members do not report the queues that they own,
+    because the owner may have lost the queue in between.
     """
     if (group, columns.names.logs[position[0]]) not in context.timeline.ownership:
         return False
@@ -90,7 +90,7 @@ def comes_by_order_only(
 
 
 def settled_spans(context: Context, broker: str) -> list[Span]:
-    """Return the times for which a message sent then is settled once a broker has acknowledged it."""
+    """Return the times such that a message sent then is settled once a broker has acknowledged it."""
     promises = context.promises
     unshown = _unshown(context, broker)
     changes = [
@@ -129,7 +129,7 @@ def _lies_in(spans: Iterable[Span], sent_ns: Ints, stored_ns: Ints) -> Mask:
 
 
 def _unshown(context: Context, broker: str) -> list[Span]:
-    """Return when messages were stored that a synchronous leader with several followers may not serve for a while."""
+    """Return the store times of messages that a synchronous leader with several followers may not serve for a while."""
     facts, promises = context.facts, context.promises
     nodes = facts.replica_sets.get(broker, ())
     if facts.replication != "sync" or len(nodes) <= 2:
@@ -161,7 +161,13 @@ def set_back_by(
 ) -> Window | None:
     """Return the fault by which the owner of a queue may have gone back between two times, by the rows of an anomaly.
 
-    `pair`: the group and the queue. `times`: begin and end, ns. `offset`: how far back, if known.
+    Args:
+        context: of the run.
+        pair: the group and the queue.
+        anomaly: name of rows in the table of excuses.
+        times: begin and end in ns.
+        nodes: the members involved.
+        offset: to which the owner went back; None: not known.
     """
     nodes, broker = tuple(nodes), pair[1].stream
     window = context.excuses.find(

@@ -1,4 +1,4 @@
-"""The messages of a queue by position: acknowledged sends, and deliveries to any group."""
+"""The messages of a queue by position, known from acknowledged sends and from deliveries to any group."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from staticfire.checkers.model.columns import (
 class StoredMessages:
     """Stored messages of whole queues, numbered 0, 1, 2, ... in the order of queue and offset.
 
-    Sends that brokers first keep elsewhere (delayed, transactional) are among them only once a group received them.
+    Delayed and transactional messages, which brokers first keep elsewhere, are among them only if a group received
+    them.
     """
 
     def __init__(self, columns: Columns, context: Context) -> None:
@@ -30,7 +31,7 @@ class StoredMessages:
 
     @cached_property
     def _rows(self) -> tuple[Ints, Ints]:
-        """Return the row and the position of each message. Rows from the number of sends on are those of deliveries."""
+        """The row and the position of each message. Rows of deliveries are counted on from the number of sends."""
         columns, index = self._columns, index_of(self._columns)
         sends, deliveries = columns.sends, columns.deliveries
         visible = (sends.outcome == Outcome.OK) & (sends.transaction == Transaction.NONE)
@@ -70,7 +71,7 @@ class StoredMessages:
         return found
 
     def due(self, row: int, first_offset: int) -> Ints:
-        """Return the messages from an offset on, and below a delivery (its row), that its group must see."""
+        """Return the messages from `first_offset` on, below the delivery `row`, that its group must receive."""
         deliveries, names = self._columns.deliveries, self._columns.names
         group, topic = names.groups[deliveries.group[row]], names.topics[deliveries.topic[row]]
         if topic not in self._context.facts.groups.get(group, ()):
@@ -87,9 +88,9 @@ class StoredMessages:
         return self.matching(np.arange(first, last), group, int(deliveries.invoke_ns[row]))
 
     def matching(self, found: Ints, group: str, given_ns: int) -> Ints:
-        """Select the messages that the filter of a group accepts, according to their sends.
+        """Return those of `found` that the filter of a group accepts, according to their sends.
 
-        `given_ns`: when the group received the message behind them.
+        `given_ns`: the time at which the group received the next message behind them.
         """
         if not len(found) or group not in self._context.facts.wanted_tags:
             return found
@@ -98,7 +99,7 @@ class StoredMessages:
         return found[self._context.matches(self._columns, sends, group, given_ns)]
 
     def events(self, found: Ints) -> MessageEvents:
-        """Return the evidence of some messages, in their order: acknowledged sends, else first deliveries."""
+        """Return the evidence of the messages `found`, in their order: acknowledged sends, or else first deliveries."""
         rows, sends = self._rows[0][found], self._columns.sends
         acked = rows < len(sends)
         if np.all(acked):

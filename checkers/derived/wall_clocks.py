@@ -1,4 +1,4 @@
-"""Wall clocks in terms of the clock of a run, and from when on faults had set them wrong."""
+"""Converts wall-clock times to the clock of a run, and finds when faults set wall clocks wrong."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ NS_PER_MS = 1_000_000
 
 
 def on_run_clock(wall_ms: Ints, epoch_ms: int) -> Ints:
-    """Return wall times on the clock of the run, in ns; times that no clock can show are clipped."""
+    """Return wall-clock times on the clock of the run in ns, same shape; times out of range are clipped."""
     far_ms = FOREVER_NS // NS_PER_MS
     return np.clip(wall_ms - epoch_ms, -far_ms, far_ms) * NS_PER_MS
 
 
 def brokers_stepped_ns(columns: Columns, context: Context) -> Ints:
-    """Return when a fault first set the clock of a replica of each replica set wrong, shape (replica sets,)."""
+    """Return when a fault first set the clock of a replica of each stream wrong in ns, shape (streams,)."""
     stepped, brokers = stepped_ns(context), context.facts.replica_sets
     return np.array(
         [
@@ -34,7 +34,7 @@ def brokers_stepped_ns(columns: Columns, context: Context) -> Ints:
 
 
 def stepped_ns(context: Context) -> dict[str, int]:
-    """Return, by node, when a fault first set its wall clock wrong."""
+    """Return, by node, when a fault first set its wall clock wrong in ns; other nodes are missing."""
     found: dict[str, int] = {}
     for fault in context.facts.faults:
         if CLOCK in fault.effects and fault.bitten_ns is not None:
