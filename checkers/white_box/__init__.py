@@ -1,1 +1,1 @@
-"""Rules that need a view into nodes: durability of statuses, replicas, queue entries, routes, resources."""
+"""Checkers that need observations inside nodes: statuses, replicas, queue entries, routes, tables and resources."""

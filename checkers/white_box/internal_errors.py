@@ -1,8 +1,9 @@
 """Errors inside nodes: a server or a client logs no error that only a bug in its program can raise.
 
-**internal_error**: a node logged such an error, for example a missing attribute or an index out of range. The node went
-on, and perhaps answered with an error code, so clients tried again and no message was lost. The system that writes the
-logs declares these errors. Faults excuse none of them: faults of disks, networks and peers raise other errors.
+**internal_error**: a node logged such an error, for example a missing attribute or an index out of range. The node may
+have continued and answered with an error code, so that clients tried again and no message was lost. The system that
+writes the logs declares these errors. Faults excuse none of them: faults of disks, networks and peers raise other
+errors.
 
 Cannot see: errors that a node does not log, or logs without their type; lines that its log no longer holds.
 
@@ -35,7 +36,7 @@ def check_internal_errors(_columns: Columns, context: Context) -> Verdict:
         for seen in context.observations
         if seen["kind"] == INTERNAL_ERROR
     ]
-    # The harness records what it counted in the logs once it has read all of them.
+    # The harness records its counts of log events after it has read all logs.
     is_read = any(seen["kind"] == "events" for seen in context.observations)
     missing = None if is_read else f"{NOT_OBSERVED}: the logs of nodes"
     return observed_verdict("internal_errors", findings, {}, missing)

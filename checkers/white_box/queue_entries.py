@@ -2,10 +2,10 @@
 
 **queue_hole**: a queue of a broker has no entry at an offset between two offsets that have one. A consumer stops there,
 or skips messages that are in the log. **queue_entry_wrong**: an entry leads to no record, or to a record of another
-queue or offset. **queue_entry_missing**: the log holds more messages than the queues have entries, so consumers do not
-see some of them. Half messages and rolled-back messages have no entries and do not count.
+queue or offset. **queue_entry_missing**: the log has more messages than the queues have entries, so consumers do not
+receive some of them. Half messages and rolled-back messages have no entries and do not count.
 
-The harness reads the files of brokers after the run. If a node was 'not observed', the verdict is unknown.
+The harness reads the files of brokers after the run. If it has no observation of a node, the verdict is unknown.
 
 Cannot see: entries that were wrong and that the broker has rebuilt since; whether the topic of a record is that of its
 queue; records without an entry, once retention has deleted log files.
@@ -24,7 +24,7 @@ from staticfire.checkers.guarantees.promises import judge
 from staticfire.checkers.guarantees.verdict import Finding, Verdict
 from staticfire.checkers.model.columns import Columns
 
-NOWHERE = (None, None, None)
+NOWHERE = (None, None, None)  # topic, queue and offset if they are not known
 
 
 def check_queue_entries(_columns: Columns, context: Context) -> Verdict:
@@ -40,7 +40,7 @@ def check_queue_entries(_columns: Columns, context: Context) -> Verdict:
 
 
 def _lost_for_good(context: Context) -> set[str]:
-    """Return the nodes whose files are gone, so that the harness cannot read them."""
+    """Return the nodes whose files are gone for good, so that the harness cannot read them."""
     return {
         node
         for fault in context.facts.faults

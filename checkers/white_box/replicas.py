@@ -1,12 +1,12 @@
 """Replicas after the run: the log of a follower is a prefix of its leader's log.
 
 **replica_diverged**: the log of a follower differs from its leader's within the range that both have.
-**replica_ahead**: a follower has more data than its leader, so its log is no prefix.
+**replica_ahead**: a follower has more data than its leader, so its log is not a prefix.
 
-A record that a fault has changed (`FaultFacts.records`) and that the leader did not serve again still differs. The
-fault excuses this one record and no other byte.
+A record that a fault has changed (`FaultFacts.records`) differs until a replica repairs it. The fault excuses
+differences in this record and no others.
 
-If a replica was 'not observed', the verdict is unknown.
+If the harness did not compare the replicas of a replica set, the verdict is unknown.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from staticfire.checkers.guarantees.promises import judge
 from staticfire.checkers.guarantees.verdict import Finding, Verdict
 from staticfire.checkers.model.columns import Columns
 
-# that a fault changes. An observation lists more differences than any run has such faults.
+# Bytes of a record that a fault changes. An observation lists more differences than any run has such faults.
 _BYTES_PER_RECORD = 1
 
 
@@ -61,7 +61,7 @@ def _judge_replica(context: Context, seen: Mapping[str, Any]) -> Iterator[Findin
 
 
 def _unexplained_difference(context: Context, seen: Mapping[str, Any]) -> int | None:
-    """Return the first offset at which the logs differ although no fault has changed the record there."""
+    """Return the first offset at which the logs differ although no fault has changed the record there; None: none."""
     first: int | None = seen["first_difference"]
     listed = seen.get("differences")
     if first is None:

@@ -1,9 +1,9 @@
-"""Resources of servers: after the run a server holds no more tasks, sockets, files and memory than before the load.
+"""Resources of servers: after the run a server uses no more tasks, sockets, files and memory than before the load.
 
 **task_leak**, **thread_leak**: a coordinator or broker has more asyncio tasks, or threads, than before the load.
-**socket_leak**: it has more sockets. **file_leak**: it has more surplus file descriptors. Surplus are descriptors of
-removed files, and all but the first descriptor of any other file. **memory_leak**: its resident memory has grown by
-more than `MEMORY_SLACK_BYTES` plus `MEMORY_PER_MESSAGE_BYTES` for each acknowledged message.
+**socket_leak**: it has more sockets. **file_leak**: it has more surplus file descriptors: those of removed files, and
+all but the first of any other file. **memory_leak**: its resident memory has grown by more than `MEMORY_SLACK_BYTES`
+plus `MEMORY_PER_MESSAGE_BYTES` for each acknowledged message.
 
 **table_leak**: a table in a broker's memory has grown by more than `TABLE_SLACK`. The tables are held pulls, queue
 locks, group members, finished half messages, and pairs of topic and group with offsets. After the clients have ended,
@@ -11,8 +11,8 @@ each entry of the first three belongs to a client that is gone, and a broker mus
 
 The harness measures before it starts the clients. It measures again after it has ended them, and repeats that until the
 two measurements agree, for longer than a server keeps a silent connection (120 s). The effects of faults must be over
-by then, so no fault excuses a difference. The slack covers work that a server may do for itself at any moment; it does
-not grow with messages, faults or connections.
+by then, so no fault excuses a difference. The slack covers background work of a server; it does not grow with messages,
+faults or connections.
 
 Cannot see: tables of coordinators; half messages that are still open; resources of a node that ended during the run;
 leaked files that are open only once; memory and threads in the simulation; tasks on real machines.
@@ -30,16 +30,16 @@ from staticfire.checkers.guarantees.verdict import Finding, Verdict
 from staticfire.checkers.model.columns import Columns
 
 BEGIN, END = "begin", "end"
-# Anomaly -> the resource that is counted, and its allowed growth. Threads: asyncio's default executor has up to 32.
+# Anomaly -> the counted resource, and its allowed growth. Threads: asyncio's default executor has up to 32.
 SLACK = {
     "task_leak": ("tasks", 2),
     "thread_leak": ("threads", 36),
     "socket_leak": ("sockets", 4),
     "file_leak": ("surplus_files", 2),
 }
-# Table of a broker -> the allowed growth of its entries. Of the clients only the harness's own producer is left, and a
-# broker may have heard of it after the first sample. A run has few topics and groups, including retry topics and those
-# beside the load; their offsets stay.
+# Table of a broker -> the allowed growth of its entries. The only client left is the harness's own producer, and a
+# broker may have learned of it after the first measurement. A run has few topics and groups, including retry topics and
+# those beside the load; their offsets stay.
 TABLE_SLACK = {
     "heldPulls": 0,
     "queueLocks": 0,
@@ -51,11 +51,11 @@ TABLE_SLACK = {
 MEMORY_SLACK_BYTES = 64 << 20
 MEMORY_PER_MESSAGE_BYTES = 4096
 
-Seen = Mapping[str, Any]  # an observation: counts, each None if it could not be taken
+Seen = Mapping[str, Any]  # an observation: counts, each None if the harness could not measure it
 
 
 def growth(begin: Seen, end: Seen) -> Iterator[tuple[str, str]]:
-    """Yield the resources that have grown by more than they may, each as an anomaly with a sentence."""
+    """Yield (anomaly, sentence) for each resource that has grown by more than is allowed."""
     for anomaly, (name, slack) in SLACK.items():
         before, after = begin[name], end[name]
         if before is not None and after is not None and after > before + slack:
@@ -74,7 +74,7 @@ def growth(begin: Seen, end: Seen) -> Iterator[tuple[str, str]]:
 
 
 def _grown_tables(begin: Mapping[str, int], end: Mapping[str, int]) -> Iterator[tuple[str, str]]:
-    """Yield one sentence for all tables of a broker that have grown."""
+    """Yield one anomaly with a sentence for all tables of a broker that have grown by more than is allowed."""
     grown = [
         f"{end[name]} {name}, {begin[name]} before the load"
         for name, slack in TABLE_SLACK.items()
@@ -85,7 +85,7 @@ def _grown_tables(begin: Mapping[str, int], end: Mapping[str, int]) -> Iterator[
 
 
 def check_resources(_columns: Columns, context: Context) -> Verdict:
-    """Compare the first and the last measurement of each server."""
+    """Judge the last measurement of each server by its first one."""
     first: dict[str, Seen] = {}
     last: dict[str, Seen] = {}
     for seen in context.observations:
@@ -113,7 +113,7 @@ def check_resources(_columns: Columns, context: Context) -> Verdict:
 
 
 def _servers(context: Context) -> set[str]:
-    """Return the name servers and brokers that remain at the end of the run."""
+    """Return the coordinators and brokers that remain at the end of the run."""
     facts = context.facts
     gone = {
         node

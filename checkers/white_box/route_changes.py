@@ -1,22 +1,22 @@
-"""Routes during the run: changes of coordinators' routes, compared with the leaders' tables and the ends of servers.
+"""Routes during the run: coordinators' routes follow the leaders' tables and the ends of servers.
 
 **route_drift**: a coordinator's route differs from the table of the leader that it names. For longer than a
 registration takes, it has other numbers of queues, another permission, or no entry for the topic, or it still names a
 topic that it has removed and that the leader has not created again. A route that returns to an earlier version of the
-leader's table, after the coordinator has already published the later one, is a finding at once. A leader that has
-confirmed more queues to an operator must register them, so its table counts with at least as many
+leader's table, after the coordinator has already published the later one, is a finding immediately. A leader that has
+confirmed more queues to an operator must register them, so its table counts as if it had at least as many
 (`checkers/derived/confirmed_queues.py`).
 **departed_route**: a coordinator still names a server whose process has ended, for longer than two requests take. If
 the coordinator may not have noticed the end of the server's connections, the bound is that for silent servers: 120 s,
 which a coordinator checks every 10 s. A coordinator that newly names such a server has received a message that a cut
-had held up, and must learn of the end right after that.
+had delayed, and must learn of the end right after it.
 **missing_route** (`routes.py`): the addresses of a replica set in a coordinator's routes differ from those in its list
 of the cluster. It reads both from the same table, so no fault excuses a difference.
 
-The harness records every change (`route_table`, `topic_table`, `server_life`), and when a coordinator has answered its
-administrator that it removed a topic from the routes of all replica sets (`topic_removal`). The administrator asks for
-that when all leaders have removed the topic. From then on the coordinator may name the topic of a replica set only once
-its leader has created it again.
+The harness records every change (`route_table`, `topic_table`, `server_life`), and when a coordinator has answered an
+administrator that it removed a topic from the routes of all replica sets (`topic_removal`). The administrator requests
+that when all leaders have removed the topic. After that the coordinator may name the topic of a replica set only if its
+leader has created it again.
 
 Cannot see: other topics that the leader does not have (only administrators remove them from routes); topics of a
 replica set whose leader the coordinator does not name.
@@ -43,7 +43,8 @@ from staticfire.checkers.guarantees.verdict import Finding, seconds
 from staticfire.checkers.model.intervals import Span, joined, shared, without
 
 EXPIRY_SLACK_S = 15.0  # a coordinator checks every 10 s, and may be slow
-SILENT_ENDS = ("power cut", "unclear")  # no packet says that the process has ended
+# ends of a process without a packet that closes its connections
+SILENT_ENDS = ("power cut", "unclear")
 Seen = Mapping[str, Any]
 Queues = list[int] | None  # read queues, write queues, permission; None: no such topic
 
@@ -65,15 +66,16 @@ class Known(NamedTuple):
 
 
 class Changes:
-    """The observations of a run, in order."""
+    """The observations of changes in a run, in order of time."""
 
     def __init__(self, observations: Sequence[Seen]) -> None:
         ordered = sorted(observations, key=lambda seen: int(seen["time_ns"]))
         self.end_ns = int(ordered[-1]["time_ns"]) if ordered else 0
-        self._routes: dict[str, dict[tuple[str, int], list[Seen]]] = {}  # replica set -> process
+        # by replica set, then node and life
+        self._routes: dict[str, dict[tuple[str, int], list[Seen]]] = {}
         self._tables: dict[str, list[Seen]] = {}  # by leader
         self._lives: dict[str, list[Seen]] = {}  # by server
-        self._removals: dict[tuple[str, str], list[int]] = {}  # coordinator and topic -> when
+        self._removals: dict[tuple[str, str], list[int]] = {}  # coordinator and topic -> times
         for seen in ordered:
             match seen["kind"]:
                 case "route_table":
@@ -100,11 +102,11 @@ class Changes:
 
     @property
     def count(self) -> int:
-        """Return the number of changes of coordinators' routes."""
+        """The number of changes of coordinators' routes."""
         return sum(len(of) for of_set in self._routes.values() for of in of_set.values())
 
     def contradictions(self) -> Iterator[Seen]:
-        """Yield what each process of a coordinator said first that differs between routes and list, by replica set."""
+        """Yield, by replica set and process of a coordinator, the first answer whose routes and list differ."""
         for _, processes in sorted(self._routes.items()):
             for _, mine in sorted(processes.items()):
                 unlike = (
@@ -139,18 +141,18 @@ class Changes:
         return min(ends, default=self.end_ns)
 
     def down(self, node: str) -> Iterator[tuple[Span, str]]:
-        """Yield the intervals in which a server was down after a run, and how its process had ended."""
+        """Yield the intervals in which a server was down after it had run, and how its process had ended."""
         mine = self._lives.get(node, [])
         for seen, span in zip(mine, _spans(mine, self.end_ns), strict=True):
             if seen["ended"] is not None:
                 yield span, seen["ended"]
 
     def removals(self, node: str, topic: str) -> Sequence[int]:
-        """Return when the coordinator had removed the topic from the routes of all replica sets."""
+        """Return when the coordinator had removed the topic from the routes of all replica sets, in ns."""
         return self._removals.get((node, topic), ())
 
     def tables(self, node: str) -> list[tuple[Span, Mapping[str, list[int]]]]:
-        """Return the tables that a leader registers; each holds until the next one."""
+        """Return the tables that a leader registers, each with the interval until the next one."""
         mine = self._tables.get(node, [])
         spans = _spans(mine, self.end_ns)
         return [(span, seen["topics"]) for seen, span in zip(mine, spans, strict=True)]
@@ -164,7 +166,7 @@ def _spans(mine: Sequence[Seen], over_ns: int) -> Iterator[Span]:
 
 
 def drifts(context: Context, changes: Changes) -> Iterator[Finding]:
-    """Yield the first finding for each process of a coordinator and topic of a replica set."""
+    """Yield the first `route_drift` of each topic of a replica set in each process of a coordinator."""
     for broker, nodes in sorted(context.facts.replica_sets.items()):
         tables = changes.tables(nodes[0]) if nodes else []
         topics = sorted({topic for _, table in tables for topic in table})
@@ -198,7 +200,7 @@ def _known(tables: Sequence[tuple[Span, Mapping[str, list[int]]]], topic: str) -
 
 
 def _asked(known: Sequence[Known], removals: Sequence[int]) -> list[Known]:
-    """Return when a coordinator must name a leader's entry; a topic without one, from its removal on."""
+    """Return the intervals in which a coordinator must name a leader's entry, or no topic after its removal."""
     found = [of for of in known if of.queues is not None]
     for of in known:
         if of.queues is None:
@@ -209,7 +211,7 @@ def _asked(known: Sequence[Known], removals: Sequence[int]) -> list[Known]:
 
 
 def _raised(context: Context, asked: Sequence[Known], topic: str, broker: str) -> list[Known]:
-    """Return the same with at least as many queues as the leader had confirmed at that time."""
+    """Return the same, with at least as many queues as the leader had confirmed at each time."""
     cuts = sorted({at_ns for one in confirmed_queues(context) for at_ns in one.span})
     found: list[Known] = []
     for of in asked:
@@ -226,8 +228,8 @@ def _raised(context: Context, asked: Sequence[Known], topic: str, broker: str) -
 def _gone_back(
     said: Sequence[Said], known: Sequence[Known], topic: str
 ) -> Iterator[tuple[int, str]]:
-    """Yield changes to a table that the leader had before the published one, or that it never had."""
-    newest_ns = -1  # since when the leader has the newest published table
+    """Yield the first change to an entry that the leader had before the published one, or that it never had."""
+    newest_ns = -1  # the time at which the leader got the newest published entry
     before: Queues | None = None
     is_first = True
     for one in said:
@@ -278,7 +280,7 @@ def _too_late(
 
 
 def departures(context: Context, changes: Changes) -> Iterator[Finding]:
-    """Yield one finding for each process of a coordinator, server and end."""
+    """Yield one `departed_route` for each process of a coordinator and each end of a server."""
     for broker, nodes in sorted(context.facts.replica_sets.items()):
         ends = [(server, down, ended) for server in nodes for down, ended in changes.down(server)]
         for node, said in changes.said(broker) if ends else ():
@@ -300,7 +302,7 @@ def departures(context: Context, changes: Changes) -> Iterator[Finding]:
 
 
 def contradictions(context: Context, changes: Changes) -> Iterator[Finding]:
-    """Yield one finding for each process of a coordinator and replica set whose routes and list differ."""
+    """Yield one `missing_route` for each process of a coordinator and replica set whose routes and list differ."""
     for seen in changes.contradictions():
         broker, routed, listed = seen["broker_name"], seen["routed"], seen["addresses"]
         detail = f"{seen['node']}: its routes name {_nodes(routed)}, its list of the cluster {_nodes(listed)}"
@@ -308,10 +310,10 @@ def contradictions(context: Context, changes: Changes) -> Iterator[Finding]:
 
 
 def _stay_s(context: Context, node: str, server: str, before: Span, ended: str) -> float:
-    """Return how long a coordinator may name a server that has ended.
+    """Return how long a coordinator may name a server that has ended, in seconds.
 
-    `before`: from the end of the server until the coordinator named it. It can learn of a server that has ended for
-    good only by a message that a cut had held up, and the end of the connection follows right behind that.
+    `before`: from the end of the server until the coordinator named it. A coordinator can learn of a server that has
+    already ended only from a message that a cut had delayed, and the end of the connection follows right after it.
     """
     timings = context.facts.timings
     heard_s = 2 * timings.request_s

@@ -1,8 +1,8 @@
 """Contents of routes: after the drain, the route of each topic at each coordinator equals the table of its leader.
 
 **route_mismatch**: the number of read or write queues, or the permission, of a topic on a broker differs between a
-coordinator and the broker's leader. Clients would send to queues that do not exist, or never read some that do. Or the
-leader had confirmed more queues to an operator than the coordinator names or the leader has.
+coordinator and the broker's leader. Clients would send to queues that do not exist, or never read some that exist. Or
+the leader had confirmed more queues to an operator than the coordinator names or the leader has.
 
 The harness compares them after all faults are healed, and repeats that until they agree, for longer than brokers take
 to register again (`registerNameServerPeriod`). So no fault excuses a difference, except one that made the leader forget
@@ -30,7 +30,7 @@ from staticfire.checkers.white_box.route_changes import Changes, drifts
 
 
 def check_route_contents(_columns: Columns, context: Context) -> Verdict:
-    """Compare the route of each topic at each coordinator with the leader's table."""
+    """Judge the route of each topic at each coordinator by the leader's table, and the changes during the run."""
     seen = [of for of in context.observations if of["kind"] == "topic_route"]
     findings = [
         _finding(context, of, least)
@@ -49,13 +49,13 @@ def check_route_contents(_columns: Columns, context: Context) -> Verdict:
 
 
 def _confirmed(context: Context, seen: Mapping[str, Any]) -> int:
-    """Return how many queues the leader had confirmed, if the route or its own table has fewer; else 0."""
+    """Return how many queues the leader had confirmed, if the route or its own table has fewer; otherwise 0."""
     least = least_queues(context, seen["topic"], seen["broker_name"], seen["time_ns"])
     return least if any(min(of[:2]) < least for of in _tables(seen) if of is not None) else 0
 
 
 def _tables(seen: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Return the queues and the permission of a topic: in the route, and in the leader's own table."""
+    """Return the queues and the permission of a topic in the route, and those in the leader's own table."""
     return seen.get("route"), seen.get("master")
 
 

@@ -1,24 +1,24 @@
-"""Routes against live servers: coordinators name the live brokers, and clients fail over to another coordinator fast.
+"""Routes and live servers: coordinators name the live brokers, and clients fail over to another coordinator fast.
 
 **wrong_route**: a coordinator names an address that no node of this replica set has, or that a node has under another
 number (0 is the leader). **stale_route**: it names a broker that has been dead for longer than a coordinator keeps a
-silent broker (120 s without a heartbeat, checked every 10 s), or names a broker again that has not lived since it last
-left it out. Time in which a fault struck this coordinator does not count. **missing_route**: it does not name a live
+silent broker (120 s without a heartbeat, checked every 10 s), or names a broker again that has not run since it stopped
+naming it. Time in which a fault affects this coordinator does not count. **missing_route**: it does not name a live
 broker, for longer than brokers take to register again (every 30 s). Time in which the two could not communicate does
 not count. If a broker creates a topic with its first message, the time begins when a coordinator first named the
-broker. After the drain no fault excuses a route that lacks a live broker. A coordinator also misses a broker if it
-names it in the routes of topics, but not in its list of the cluster, or the reverse (`route_changes.py`).
+broker. After the drain no fault excuses a route that lacks a live broker. It is also a finding if a coordinator names a
+broker in the routes of topics, but not in its list of the cluster, or the reverse (`route_changes.py`).
 **departed_route**: it names a server that has ended (`route_changes.py`). **slow_failover**: a client took too long to
-its first queue or acknowledgement. It had started while some coordinators were broken and at least one worked, and
-nothing else was broken or broke in the time that the client has.
+its first queue or acknowledgement. It had started while some coordinators were broken and at least one worked, and no
+other server was broken, or broke within the time that the client has.
 
-The harness asks every coordinator every few seconds, and records changed answers, with the brokers that ran at that
-moment. After the drain it repeats the question until the routes name all live brokers, for longer than brokers take to
+The harness queries every coordinator every few seconds, and records changed answers, with the brokers that ran at that
+moment. After the drain it repeats the query until the routes name all live brokers, for longer than brokers take to
 register again, and records which ones they still lack (`topic_route`).
 
-Cannot see: wrong routes that last less than that; a coordinator that does not answer (no answer is no wrong answer);
-clients that had learned their route before a coordinator broke, because they need none; a topic that a broker created
-by itself, if no coordinator ever learned of it.
+Cannot see: wrong routes that last less than the interval of queries; a coordinator that does not answer; clients that
+had learned their route before a coordinator broke, because they need none; a topic that a broker created automatically,
+if no coordinator ever learned of it.
 
 Source: RouteInfoManager of Apache RocketMQ 4.9 (scanNotActiveBroker); bugs of stale routes after a restart.
 """
@@ -48,9 +48,10 @@ from staticfire.checkers.white_box.route_changes import (
     route_finding,
 )
 
-GHOST_SLACK_S = 30.0  # a coordinator checks every 10 s, plus the time between two questions
-MISSES = 1.5  # brokers register at regular intervals, plus the same
-SWITCHED_NS = 10 * NS_PER_S  # two time-outs of 3 s, and a rebalance
+# the interval of a coordinator's checks, 10 s, and the interval of the harness's queries
+GHOST_SLACK_S = 30.0
+MISSES = 1.5  # registration intervals: one, and the interval of the harness's queries
+SWITCHED_NS = 10 * NS_PER_S  # two timeouts of 3 s, and a rebalance
 NS_PER_MS = 1_000_000
 BREAKS_SERVERS = frozenset({STOPS, STALLS, FORGETS})
 Seen = Mapping[str, Any]
@@ -80,7 +81,7 @@ def check_routes(_columns: Columns, context: Context) -> Verdict:
 
 
 def _unnamed_at_rest(context: Context) -> Iterator[Finding]:
-    """Yield each live broker that a coordinator's route lacked after the drain. The route of one topic is enough."""
+    """Yield a finding for each live broker that a coordinator's route of any topic lacked after the drain."""
     reported: set[tuple[str, str]] = set()
     for seen in context.observations:
         for replica in seen.get("unnamed", ()) if seen["kind"] == "topic_route" else ():
@@ -92,7 +93,7 @@ def _unnamed_at_rest(context: Context) -> Iterator[Finding]:
 
 
 def _known_since(context: Context, answers: Mapping[str, Sequence[Seen]]) -> dict[str, int]:
-    """Return for each broker the time since which it has the topic, if known."""
+    """Return, by replica set, the time in ns from which on it has the topic, if known."""
     if context.facts.topics_everywhere:
         return dict.fromkeys(context.facts.replica_sets, 0)
     first: dict[str, int] = {}
@@ -146,7 +147,7 @@ def _names(seen: Seen, broker: str, replica: str) -> bool:
 
 
 def _while(answers: Sequence[Seen], holds: Any) -> list[Span]:
-    """Return the intervals in which a condition held: from an answer to the next. The last answer has no interval."""
+    """Return the intervals, from an answer to the next one, in which a condition held. The last answer has none."""
     times = [int(seen["time_ns"]) for seen in answers]
     pairs = zip(answers, times, times[1:], strict=False)
     return joined(Span(at_ns, next_ns) for seen, at_ns, next_ns in pairs if holds(seen))
@@ -160,11 +161,11 @@ def _too_long(
     spans: Sequence[Span],
     not_asked: Sequence[Span],
 ) -> Iterator[Finding]:
-    """Yield the first interval that is too long, not counting time in which a fault excuses it."""
+    """Yield a finding for the first interval that is too long, not counting time that a fault excuses."""
     timings, is_ghost = context.facts.timings, anomaly == "stale_route"
     bound_s = timings.channel_expiry_s + GHOST_SLACK_S if is_ghost else timings.register_s * MISSES
     what = "named it, although it was dead," if is_ghost else "did not name it"
-    # The death of a broker does not excuse a route that names it.
+    # The end of a broker does not excuse a route that names it.
     nodes = (node,) if is_ghost else (node, replica)
     excused = context.excuses.spans(anomaly, None, nodes)
     for span in without(spans, not_asked):
@@ -178,9 +179,9 @@ def _too_long(
 def _named_again(
     context: Context, node: str, broker: str, replica: str, answers: Sequence[Seen]
 ) -> Iterator[Finding]:
-    """Yield the first time at which a coordinator named a broker again that had not lived since it was left out."""
+    """Yield a finding for the first time at which a coordinator named a broker again that had not run in between."""
     heard_ns = int(2 * context.facts.timings.request_s * NS_PER_S)
-    unnamed_ns: int | None = None  # since when the broker is dead and not named
+    unnamed_ns: int | None = None  # the time from which on the broker is dead and not named
     for seen, following in pairwise(answers):
         at_ns, until_ns = int(seen["time_ns"]), int(following["time_ns"])
         if replica in seen["up"]:
@@ -199,7 +200,7 @@ def _named_again(
 
 
 def _has_lived(context: Context, node: str, span: Span) -> bool:
-    """Whether a node that was down at both ends of this time may have been up in between."""
+    """Whether a node that was down at both ends of this span may have been up in between."""
     ups_ns = [of.time_ns for of in context.facts.exits if of.node == node]
     for fault in chain.from_iterable(map(by_target, context.facts.faults)):
         if STOPS in fault.effects and node in fault.targets and fault.bitten_ns is not None:
@@ -230,7 +231,7 @@ def check_switches(columns: Columns, context: Context) -> Verdict:
 
 
 def _first_success(columns: Columns, context: Context) -> dict[int, int]:
-    """Return the time at which each process first had a queue or an acknowledgement."""
+    """Return, by process, the time in ns at which it first had a queue or an acknowledgement."""
     acked = columns.sends.where(_first_acks(columns))
     first = dict(zip(acked.process.tolist(), acked.time_ns.tolist(), strict=True))
     for changes in context.timeline.ownership.values():
@@ -242,7 +243,7 @@ def _first_success(columns: Columns, context: Context) -> dict[int, int]:
 
 
 def _first_acks(columns: Columns) -> Ints:
-    """Return the row of the first acknowledgement of each process."""
+    """Return the row of the first acknowledged send of each process."""
     sends = columns.sends
     rows = np.flatnonzero(sends.outcome == Outcome.OK)
     rows = rows[np.argsort(sends.time_ns[rows], kind="stable")]
@@ -250,12 +251,15 @@ def _first_acks(columns: Columns) -> Ints:
 
 
 def first_acknowledged_rows(columns: Columns, _context: Context) -> Columns:
-    """Select the first acknowledgement of each process, the only rows of messages that this checker reads."""
+    """Select the first acknowledged send of each process; the checker reads no other rows."""
     return some_rows(columns, sends=_first_acks(columns))
 
 
 def _needs_switch(facts: RunFacts, servers: set[str], at_ns: int) -> bool:
-    """Whether only some coordinators were broken at that time, and another one had been healthy for a while."""
+    """Whether some but not all coordinators were broken at a time, and no other server.
+
+    A fault counts until a registration interval after its heal.
+    """
     broken: set[str] = set()
     settled_ns = int(facts.timings.register_s * NS_PER_S)
     brokers = {node for nodes in facts.replica_sets.values() for node in nodes}
@@ -272,7 +276,7 @@ def _needs_switch(facts: RunFacts, servers: set[str], at_ns: int) -> bool:
 
 
 def _breaks_meanwhile(facts: RunFacts, servers: set[str], waited: Span) -> bool:
-    """Whether a fault of another server began while a client waited, within the time that the client has."""
+    """Whether a fault of a server began while a client waited, within the time that the client has."""
     until_ns = min(waited.end_ns, waited.start_ns + SWITCHED_NS)
     involved = servers | {node for nodes in facts.replica_sets.values() for node in nodes}
     return any(

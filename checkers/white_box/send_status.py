@@ -1,7 +1,7 @@
-"""Send statuses are true: SEND_OK and the weaker ones match the copies that the harness observed at that moment.
+"""Send statuses: SEND_OK and the weaker ones match the copies that the harness observed at that moment.
 
 **acked_not_durable**: when SEND_OK reached the producer, fewer nodes held the message safely than the profile promises,
-even if every unobserved node held it. The leader that acknowledged must be one of these nodes.
+even if every unobserved node held it. The leader that acknowledged it must be one of these nodes.
 **spurious_weak_status**: the broker gave a weaker status (FLUSH_DISK_TIMEOUT, FLUSH_SLAVE_TIMEOUT, SLAVE_NOT_AVAILABLE)
 although as many nodes held the message as SEND_OK promises, and no fault that leads to this status was near
 (excuse_table.py has a row for each status). Near such a fault the last copy may have come just after the broker had
@@ -10,23 +10,23 @@ behind when the message was stored, and had copied it before the answer arrived 
 
 Some statuses are wrong even near a fault:
 
-* Once the broker has answered SEND_OK to a send that began after the fault, the fault explains no later status.
-* Once a message that was sent after a fault was over has as many copies as SEND_OK promises, and its followers have had
-  10 s to report that, the fault explains no SLAVE_NOT_AVAILABLE, whatever the status of that message was.
-* A fault explains no time-out that came too early.
-* It explains no time-out while the broker answered other sends. A broker answers in the order of its log, so
-  everything stored before a message with SEND_OK is as safe as that message. Nothing that had waited for the whole
-  time-out may be answered with it after that.
-* A status about followers is always wrong where the profile makes no send wait for a follower.
+* After the broker has answered SEND_OK to a send that began after the fault, the fault explains no later status.
+* If a message that was sent after the end of a fault has as many copies as SEND_OK promises, then 10 s later, when its
+  followers must have reported them, the fault explains no SLAVE_NOT_AVAILABLE, for any status of that message.
+* A fault explains no timeout that came too early.
+* It explains no timeout while the broker answered other sends. A broker answers in the order of its log, so every
+  message stored before a message with SEND_OK is as safe as that message. After that the broker must not answer a send
+  that had waited for the whole timeout with a timeout.
+* A status about followers is always wrong if the profile makes no send wait for a follower.
 
-If a node was 'not observed', the verdict is unknown. It is also unknown if an acknowledgement is true only if an
-unobservable node held the message (`acks_unclear`). A node whose disk was destroyed before the send began held nothing.
-A fault may destroy a copy while the acknowledgement is on its way. The harness did observe the node then, and the fault
-excuses the missing copy like a loss. The checker counts such acknowledgements (`acks_excused`) and judges by the
-others; if none of those is proven, the verdict is unknown.
+If an acknowledgement was not observed, the verdict is unknown. It is also unknown if an acknowledgement is true only if
+an unobservable node held the message (`acks_unclear`). A node whose disk was destroyed before the send began held
+nothing. A fault may destroy a copy while the acknowledgement is on its way. Then the harness observes the node without
+the copy, and the fault excuses the missing copy like a loss. The checker counts such acknowledgements (`acks_excused`)
+and judges the others; if none of those is proven, the verdict is unknown.
 
-Cannot see: copies that came and went before the status arrived; the contents of a real disk (only the simulation can
-observe one).
+Cannot see: copies that appeared and disappeared before the status arrived; the contents of a real disk (only the
+simulation can observe one).
 
 Source: PutMessageStatus and SendStatus of Apache RocketMQ 4.9; openchaos counts weak statuses as success.
 """
@@ -98,7 +98,7 @@ class _Copies:
         self._answers: dict[tuple[Any, ...], str | None] = {}
 
     def missing(self, broker: str, seen: Mapping[str, Any], hidden: frozenset[str]) -> str | None:
-        """Say which copies are missing even if all `hidden` nodes hold the message; None: enough."""
+        """Return which copies are missing even if all `hidden` nodes hold the message, as a text; None: enough."""
         case = (broker, *seen["durable_on"], 0, *seen["cached_on"], 0, hidden)
         if case not in self._answers:
             self._answers[case] = self._missing(broker, seen, hidden)
@@ -131,18 +131,18 @@ FOLLOWER_TIMEOUT = "FLUSH_SLAVE_TIMEOUT"
 NO_NODES: frozenset[str] = frozenset()
 NEVER = np.zeros(0, np.int64)
 WEAK = "spurious_weak_status"
-# How long a broker waits before it gives such a status. Only a failed disk is no reason to wait.
+# How long a broker waits before it answers with such a status, except after a failure of its disk.
 WAITS: Mapping[str, Callable[[Timings], float]] = {
     "FLUSH_DISK_TIMEOUT": lambda timings: timings.flush_timeout_s,
     FOLLOWER_TIMEOUT: lambda timings: timings.follower_timeout_s,
 }
 OF_FOLLOWERS = (FOLLOWER_TIMEOUT, NOT_AVAILABLE)
-# Effects that begin only when a fault strikes; a disk may fill up, or fail, later.
+# Effects that begin when the fault begins; a disk may fill up, or fail, later.
 AT_ONCE_ONLY = frozenset({STOPS, FORGETS, STALLS, CUTS})
 
 
 def tally_durable_before_ack(columns: Columns, context: Context) -> Tally:
-    """Compare each observed acknowledgement with the copies that the profile promises (partition key: log)."""
+    """Judge each observed acknowledgement by the copies that the profile promises (partition key: log)."""
     sends = columns.sends
     acked = np.flatnonzero((sends.outcome == Outcome.OK) & (sends.log != UNKNOWN))
     copies = _Copies(context.facts)
@@ -176,7 +176,7 @@ def tally_durable_before_ack(columns: Columns, context: Context) -> Tally:
 
 
 def _gone(facts: RunFacts) -> Mapping[str, int]:
-    """Return the nodes whose disks were destroyed for good, each with the last time at which it may have held data."""
+    """Return, by node, when a disk that was destroyed for good may have held data for the last time, in ns."""
     gone: dict[str, int] = {}
     for fault in facts.faults:
         if fault.permanent and fault.bitten_ns is not None:
@@ -200,7 +200,7 @@ def _not_all_proven(tally: Tally, _context: Context) -> str | None:
 
 
 def check_weak_statuses(columns: Columns, context: Context) -> Verdict:
-    """Compare each observed weak status with the copies that SEND_OK would have promised."""
+    """Judge each observed weak status by the copies that SEND_OK would have promised."""
     sends = columns.sends
     weak = np.flatnonzero((sends.outcome == Outcome.WEAK) & (sends.log != UNKNOWN))
     copies = _Copies(context.facts)
@@ -234,11 +234,11 @@ def check_weak_statuses(columns: Columns, context: Context) -> Verdict:
 
 
 def weak_rows(columns: Columns, context: Context) -> Columns:
-    """Select sends with a weaker status, and for each queue the acknowledgements that prove most.
+    """Select sends with a weaker status, and for each queue the acknowledgements that give the same result as all.
 
     These are the first acknowledgement; before each weaker status, the acknowledged send that began last; after the end
-    of each fault, the first acknowledged send that began then; and as few acknowledgements as refute the same time-outs
-    as all of them.
+    of each fault, the first acknowledged send that began then; and the fewest acknowledgements that refute the same
+    timeouts as all of them.
     """
     sends = columns.sends
     placed = np.flatnonzero((sends.outcome == Outcome.OK) & (sends.log != UNKNOWN))
@@ -260,7 +260,7 @@ def weak_rows(columns: Columns, context: Context) -> Columns:
 
 
 def _over_times(context: Context) -> Ints:
-    """Return the times since which SEND_OK for a new send shows that a fault explains no weaker status, ascending."""
+    """Return, for all faults, the result of `_over_ns`, sorted."""
     windows = (
         _windows(context, name, status) for name in context.facts.replica_sets for status in WEAKER
     )
@@ -268,7 +268,7 @@ def _over_times(context: Context) -> Ints:
 
 
 def _where_highest(values: Ints) -> Ints:
-    """Return for each index that of the highest value up to it, shape (values,)."""
+    """Return, for each index, the index of the highest value up to it, shape (values,)."""
     is_highest = values == np.maximum.accumulate(values)
     found: Ints = np.maximum.accumulate(np.where(is_highest, np.arange(len(values)), 0))
     return found
@@ -277,7 +277,7 @@ def _where_highest(values: Ints) -> Ints:
 def sends_seen(
     columns: Columns, context: Context, rows: Ints
 ) -> Iterator[tuple[str, int, Mapping[str, Any]]]:
-    """Yield the observations of some sends: replica set, row, observation."""
+    """Yield the observations of the sends `rows`: replica set, row, observation."""
     observations, messages = sightings(columns, context)
     sends = columns.sends
     rows = rows[is_among(sends.message[rows], np.unique(messages))]
@@ -293,7 +293,7 @@ def sends_seen(
 
 
 def sightings(columns: Columns, context: Context) -> tuple[list[Mapping[str, Any]], Ints]:
-    """Return the observations of acknowledged messages, and their ids. Cached."""
+    """Return the observations of acknowledged messages, and their ids, shape (observations,); cached."""
     known = columns.cache.get("sightings")
     if known is None:
         ids = MessageIds(columns.names.other_keys)
@@ -305,7 +305,7 @@ def sightings(columns: Columns, context: Context) -> tuple[list[Mapping[str, Any
 
 
 def _robbed(columns: Columns, context: Context, rows: Ints) -> dict[int, frozenset[str]]:
-    """Return by row the nodes whose copy a fault may have destroyed while the acknowledgement was on its way."""
+    """Return, by row, the nodes whose copy a fault may have destroyed while the acknowledgement was on its way."""
     sends, names = columns.sends, columns.names
     broker = names.stream_of_log[sends.log[rows]]
     since_ns, until_ns = sends.invoke_ns[rows], sends.time_ns[rows]
@@ -341,7 +341,7 @@ def _safe(
     *,
     is_behind: bool,
 ) -> Finding:
-    # An observation without a status: it may be any.
+    # In an observation without a known status, it may be any of them.
     statuses = [status] if status in WEAKER else sorted(WEAKER)
     explained = (_explained(columns, context, row, of, on_followers) for of in statuses)
     near = next((window for window in explained if window is not None), None)
@@ -364,7 +364,7 @@ def _safe(
 
 
 def _needs_no_followers(context: Context, status: str) -> bool:
-    """Whether the status is about followers although no send waits for one."""
+    """Whether the status is about followers although no send waits for a follower."""
     return status in OF_FOLLOWERS and context.facts.replication != "sync"
 
 
@@ -387,9 +387,9 @@ def _explained(
     status: str,
     on_followers: HeldSends,
 ) -> Window | None:
-    """Return the fault that explains a weak status.
+    """Return the window of a fault that explains a weak status; None without one.
 
-    It is no fault that ended before the begin of a send that got SEND_OK, or that `on_followers` has.
+    A fault does not count if it ended before the begin of an earlier send with SEND_OK, or of one in `on_followers`.
     """
     sends, broker = columns.sends, _broker(columns, row)
     invoke_ns, time_ns = int(sends.invoke_ns[row]), int(sends.time_ns[row])
@@ -425,7 +425,7 @@ def _wait_ns(context: Context, status: str) -> int:
 
 
 def _refuted(columns: Columns, context: Context, broker: str, status: str) -> list[Span]:
-    """Return when no time-out of this length is possible: the broker answered a later stored send with SEND_OK."""
+    """Return the times in which no timeout is possible, because the broker answered a later send with SEND_OK."""
     name = f"refuted {status} of {broker}"
     known = columns.cache.get(name)
     if known is None:
@@ -442,14 +442,14 @@ def _refuted(columns: Columns, context: Context, broker: str, status: str) -> li
 def _answered_within(
     columns: Columns, context: Context, status: str, rows: Ints
 ) -> tuple[Ints, Ints, Ints]:
-    """Return the rows of SEND_OK that took less than a time-out, and for each the interval in which it refutes one."""
+    """Return the rows of sends with SEND_OK within a timeout, and begin and end of the times that each refutes."""
     sends, wait_ns = columns.sends, _wait_ns(context, status)
     rows = rows[sends.time_ns[rows] - sends.invoke_ns[rows] < wait_ns]
     return rows, sends.time_ns[rows] + 1, sends.invoke_ns[rows] + wait_ns + 1
 
 
 def _over_ns(fault: FaultFacts) -> int:
-    """Return the time since which SEND_OK for a new send shows that a fault keeps no follower from following."""
+    """Return the time in ns from which on SEND_OK for a new send shows that the fault no longer hinders a follower."""
     strikes_once = fault.strikes_when not in (IN_TURN, AGAIN) and set(fault.effects) <= AT_ONCE_ONLY
     over_ns = fault.bitten_ns if strikes_once else fault.healed_ns
     return FOREVER_NS if over_ns is None else over_ns
@@ -458,7 +458,7 @@ def _over_ns(fault: FaultFacts) -> int:
 def _excused_by(
     columns: Columns, context: Context, status: str, on_followers: HeldSends
 ) -> Callable[[str, LogKey], list[Span]]:
-    """Return when faults explain a weak status, by group and queue; all queues of a broker have the same answer."""
+    """Return a function of group and queue that returns the times in which faults explain a weak status."""
     of_broker = cache(partial(_excused, columns, context, status, on_followers))
     return lambda _group, queue: of_broker(queue.stream)
 
@@ -466,7 +466,7 @@ def _excused_by(
 def _excused(
     columns: Columns, context: Context, status: str, on_followers: HeldSends, broker: str
 ) -> list[Span]:
-    """Return the intervals in which faults explain a weak status of a broker; a time-out may come that much later."""
+    """Return the intervals in which faults explain a weak status of a broker."""
     _, latest_ns = _acknowledged(columns).get(broker, (NEVER, NEVER))
     at_once: list[Span] = []
     spans: list[Span] = []
@@ -490,7 +490,7 @@ def _broker(columns: Columns, row: int) -> str:
 
 
 def _served(columns: Columns, row: int) -> int | None:
-    """Return the begin of the latest send that the same broker had answered with SEND_OK before this one, or None."""
+    """Return the begin in ns of the latest send that the broker had answered with SEND_OK before this one; or None."""
     sends, (ended, latest_ns) = columns.sends, _acknowledged(columns)[_broker(columns, row)]
     before = int(np.searchsorted(ended, sends.invoke_index[row]))
     return int(latest_ns[before - 1]) if before else None
@@ -503,7 +503,7 @@ def _is_first_of_broker(columns: Columns, row: int) -> bool:
 
 
 def _acknowledged(columns: Columns) -> dict[str, tuple[Ints, Ints]]:
-    """Return by broker the ops at which SEND_OK arrived, ascending, and the latest begin of a send up to each."""
+    """Return, by broker, the ops at which SEND_OK arrived, ascending, and the latest begin of a send up to each."""
     known = columns.cache.get("acknowledged by broker")
     if known is None:
         sends, names = columns.sends, columns.names

@@ -2,16 +2,16 @@
 
 **table_lost**: a leader that starts has settings of groups with fewer changes than when its last process ended, or
 other settings after as many changes. Or a leader that has opened an empty log, and begins to register, lacks settings,
-offsets of groups or progress of delayed messages that a follower had all the time since its start.
+offsets of groups or progress of delayed messages that a follower had at all times since the leader's start.
 **table_uncopied**: a follower that knows its leader lacks settings of a group, or progress of delayed messages or of a
-group, that the leader has had for longer than the follower's next look for changes and one request take. The leader's
-progress is that in its file, so offsets have the time until its next write as well: an operator may set an offset back
-before.
+group, that the leader has had for longer than the follower's next check for changes and one request take. The leader's
+progress is that in its file. For offsets the time until its next write also counts, because an operator may set an
+offset back before it.
 
 The harness records every change (`server_table`, `restored_table`, `server_life`).
 
-Cannot see: settings that changed and changed back while the leader's table was not written; less than a follower had
-after a loss that left the log; followers that do not run while the leader gets its tables back.
+Cannot see: settings that changed and changed back while the leader did not write its table; progress that a follower
+had and the leader lost without losing its log; followers that do not run while the leader restores its tables.
 
 Source: SubscriptionGroupManager, ConfigManager and SlaveSynchronize of Apache RocketMQ 4.9.
 """
@@ -34,18 +34,19 @@ from staticfire.checkers.white_box.route_changes import Changes
 
 TABLES = ("groups", "delays", "offsets")
 Seen = Mapping[str, Any]
-Entries = Mapping[str, Any]  # text: must be equal; number: must be at least as high
+# name -> text, which must be equal, or number, which must be at least as high
+Entries = Mapping[str, Any]
 
 
 class Held(NamedTuple):
-    """What one process of a server has, in an interval in which it is ready."""
+    """The entries of a table of a server, in an interval in which it is ready."""
 
     span: Span
     entries: Entries  # with the version of the table under the empty name
 
 
 def check_server_tables(_columns: Columns, context: Context) -> Verdict:
-    """Compare the tables of each leader over its starts, and with those of its followers."""
+    """Judge the tables of each leader after its starts, and those of its followers."""
     ordered = sorted(context.observations, key=lambda seen: int(seen["time_ns"]))
     seen: dict[tuple[str, str], list[Seen]] = {}  # server and table ->
     for of in ordered:
@@ -86,7 +87,7 @@ def _forgotten(
 
 
 def _not_restored(context: Context, restored: Sequence[Seen]) -> Iterator[Finding]:
-    """Yield a finding for each leader with an empty log that registers without what a follower had."""
+    """Yield a finding for each leader with an empty log that registers without entries that a follower had."""
     for of in restored:
         if _behind(of["copy"], of["own"]):
             words = _difference(of["copy"], of["own"])
@@ -101,7 +102,7 @@ def _uncopied(
     of: tuple[str, str, str],
     table: str,
 ) -> Iterator[Finding]:
-    """Yield the first finding for a follower and one of its tables."""
+    """Yield the first finding for one table of a follower; `of` names the replica set, its leader and the follower."""
     broker, leader, follower = of
     theirs = list(_held(changes, leader, seen.get((leader, table), ())))
     mine = list(_held(changes, follower, seen.get((follower, table), ())))
@@ -128,7 +129,7 @@ def _uncopied(
 def _wanted(
     theirs: Sequence[Held], mine: Sequence[Held], bound_ns: int
 ) -> Iterator[tuple[str, Any]]:
-    """Yield the leader's entries, except progress that its follower reached within the bound and never lost."""
+    """Yield the leader's entries, except progress that its follower reached within the bound and kept."""
     since: dict[tuple[str, Any], int] = {}
     for its in theirs:
         for entry in its.entries.items():
@@ -153,7 +154,7 @@ class _Progress:
         self._least = list(accumulate(reversed(self._values), min))[::-1]
 
     def is_reached(self, value: int, since_ns: int, until_ns: int) -> bool:
-        """Whether the follower has this much at a time in between, and at all later times."""
+        """Whether the follower had at least `value` at a time between both, and at all later times."""
         row = bisect_right(self._ends, since_ns)
         while row < len(self._values) and self._values[row] < value:
             row += 1
@@ -163,14 +164,14 @@ class _Progress:
 
 
 def _without_it(theirs: Sequence[Held], mine: Sequence[Held], name: str, value: Any) -> list[Span]:
-    """Return when the leader had an entry, or more progress, and the follower did not."""
+    """Return the times in which the leader had an entry, or more progress, and the follower did not."""
     has = [its.span for its in theirs if not _lacks(value, its.entries.get(name))]
     lacks = [own.span for own in mine if _lacks(value, own.entries.get(name))]
     return shared(joined(has), lacks)
 
 
 def _bound_ns(timings: Timings, table: str) -> int:
-    """Return for how long an entry of a follower may be behind.
+    """Return how long an entry of a follower may be behind, in ns.
 
     A group's offset that an operator sets back, or removes, is in the leader's file until the next write.
     """
@@ -179,7 +180,7 @@ def _bound_ns(timings: Timings, table: str) -> int:
 
 
 def _held(changes: Changes, node: str, mine: Sequence[Seen]) -> Iterator[Held]:
-    """Yield what a server had while it ran and was ready; each table holds until the next one."""
+    """Yield the entries that a server had while it ran and was ready; each observation holds until the next one."""
     down = [span for span, _ in changes.down(node)]
     ends = [*(int(of["time_ns"]) for of in mine[1:]), changes.end_ns]
     for of, end_ns in zip(mine, ends, strict=False):
@@ -189,7 +190,7 @@ def _held(changes: Changes, node: str, mine: Sequence[Seen]) -> Iterator[Held]:
 
 
 def _behind(wanted: Entries, found: Entries) -> bool:
-    """Whether an entry is missing, a text differs, or a number is lower."""
+    """Whether an entry of `wanted` is missing in `found`, its text differs, or its number is lower."""
     return any(_lacks(wanted[name], found.get(name)) for name in wanted)
 
 
@@ -200,7 +201,7 @@ def _lacks(wanted: Any, found: Any) -> bool:
 
 
 def _difference(wanted: Entries, found: Entries) -> str:
-    """Return the first entry that is behind, in words; empty: none is."""
+    """Return the first entry that is behind, as a text; empty if none is."""
     behind = (name for name in sorted(wanted) if _lacks(wanted[name], found.get(name)))
     return next((f"{of}: {found.get(of, 'none')}, not {wanted[of]}" for of in behind), "")
 
