@@ -1,1 +1,1 @@
-"""Rules about the evidence itself: look-ups, drains and observations must agree."""
+"""Checkers of the evidence itself: look-ups, drains and observations must agree."""

@@ -1,23 +1,23 @@
 """Compares the evidence of a run (look-ups, drains, observations) with the history and with itself.
 
-A disagreement is no anomaly: if two records cannot both be true, one of them is wrong, and it is not known which. So
-the verdict is unknown, with one sentence. `checkers/agreement/disagreements.py` compares look-ups, drains and
+A disagreement is not an anomaly: if two records cannot both be true, one of them is wrong, and it is not known which.
+So the verdict is unknown, with one sentence. `checkers/agreement/disagreements.py` compares look-ups, drains and
 observations with each other. This module compares messages with them:
 
-* each acknowledged message (of many sent at once, the first) with the look-ups that had to ask for all of them;
+* each acknowledged message (of a `send_many`, the first) with the look-ups that had to request all of them;
 * its queue with the number of queues of the topic according to the leader, or to the campaign;
 * the status and the position of an acknowledgement with the observation of that moment: between two faults that may
   have damaged a broker, its records do not overlap;
 * its position with the end of the log that its broker had recovered before it was sent, in the simulation;
-* the end of a send or of a delivery with its beginning: this harness records both, except for the dead letters that it
-  reads itself. An op that ended as unknown may also be an op without an end.
+* the completion of a send or of a delivery with its invocation: this harness records both, except for the dead letters
+  that it reads itself. An op with unknown outcome may also be an op without a completion.
 
-Offsets of a queue are dense. Each position that a complete drain covers holds an acknowledged or delivered message, or
-one of a send that is unclear or was tried again. If a group wants all messages of a topic, and a broker has lost none,
-the group received every message that it drained from that broker, so such a send explains no empty position there. This
-is checked only if `RunFacts.due` names something, because this harness then recorded all sends.
+Offsets of a queue are dense. Each position that a complete drain covers has an acknowledged or delivered message, or
+one of a send that has no clear outcome or was tried again. If a group wants all messages of a topic, and a broker has
+lost none, the group received every message that it drained from this broker, so such a send explains no empty position
+there. This is checked only if `RunFacts.due` is not empty, because then this harness recorded all sends.
 
-Cannot see: a change that all records share.
+Cannot see: a false value on which all records agree.
 """
 
 from __future__ import annotations
@@ -46,8 +46,9 @@ from staticfire.checkers.model.timeline import LookUp
 from staticfire.checkers.white_box.send_status import sends_seen
 
 RECORD_MIN = 91  # bytes of a record without topic, properties and body (RocketMQ: MessageDecoder)
-COMPRESSED_FROM = 4096  # bytes of a body; a larger one may be stored in fewer
-SETTLED_NS = 30 * NS_PER_S  # after a fault, earlier messages may still be acknowledged
+COMPRESSED_FROM = 4096  # bytes of a body; a body of at least this size may be stored in fewer bytes
+# time after a fault in which messages from before it may still be acknowledged
+SETTLED_NS = 30 * NS_PER_S
 UNKNOWN_TRIES = 1 << 20  # for a client that does not report its number of attempts
 EXPLAIN_PASSED = frozenset({OFFSETS, QUEUES, ROTS, EMPTIES})
 NOT_LOOKED_UP = "not_looked_up"
@@ -71,7 +72,7 @@ REASONS = {
 
 
 def tally_agreement(columns: Columns, context: Context) -> Tally:
-    """Count the disagreements of whole queues or chunks of them (partition key: log)."""
+    """Count the disagreements about messages of whole queues, or of chunks (partition key: log)."""
     seen = _seen(columns, context)
     return Tally(
         counts={
@@ -95,7 +96,7 @@ def _disagreement(tally: Tally, context: Context) -> str | None:
 
 
 def _never_begun(tally: Tally) -> str | None:
-    """Say how many ops have no invocation, if any op has one; None: none lacks it."""
+    """Return how many messages have ops without an invocation, as a text; None if none has, or if no op has one."""
     count = tally.counts.get(WITHOUT_BEGINNING, 0) if tally.counts.get(BEGUN, 0) else 0
     if not count:
         return None
@@ -110,11 +111,11 @@ def _too_many_empty(tally: Tally) -> str | None:
 
 
 class _Asked(NamedTuple):
-    """The look-ups of one topic on one broker; arrays of shape (messages,), by message."""
+    """The look-ups of one topic on one broker; arrays have shape (messages,), sorted by message."""
 
-    since: int  # op index before which a send must have ended for a look-up to ask for it
+    since: int  # op index before which a send must have ended for a look-up to request it
     message: Ints
-    queue: Ints  # its number
+    queue: Ints  # its partition
     offset: Ints
 
 
@@ -122,7 +123,7 @@ def _not_looked_up(columns: Columns, context: Context) -> int:
     sends, names = columns.sends, columns.names
     if not context.timeline.look_ups or not len(sends):
         return 0
-    first = np.ones(len(sends), np.bool_)  # row of its op
+    first = np.ones(len(sends), np.bool_)  # whether it is the first row of its op
     first[1:] = (sends.op_index[1:] != sends.op_index[:-1]) | (sends.log[1:] != sends.log[:-1])
     if (
         columns.chunk is not None
@@ -155,7 +156,7 @@ def _is_asked(asked: _Asked, columns: Columns, rows: Ints) -> Mask:
 
 
 def _asked(columns: Columns, context: Context, queue: LogKey) -> _Asked | None:
-    """Return the look-ups of a queue's topic; None if they need not have asked for all acknowledged messages."""
+    """Return the look-ups of a queue's topic; None if they need not have requested all acknowledged messages."""
     of = "asked", queue.topic, queue.home
     if of not in context.cache:
         ids, mine = MessageIds(columns.names.other_keys), _look_ups(context, queue)
@@ -172,10 +173,10 @@ def _asked(columns: Columns, context: Context, queue: LogKey) -> _Asked | None:
 
 
 def _begun_after(context: Context, broker: str) -> int:
-    """Return the op after which the look-ups of a broker began: a drain, or the last look-up of another broker.
+    """Return the index of the op after which the look-ups of a broker began: a drain, or the last earlier look-up.
 
-    A look-up has no invocation. The harness chooses the messages to look up before the first one, and a late message
-    may be acknowledged in between.
+    A look-up has no invocation. The harness selects the messages to look up before it sends the first query, and a late
+    message may be acknowledged in between.
     """
     timeline = context.timeline
     mine = min(one.op_index for one in timeline.look_ups if one.broker == broker)
@@ -202,13 +203,13 @@ def _in_strange_queues(columns: Columns, context: Context) -> int:
 
 
 class _Seen(NamedTuple):
-    """Observations of sends at their acknowledgements; arrays of shape (observations,)."""
+    """Observations of sends at their acknowledgements; arrays and lists have shape (observations,)."""
 
     rows: Ints  # of sends
     status: list[str]
-    broker: list[str]  # of the history
-    broker_seen: list[str]
-    end: Ints  # of the record in the log; UNKNOWN
+    broker: list[str]  # according to the history
+    broker_seen: list[str]  # according to the observation
+    end: Ints  # of the record in the log, or UNKNOWN
 
 
 def _seen(columns: Columns, context: Context) -> _Seen:
@@ -245,7 +246,7 @@ def _misplaced(columns: Columns, context: Context, seen: _Seen) -> int:
         mine = np.flatnonzero(known & (brokers == broker))
         rows = seen.rows[mine]
         since, until = log.interval(sends.invoke_ns[rows]), log.interval(sends.time_ns[rows])
-        # Near a fault a record may be gone when its answer arrives.
+        # Near a fault the log may have lost a record before the answer to its send arrives.
         quiet = (since == until) & (since >= 0)
         mine, since = mine[quiet], since[quiet]
         count += int(np.count_nonzero(begin[mine] > latest[mine]))
@@ -260,11 +261,12 @@ def _misplaced(columns: Columns, context: Context, seen: _Seen) -> int:
 class _Ends(NamedTuple):
     """The ends of a broker's records, observed between faults that may have damaged it."""
 
-    cut_points: Ints  # the begin of each fault and the end of the time that it may disturb, in turn
-    ends: Mapping[int, list[int]]  # by quiet interval, ascending; one for each message
+    cut_points: Ints  # alternately the begin of a fault and the end of the time that it may affect
+    # by number of a quiet interval: the end of each message, ascending
+    ends: Mapping[int, list[int]]
 
     def interval(self, times_ns: Ints) -> Ints:
-        """Return the quiet interval of each time; UNKNOWN if it is in none."""
+        """Return the number of the quiet interval of each time, same shape; UNKNOWN if it is in none."""
         number = np.searchsorted(self.cut_points, times_ns, side="right")
         found: Ints = np.where(number % 2 == 0, number, UNKNOWN)
         return found
@@ -307,9 +309,9 @@ def _make_ends(context: Context, broker: str) -> _Ends:
 
 
 def _below_recovery(columns: Columns, context: Context) -> int:
-    """Count acknowledged sends below the end of the log that their leader had last recovered, before they began.
+    """Count acknowledged sends below the end of the log that their leader had last recovered before they began.
 
-    This needs a record of every start, by the clock of the run: real nodes stamp their logs with their own clocks.
+    This needs a record of every start with times of the run's clock; real nodes stamp their logs with their own clocks.
     """
     sends, names, count = columns.sends, columns.names, 0
     if RECOVERIES_DUE not in context.facts.due:
@@ -332,8 +334,9 @@ def _below_recovery(columns: Columns, context: Context) -> int:
 
 
 def _beginnings(columns: Columns, context: Context) -> dict[str, int]:
-    """Count the messages that were sent or delivered by ops with an invocation, and by ended ops without one."""
-    if not context.facts.due:  # not recorded by this harness: others may report only ends
+    """Count the messages of sends and deliveries with an invocation, and of completed ones without an invocation."""
+    # another program recorded the history, and may report only completions
+    if not context.facts.due:
         return {}
     dead = np.array([topic.startswith(DEAD) for topic in columns.names.topics], np.bool_)
     begun = alone = 0
@@ -346,7 +349,7 @@ def _beginnings(columns: Columns, context: Context) -> dict[str, int]:
 
 
 def _recoveries(context: Context) -> dict[str, list[tuple[int, int]]]:
-    """Return by node when it had recovered its log, and up to which end, in the order of time."""
+    """Return, by node, when it had recovered its log in ns, and the end of the log, sorted by time."""
     found: dict[str, list[tuple[int, int]]] = {}
     for seen in context.observations:
         if seen["kind"] == "recovery" and "end_offset" in seen:
@@ -357,9 +360,8 @@ def _recoveries(context: Context) -> dict[str, list[tuple[int, int]]]:
 def _positions(columns: Columns, context: Context) -> dict[str, int]:
     """Count the drained offsets without a known message, and the messages that may be stored at unknown offsets."""
     counts = {PASSED_POSITIONS: 0, EMPTY_POSITIONS: 0, UNPLACED: _unplaced(columns)}
-    if (
-        not context.facts.due
-    ):  # not recorded by this harness: other clients may send, or leave positions out
+    # Another program recorded the history: other clients may send too, and positions may be missing.
+    if not context.facts.due:
         return counts
     names, sends, given = columns.names, columns.sends, columns.deliveries
     ends = _drained_ends(context)
@@ -383,12 +385,12 @@ def _positions(columns: Columns, context: Context) -> dict[str, int]:
 
 
 def _of_queue(queues: Ints, number: int) -> slice:
-    """Return the rows of a queue; rows are sorted by it."""
+    """Return the rows of a queue, by which rows are sorted."""
     return slice(*np.searchsorted(queues, [number, number + 1]).tolist())
 
 
 def _different(offsets: Ints, low: int, high: int) -> int:
-    """Count the distinct offsets from `low` to before `high`."""
+    """Return the number of distinct offsets in [low, high)."""
     within = offsets[(offsets >= low) & (offsets < high)] - low
     if high - low > 4 * len(offsets) + 1024:  # a table would be mostly empty
         return len(np.unique(within))
@@ -398,7 +400,7 @@ def _different(offsets: Ints, low: int, high: int) -> int:
 
 
 def _unplaced(columns: Columns) -> int:
-    """Count the messages that sends may have stored at positions that no answer named."""
+    """Return the most messages that sends may have stored at positions that no answer reported."""
     sends = columns.sends
     may_be_stored = sends.outcome != Outcome.FAILED
     named = (sends.outcome <= Outcome.WEAK) & (sends.queue_offset != UNKNOWN)
@@ -407,7 +409,7 @@ def _unplaced(columns: Columns) -> int:
 
 
 def _drained_ends(context: Context) -> Mapping[LogKey, tuple[int, int]]:
-    """Return the first offset and the end of each queue, by the last complete drain that read it."""
+    """Return the first offset and the end of each queue in the last complete drain that has it."""
     drains = sorted(context.timeline.drains.values(), key=lambda drain: drain.op_index)
     return {
         queue: (end.min_offset, end.max_offset)

@@ -1,4 +1,4 @@
-"""Finds facts that cannot belong to a history. Without checksums this is the only check that both come from one run.
+"""Finds facts that cannot belong to a history; without checksums, no other check shows that both are of one run.
 
 The checker compares the names of brokers, topics, groups and clients, and the kinds, targets and times of faults. It
 does not compare a history with checksums, because the harness that recorded it also wrote its facts.
@@ -13,8 +13,8 @@ from staticfire.checkers.model.columns import INTERNAL_TOPICS, Names
 from staticfire.checkers.model.timeline import FaultOp, Timeline
 
 HARNESS_NODES = frozenset({"admin", "probe"})  # clients of the harness itself
-WRITTEN_WITHIN_NS = 1_000_000_000  # until the history has the end of a fault
-PROBE_SUFFIX = "-probe"  # of the topic with which brokers are probed
+WRITTEN_WITHIN_NS = 1_000_000_000  # time until the history has the end of a fault
+PROBE_SUFFIX = "-probe"  # ends the name of the topic to which the harness sends probes
 
 
 def contradictions(facts: RunFacts, timeline: Timeline, names: Names) -> Iterator[str]:
@@ -78,7 +78,7 @@ def _faults(facts: RunFacts, timeline: Timeline) -> Iterator[str]:
 
 
 def _implausible(fault: FaultFacts) -> str:
-    """Say why the times of a fault are impossible; empty if they are plausible."""
+    """Return why the times of a fault are impossible; empty if they are possible."""
     if fault.fired_ns is None:
         came_later = fault.bitten_ns is not None or fault.healed_ns is not None
         return "had an effect or was healed, and was never fired" if came_later else ""
@@ -94,7 +94,8 @@ def _is_of(op: FaultOp, fault: FaultFacts) -> bool:
         return False
     if set(op.targets) != set(fault.targets):
         return False
-    if op.fault_id is None:  # it may be of another fault of this kind, so its times prove nothing
+    # the op may be of another fault of this kind, so its times are not compared
+    if op.fault_id is None:
         return True
     if op.fault_id != fault.fault_id or fault.fired_ns is None or op.time_ns < fault.fired_ns:
         return False

@@ -2,18 +2,19 @@
 
 `disagreements` yields a sentence for each contradiction; `checkers/agreement/agreement.py` turns them into a verdict.
 
-* The harness asked a node for messages that are in their queues, and for none of them by time.
-* A drained queue begins further up than messages that the node still had when it was asked later.
-* The run uses queues that a topic does not have, according to its leader or its campaign. Or a drain leaves out a
-  number (queues of a topic on a broker are 0, 1, 2, ...), a queue that a member had, or one that its leader had
+* The harness queried a node for messages that are in their queues, and searched for none of them by time.
+* A drained queue begins above messages that the node still had in a later look-up.
+* The run uses queues that a topic does not have, according to its leader or its campaign. Or a drain lacks a queue
+  number (queues of a topic on a broker are 0, 1, 2, ...), a queue that a member owned, or one that its leader had
   confirmed.
-* Two replicas differ at other positions than the first one.
+* The listed differences of two replicas do not begin with their first difference.
 * Two nodes have equal logs and an entry for each message of them, but different numbers of entries; or a leader has
-  fewer entries than the drained queues of its broker.
-* A fault stopped a node, and no record shows that its broker opened its store again; or a broker opened it, and neither
-  a fault that struck its node nor an exit explains that.
-* The log of a follower, or of a broker that starts, ends below data that was known to be in it (short_logs.py).
-* A client stamped an event with a time after which the harness had long read it.
+  fewer entries than the drained queues of its broker have messages.
+* No record shows that a broker ever opened its store, or opened it again after a fault had stopped it. Or a broker
+  opened it again, and neither a fault of its node nor an exit explains that.
+* The log of a follower, or of a broker that starts, ends below data that it had according to observations
+  (short_logs.py).
+* A client stamped an event with a time after the one at which the harness had read it.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from staticfire.checkers.model.columns import LogKey
 from staticfire.checkers.model.intervals import Span
 from staticfire.checkers.model.timeline import Found, LookUp
 
-# After the end of a fault that stopped a broker: the broker may end more than once while it starts.
+# Time after the end of a fault that stopped a broker, in which the broker may end and start more than once.
 STARTED_WITHIN_NS = 60 * NS_PER_S
 RECOVERIES_DUE = "recovery"  # in RunFacts.due: the run had to record every start of a broker
 
@@ -52,7 +53,7 @@ def disagreements(context: Context) -> Iterator[str]:
 
 
 def _first_look_ups(context: Context) -> list[LookUp]:
-    """Return, for each topic on each broker, the look-up of the node that was asked for everything."""
+    """Return, for each topic on each broker, the look-up of the node that the harness queried for all messages."""
     first: dict[tuple[str, str], LookUp] = {}
     for one in context.timeline.look_ups:
         first.setdefault((one.topic, one.broker), one)
@@ -70,7 +71,7 @@ def _unsearched(context: Context) -> Iterator[str]:
 
 
 def _searchable(one: LookUp) -> Iterator[Found]:
-    """Return the last message of each queue, for which the harness must search by time."""
+    """Return the last message of each queue, for whose store time the harness must search."""
     last: dict[int, Found] = {}
     for found in one.found:
         if found.queue not in last or found.queue_offset > last[found.queue].queue_offset:
@@ -101,10 +102,10 @@ def _raised_drains(context: Context) -> Iterator[str]:
 
 
 def queue_numbers(context: Context) -> Mapping[tuple[str, str], int]:
-    """Return the most queues that each topic has on each broker: by its leader after the run, else by its campaign.
+    """Return the most queues of each topic on each broker, by its leader after the run, or else by the campaign.
 
-    A fault adds queues and removes none. After such a fault, the answer of a leader does not count if it may have
-    forgotten queues: a leader with an emptied disk gets topics from a follower that copies them now and then, and in
+    A fault may add queues but removes none. After such a fault, the answer of a leader does not count if it may have
+    lost queues: a leader with an emptied disk gets topics from a follower, which copies them periodically, and in
     faithful mode leaders do not fsync topics.
     """
     facts = context.facts
@@ -140,7 +141,7 @@ def is_strange(known: Mapping[tuple[str, str], int], queue: LogKey) -> bool:
 
 def _strange_queues(context: Context) -> Iterator[str]:
     known, timeline = queue_numbers(context), context.timeline
-    # A drain asks each broker for the queues of all. A queue that a broker does not have begins and ends at 0.
+    # A drain queries each broker for all queue numbers. A queue that a broker does not have begins and ends at 0.
     named = {
         queue
         for drain in timeline.drains.values()
@@ -157,7 +158,7 @@ def _strange_queues(context: Context) -> Iterator[str]:
 
 def _left_out(context: Context) -> Iterator[str]:
     facts = context.facts
-    if not facts.due:  # not recorded by this harness: a queue may have any number
+    if not facts.due:  # another program recorded the history: a queue may have any number
         return
     fixed = facts.topics_everywhere and not any(QUEUES in fault.effects for fault in facts.faults)
     owned = {queue for _, queue in context.timeline.ownership} if fixed else set[LogKey]()
@@ -214,7 +215,7 @@ def _future_stamps(context: Context) -> Iterator[str]:
 
 
 def _opened_for_no_reason(context: Context) -> Iterator[str]:
-    """Yield starts of brokers that no fault and no exit explains: a server ended, and the harness did not notice."""
+    """Yield a sentence for each start of a broker that neither a fault nor an exit explains."""
     facts, started_ns = context.facts, dict[str, list[int]]()
     if RECOVERIES_DUE not in facts.due:
         return
@@ -284,7 +285,7 @@ def _entries(context: Context) -> Iterator[str]:
 
 
 def _drained(context: Context, broker: str) -> int:
-    """Return how many messages the drained queues of a broker held."""
+    """Return the number of messages in the drained queues of a broker."""
     held: dict[LogKey, int] = {}
     for drain in context.timeline.drains.values():
         for queue, end in drain.ends.items():

@@ -1,17 +1,18 @@
-"""Logs that end below data that is known to have been in them.
+"""Finds logs that end below data that they had according to observations.
 
 * A follower, compared after the run, lacks messages that its leader had acknowledged long before, although no fault
   hindered it.
-* A follower, compared after the run, lacks a message that its leader has, and that an observer had seen on the disk of
-  this follower when it was acknowledged. A later fault that emptied the disk of one of the two, or changed a record
-  there, explains it: a follower is cut back to the log of its leader, and fetches anew.
-* A leader opened its store, and its log ended below a message that an observer had seen on its disk when it was
-  acknowledged. A later fault that emptied the disk, or changed a record at that end, explains it. Without sync flush so
-  does a power cut before a flush had surely reached the message (unflushed.py): a kernel writes pages back in any
-  order, so a record may be on the disk before one below it.
+* A follower, compared after the run, lacks a message that its leader has, and that was on the disk of this follower
+  when it was acknowledged, according to the observation. A later fault that emptied the disk of one of the two, made
+  its writes fail or changed a record there explains it: a follower truncates its log to that of its leader, and fetches
+  the rest again. Without sync flush so does a power cut of the leader.
+* A leader opened its store, and its log ended below a message that was on its disk when it was acknowledged, according
+  to the observation. A later fault that emptied the disk, or changed a record at that end, explains it. Without sync
+  flush so does a power cut before a flush had surely reached the message (unflushed.py): a kernel writes pages back in
+  any order, so a record may be on the disk before one below it.
 
 Only hardened brokers are judged: those of Apache RocketMQ 4.9 cut such logs, and never fetch again (docs/faithful.md).
-Cannot see: runs in which the harness did not look at disks when sends were acknowledged.
+Cannot see: runs in which the harness did not observe disks when sends were acknowledged.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from staticfire.checkers.guarantees.promises import NS_PER_S, RESYNC_NS
 from staticfire.checkers.guarantees.unflushed import flushed_by_ns
 from staticfire.checkers.model.intervals import Span
 
-# A leader sends stored messages to its followers at once.
+# Time after an acknowledgement in which a follower surely gets the message; leaders send stored messages immediately.
 SENT_NS = 10 * NS_PER_S
 Seen = Mapping[str, Any]
 SEND_OK = "SEND_OK"
@@ -41,7 +42,7 @@ def short_logs(context: Context) -> Iterator[str]:
     acked: dict[str, list[Seen]] = {}
     for seen in context.observations:
         is_acked = seen["kind"] == "ack_durability" and seen["end_offset"] is not None
-        # Other statuses promise nothing: a failed write may be visible for a moment.
+        # Other statuses promise nothing: data of a failed write may be visible for a moment.
         if is_acked and seen["status"] == SEND_OK:
             acked.setdefault(seen["broker_name"], []).append(seen)
     yield from _followers_behind(context, acked)
@@ -75,7 +76,7 @@ def _followers_behind(context: Context, acked: Mapping[str, list[Seen]]) -> Iter
 
 
 def _last_comparisons(context: Context) -> list[tuple[tuple[str, str], Seen]]:
-    """Return the last comparison of each follower, by replica set and follower."""
+    """Return the last comparison of each follower, with its replica set and name, sorted by these."""
     return sorted(
         {
             (seen["broker_name"], seen["slave"]): seen
@@ -86,7 +87,7 @@ def _last_comparisons(context: Context) -> list[tuple[tuple[str, str], Seen]]:
 
 
 def _followers_below(context: Context, acked: Mapping[str, list[Seen]]) -> Iterator[str]:
-    """Yield followers that end below data that was on their disk. Faults that only hinder one are no excuse."""
+    """Yield a sentence for each follower that ends below data of its disk; only faults that destroy data excuse it."""
     for (broker, follower), seen in _last_comparisons(context):
         taken_ns = _taken_until(context, seen["master"], follower)
         held = max(
@@ -106,7 +107,7 @@ def _followers_below(context: Context, acked: Mapping[str, list[Seen]]) -> Itera
 
 
 def _taken_until(context: Context, leader: str, follower: str) -> int:
-    """Return when a fault had last destroyed data on the disk of one of two replicas."""
+    """Return the end of the last fault that may have destroyed data on the disks of two replicas, in ns; or -1."""
     takes = (EMPTIES, ROTS, WRITES_FAIL)
     of_leader = takes if context.facts.leaders_keeping == "sync" else (*takes, ROLLS_BACK)
     faults = chain(_faults_of(context, follower, *takes), _faults_of(context, leader, *of_leader))
@@ -114,7 +115,7 @@ def _taken_until(context: Context, leader: str, follower: str) -> int:
 
 
 def _is_in_the_way(fault: FaultFacts, pair: set[str], since_ns: int) -> bool:
-    """Whether a fault that bit may have affected one of two replicas after a time."""
+    """Whether a fault that bit may have affected one of two replicas after `since_ns`."""
     if fault.bitten_ns is None or healed_ns(fault) < since_ns:
         return False
     nodes = {*fault.targets, *chain.from_iterable(fault.links)}
@@ -136,7 +137,7 @@ def _short_recoveries(context: Context, acked: Mapping[str, list[Seen]]) -> Iter
                 of["end_offset"]
                 for of in acked.get(leaders[node], ())
                 if node in of["durable_on"] and known_ns < of["time_ns"] < at_ns
-                # While writes fail, a disk may show bytes for a moment and lose them when the fsync fails.
+                # While writes fail, a disk may show bytes for a moment, and lose them when the fsync fails.
                 if not any(span.start_ns <= of["time_ns"] <= span.end_ns for span in failing)
                 if not _was_cut_off(context, node, of["time_ns"], at_ns)
             ),
@@ -150,7 +151,7 @@ def _short_recoveries(context: Context, acked: Mapping[str, list[Seen]]) -> Iter
 
 
 def _was_cut_off(context: Context, node: str, acked_ns: int, at_ns: int) -> bool:
-    """Whether a power cut before the start at `at_ns` may have come before a flush of the log below a record."""
+    """Whether a power cut before the start at `at_ns` may have come before the log below a record was flushed."""
     facts = context.facts
     if facts.leaders_keeping == "sync":
         return False
@@ -162,7 +163,10 @@ def _was_cut_off(context: Context, node: str, acked_ns: int, at_ns: int) -> bool
 
 
 def _explained_until(context: Context, node: str, end: int, at_ns: int) -> int:
-    """Return when a fault last emptied a node's disk before this start, or changed the record where its log ends."""
+    """Return the time, in ns, at which a fault last emptied a node's disk or changed its last record before this start.
+
+    Without such a fault: -1.
+    """
     times = [-1]
     for fault in _faults_of(context, node, EMPTIES, ROTS):
         if began_ns(fault) > at_ns:
@@ -176,7 +180,7 @@ def _explained_until(context: Context, node: str, end: int, at_ns: int) -> int:
 
 
 def _faults_of(context: Context, node: str, *effects: str) -> Iterator[FaultFacts]:
-    """Yield the faults that bit a node and have one of these effects."""
+    """Yield the faults that bit a node with one of these effects, by target."""
     for fault in chain.from_iterable(map(by_target, context.facts.faults)):
         if (
             fault.bitten_ns is not None

@@ -1,1 +1,1 @@
-"""Rules about availability: sends and deliveries resume after a fault, and nodes stay up."""
+"""Checkers of availability: sends and deliveries resume after a fault, and nodes keep running."""

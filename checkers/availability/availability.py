@@ -1,9 +1,9 @@
 """Liveness after the heal: sends to every living broker work again, and each group's lag reaches zero.
 
 **not_serving**: the last probe of a living broker was not acknowledged. **not_drained**: a group did not reach lag 0
-within the drain's bound. That is allowed if the group stands before a record that bit rot has changed, and a replica
-that may have had a sound copy is gone for good: the other replicas wait for its answer. If a broker was never probed,
-or a group was never drained, the verdict is unknown.
+within the drain's bound. This is allowed if the next record for the group was changed by bit rot, and a replica that
+may have had an intact copy is gone for good, because the other replicas wait for its answer. If a broker was never
+probed, or a group was never drained, the verdict is unknown.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _when_given_up(drain: Drain) -> str:
 
 
 def _waits_for_copies(context: Context, drain: Drain) -> bool:
-    """Whether each queue with a lag stands before a changed record, of which a lost replica may have had a copy."""
+    """Whether each queue with a lag stops at a changed record of which a lost replica may have had a copy."""
     behind = [(queue, end) for queue, end in drain.ends.items() if end.committed < end.max_offset]
     return bool(behind) and all(
         _lost_replica(context.facts, queue.stream)

@@ -1,15 +1,15 @@
-"""Gaps: how long a client under load had no success, compared with the bound of the campaign (`gap_max_s`).
+"""Gaps: a client under load is never without success for longer than the bound of the campaign (`gap_max_s`).
 
-Only waiting counts, and think times do not. It counts only during the load, from the start of the first producer or
-consumer to the last send that a producer began. Time in which the plan itself keeps a client down (client_crash, from
-fired to healed) does not count.
+Waiting counts, think time does not. Only the time of the load counts, from the start of the first producer or consumer
+to the last send that a producer began. Time in which a fault has stopped a client (such as client_crash, from fired to
+healed) does not count.
 
 **send_gap**: a producer node had begun a send, and for too long no send of it was acknowledged with SEND_OK. The gap
-begins with the first send after the last acknowledgement (or after the start of the node), whatever the sends answered
-meanwhile. **start_gap**: a consumer node had started, and got no queue for too long. Not judged if there are fewer
-queues than consumers. **delivery_gap**: an acknowledged message waited too long for its first successful delivery in a
-group. That is judged for the group as a whole: a consumer whose queues receive no messages has no gap, and a member
-that takes over the queues of a dead one must be in time.
+begins with the first send after the last acknowledgement (or after the start of the node); other outcomes do not end
+it. **start_gap**: a consumer node had started, and got no queue for too long. Not judged if there are fewer queues than
+consumers. **delivery_gap**: an acknowledged message waited too long for its first successful delivery in a group. This
+is judged for the group as a whole: a consumer whose queues receive no messages has no gap, and a member that takes over
+the queues of a dead member must do so in time.
 
 Cannot see: a client that never started, because the history does not name it; whether a plan that left a group without
 any member caused a delivery gap.
@@ -76,7 +76,7 @@ def _send_gaps(columns: Columns, context: Context, load_end: int) -> Iterator[Ga
 
 
 def _waits(columns: Columns, context: Context, node: str, rows: Ints, end_ns: int) -> Iterator[Gap]:
-    """Yield the waits of one life of a producer with these sends."""
+    """Yield the waits of one life of a producer; `rows` are its sends in order."""
     sends = columns.sends
     first: int | None = None  # row of the first send since the last acknowledgement
     for row in rows.tolist():

@@ -1,12 +1,12 @@
 """Selects the few rows that decide the gaps of a history of any size.
 
-It reads whole queues, twice. The first pass (`first_rows`) selects every send of a producer that was not acknowledged,
-the last send that began (the end of the load), and deliveries in other queues than those where their message was
+It reads whole queues twice. The first pass (`first_rows`) selects every send of a producer that was not acknowledged,
+the last send that began (the end of the load), and deliveries in other queues than those in which their message was
 acknowledged. The second pass (`decisive_rows`) has those rows of all queues. It selects the next acknowledgement after
-each failed send, sends that were slow by themselves, the slowest of each life of a producer, and the message of each
-queue that waited longest for each group, with its deliveries.
+each failed send, sends that took longer than the bound, the slowest one of each life of a producer, and the message of
+each queue that waited longest for each group, with its deliveries.
 
-Memory holds sends that failed or were too slow, and deliveries of retries and copies, but not the history.
+Memory holds sends that failed or were too slow, and deliveries of retries and copies, but not the whole history.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from staticfire.checkers.model.columns import (
 
 
 def first_rows(columns: Columns, context: Context) -> Columns:
-    """Select the rows that other queues may need of these."""
+    """Select the rows of these queues that the second pass may need for other queues."""
     return some_rows(
         columns, sends=_failed_or_last(columns, context), deliveries=_elsewhere(columns)
     )
 
 
 def decisive_rows(columns: Columns, context: Context, gathered: Columns) -> Columns:
-    """Select the rows of these queues that decide; `gathered` are the `first_rows` of all queues, in their order."""
+    """Select the rows of these queues that decide; `gathered` has the `first_rows` of all queues, in their order."""
     sends, delivered = columns.sends, columns.deliveries
     end_ns = load_end_ns(gathered.sends, context)
     wanted = _failed_or_last(columns, context)
@@ -56,7 +56,7 @@ def decisive_rows(columns: Columns, context: Context, gathered: Columns) -> Colu
 
 
 def unacknowledged(sends: MessageEvents, context: Context) -> Mask:
-    """Whether each send is a producer's and was not acknowledged with SEND_OK."""
+    """Whether each send is of a producer and was not acknowledged with SEND_OK, shape (sends,)."""
     rows = sends_by(sends, context, context.facts.producers)
     wanted = np.zeros(len(sends), np.bool_)
     wanted[rows] = sends.outcome[rows] != Outcome.OK
@@ -78,7 +78,7 @@ def _failed_or_last(columns: Columns, context: Context) -> Mask:
 
 
 def _elsewhere(columns: Columns) -> Mask:
-    """Whether each delivery is of a message that was not acknowledged in these queues."""
+    """Whether each delivery was consumed and its message was not acknowledged in these queues, shape (deliveries,)."""
     sends, delivered = columns.sends, columns.deliveries
     here = np.unique(sends.message[sends.outcome == Outcome.OK])
     known = (delivered.outcome == Outcome.OK) & (delivered.message != UNKNOWN)
@@ -87,16 +87,16 @@ def _elsewhere(columns: Columns) -> Mask:
 
 
 def _failed_ns(sends: MessageEvents, context: Context, node: str) -> Ints:
-    """Return when the unacknowledged sends of a node began, ascending."""
+    """Return the invocation times of the unacknowledged sends of a node in ns, ascending."""
     rows = sends_by(sends, context, (node,))
     begun_ns: Ints = sends.invoke_ns[rows[sends.outcome[rows] != Outcome.OK]]
     return begun_ns
 
 
 def _next_acked(sends: MessageEvents, acked: Ints, failed_ns: Ints) -> Ints:
-    """Return rows of the first acknowledged send that began after each failed one, and of all that began with one.
+    """Return rows of the first acknowledged send that began after each failed one, and of those that began with one.
 
-    `acked` are rows in the order in which they began.
+    `acked` are rows in the order of their invocations.
     """
     begun_ns = sends.invoke_ns[acked]
     after = np.searchsorted(begun_ns, failed_ns, side="right")
@@ -107,7 +107,7 @@ def _next_acked(sends: MessageEvents, acked: Ints, failed_ns: Ints) -> Ints:
 def _slow(
     sends: MessageEvents, acked: Ints, context: Context, node: str, load_end_ns: int
 ) -> Iterator[Ints]:
-    """Yield rows of sends that were a gap by themselves, and of the slowest one of each life."""
+    """Yield rows of sends that took longer than the bound, and of the slowest one of each life."""
     assert context.facts.gap_max_s is not None
     took_ns = sends.time_ns[acked] - sends.invoke_ns[acked]
     yield acked[took_ns > int(context.facts.gap_max_s * NS_PER_S)]
@@ -122,7 +122,7 @@ def _slow(
 def _longest_waits(
     columns: Columns, context: Context, elsewhere: MessageEvents, load_end_ns: int
 ) -> Iterator[int]:
-    """Yield the row of the acknowledged send of each queue that waited longest for each group."""
+    """Yield, for each queue and group, the row of the acknowledged send that waited longest."""
     mine = np.unique(columns.sends.message[columns.sends.outcome == Outcome.OK])
     of_mine = elsewhere.where(is_among(elsewhere.message, mine))
     together = Columns(
@@ -141,7 +141,7 @@ def _longest_waits(
 def longest_waits(
     columns: Columns, context: Context, group: str, load_end_ns: int
 ) -> Iterator[tuple[int, int]]:
-    """Yield for each queue that `group` reads the row of the acknowledged send that waited longest, and its wait (ns).
+    """For each queue that `group` reads, yield the row of the acknowledged send that waited longest, and its wait (ns).
 
     A message that no consumer received waits until the load ends. No wait begins before the start of the load.
     """

@@ -1,8 +1,8 @@
-"""Nodes that ended by themselves: a broker may do so only when its disk failed.
+"""Exits of nodes: a broker may end by itself only when its disk has failed.
 
 **node_died**: a process of the cluster ended without a stop request, and no fault of its disk explains it. A broker
-deliberately ends itself after a failed write or fsync (fail-stop). Any other end of a node is a bug of the system, even
-if the node is started again and no data is lost.
+ends itself on purpose after a failed write or fsync (fail-stop). Any other end of a node is a bug of the system, even
+if a supervisor starts the node again and no data is lost.
 """
 
 from __future__ import annotations

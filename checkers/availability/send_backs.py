@@ -1,8 +1,8 @@
-"""Send-backs that brokers decline: the consumers' part of **refused_at_rest** (stuck_producers.py).
+"""Send-backs that brokers decline: the part of **refused_at_rest** (stuck_producers.py) about consumers.
 
-A broker that holds a message makes the copy for its retry when a consumer sends the message back. If it declines, the
-client sends a copy of its own or keeps the message. The message still comes again, so no other rule objects. Members of
-orderly groups send only copies of their own.
+When a consumer sends a message back, the broker that holds it makes the copy for its retry. If it declines, the client
+sends a copy of its own or keeps the message. The message still comes again, so no other rule reports the refusal.
+Members of orderly groups send only copies of their own.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class _Declined(NamedTuple):
 
 
 def declined_send_backs(context: Context) -> Iterator[Finding]:
-    """Yield a finding for each consumer whose send-backs are declined again and again, or not answered at all."""
+    """Yield a finding for each consumer whose send-backs brokers repeatedly decline, or do not answer at all."""
     for node, declined in sorted(_by_node(context).items()):
         found = _again_and_again(context, node, declined) or _unanswered(context, node, declined)
         if found is not None:
@@ -61,7 +61,7 @@ def _again_and_again(context: Context, node: str, declined: list[_Declined]) -> 
 
 
 def _unanswered(context: Context, node: str, declined: list[_Declined]) -> Finding | None:
-    """Return the first one without an answer although no fault hindered the broker, in the simulation."""
+    """Return a finding for the first send-back without an answer although no fault hindered it, in the simulation."""
     if not context.facts.disks_observed:
         return None
     waited_ns = round(context.facts.timings.send_back_s * NS_PER_S)

@@ -1,12 +1,12 @@
-"""Producers that stay broken: a producer must succeed again soon after the heal of a fault.
+"""Success of producers: a producer succeeds again soon after the heal of a fault, and always at rest.
 
-**producer_stuck**: a producer sent again and again (at least `SENDS_MIN` requests) for `REQUESTS` times as long as a
-request may take, and no broker acknowledged with SEND_OK, although no fault hindered the producer on its way to some
-broker (excuse_table.py: a fault hinders until the cluster must have recovered from it). If a fault hinders the way to
-another broker, only sends count that were tried as often as there are brokers: each attempt goes to another broker, and
-a single attempt may have gone to the wrong one every time. A broker that has lost its leader takes no sends. A producer
+**producer_stuck**: a producer sent repeatedly (at least `SENDS_MIN` requests) for `REQUESTS` times as long as a request
+may take, and no broker acknowledged with SEND_OK, although no fault hindered the producer on its way to some broker
+(excuse_table.py: a fault hinders until the cluster must have recovered from it). If a fault hinders the way to another
+broker, only sends count that were tried as often as there are brokers: each attempt goes to another broker, and a
+single attempt may always have gone to the wrong one. A broker that has lost its leader accepts no sends. A producer
 keeps the routes that it knows. So a fault of a coordinator hinders only a producer that starts, or the way to a leader
-that starts. A stored half message counts as acknowledged, whatever becomes of its transaction, and so does a request
+that starts. A stored half message counts as acknowledged, for any outcome of its transaction, and so does a request
 without a reply.
 
 The checker finds the lasting effects of a fault only if the load continues long enough after it: in campaigns with a
@@ -14,25 +14,25 @@ quiet end (`quiet_s`), or with a long time between two faults.
 
 **refused_at_rest**: in ten different seconds of a minute, while the cluster was at rest (rest.py), sends of a producer
 were refused, had no answer for as long as a request may take, or needed more than one attempt. Healthy brokers store
-the sends that they get. A broker that is busy for a moment may refuse the sends of that moment. Sends that must be
-refused have no attempts, so they do not count. A transaction may be rolled back, so only its attempts count. The rule
-also applies to send-backs of consumers. In the simulation a single send-back that a broker did not answer is enough, if
-no fault hindered the broker and the consumer (send_backs.py).
+the sends that they get, but a broker that is busy for a moment may refuse sends. Illegal sends have no attempts, so
+they do not count. A transaction may be rolled back, so only its attempts count. The rule also applies to send-backs of
+consumers. In the simulation a single send-back that a broker did not answer is enough, if no fault hindered the broker
+and the consumer (send_backs.py).
 
-**weak_at_rest**: the same for sends that were answered with a weaker status than SEND_OK: healthy brokers keep the
-promises of the profile. A single such answer is legal at any time: the broker reports that it waited in vain. Only
-sends that lie so low in the log that no follower can have been haSlaveFallbehindMax behind count: under load a broker
-need not wait for followers that are.
+**weak_at_rest**: the same for sends that brokers answered with a weaker status than SEND_OK, because healthy brokers
+keep the promises of the profile. A single such answer is legal at any time: the broker reports that it waited without
+success. Only sends count that are so low in the log that no follower can have been haSlaveFallbehindMax behind, because
+under load a broker need not wait for such followers.
 
 **overdue_send**: a send took longer than `OVERDUE_TIMES` times the time that the client gives a send with all its
 attempts, or a request with its reply (outside the simulation `REQUESTS` times, because a busy machine delays clients).
-Faults of brokers and of the network are no excuse, because the client ends a send by its own clock. Judged only for
-clients whose time is known.
+Faults of brokers and of the network are not an excuse, because the client ends a send by its own clock. Judged only if
+this time is known (`Timings.send_s`).
 
-Cannot see: a producer that stops sending; one near faults that succeeds now and then; sends of forwarders; rarer
+Cannot see: a producer that stops sending; one near faults that succeeds occasionally; sends of forwarders; rarer
 refusals and weak statuses; weak statuses of messages whose physical offset is unknown; sends with one attempt and
-without an outcome that ended before the time of a request was over (one-way sends end so); send-backs of clients that
-do not report whether they made the copy.
+unknown outcome that ended within the time of a request (such as one-way sends); send-backs of clients that do not
+report whether they made the copy.
 """
 
 from __future__ import annotations
@@ -67,13 +67,13 @@ STUCK, REFUSED, WEAK = "producer_stuck", "refused_at_rest", "weak_at_rest"
 NO_ROUTE = "route_unknown"  # row of the table of excuses
 OVERDUE = "overdue_send"
 OVERDUE_TIMES = 2  # times as long as a client gives a send, in the simulation
-REQUESTS = 4  # requests in a row that had their whole time and a healthy broker
-SENDS_MIN = 4
+REQUESTS = 4  # consecutive requests with their full time and a healthy broker
+SENDS_MIN = 4  # least number of requests
 REQUEST_BYTES_MAX = 16 << 20  # most bytes that a broker stores for one request
 
 
 def check_stuck_producers(columns: Columns, context: Context) -> Verdict:
-    """Find the first interval of each producer without success, and the sends and send-backs not served at rest."""
+    """Judge the sends of each producer, and the send-backs of consumers."""
     findings = [
         finding
         for node in context.facts.producers
@@ -105,7 +105,7 @@ def _stuck(columns: Columns, context: Context, node: str) -> Finding | None:
 
 
 def _hindered(context: Context, broker: str, node: str) -> list[Span]:
-    """Return when a fault hinders a producer on its way to a broker."""
+    """Return the times in which a fault hinders a producer on its way to a broker."""
     spans = context.excuses.spans(STUCK, broker, (node,))
     timings, starts = context.facts.timings, list(starts_ns(context, frozenset({node})))
     leader = frozenset(context.facts.replica_sets.get(broker, ())[:1])
@@ -123,7 +123,7 @@ def _hindered(context: Context, broker: str, node: str) -> list[Span]:
 
 
 def _got_through(sends: MessageEvents) -> Mask:
-    """Whether a broker stored each send as safely as asked: it acknowledged it, or kept it at a known position."""
+    """Whether a broker stored each send as safely as requested: it acknowledged it, or kept it at a known position."""
     kept = (sends.log != UNKNOWN) & (sends.outcome != Outcome.WEAK)
     through: Mask = (sends.outcome == Outcome.OK) | kept
     return through
@@ -132,7 +132,7 @@ def _got_through(sends: MessageEvents) -> Mask:
 def _failed_intervals(
     sends: MessageEvents, rows: Ints, through: Mask, counts: Mask, free: Span
 ) -> Iterator[Ints]:
-    """Yield rows of consecutive sends that count, began and ended in `free`, and did not get through."""
+    """Yield the rows of consecutive sends that count, began and ended in `free`, and were not stored."""
     begun_ns, ended_ns = sends.invoke_ns[rows], sends.time_ns[rows]
     inside = (begun_ns >= free.start_ns) & (begun_ns < free.end_ns)
     rows, through = rows[inside], through[inside]
@@ -180,7 +180,7 @@ def _weak_at_rest(columns: Columns, context: Context, node: str) -> Finding | No
 
 
 def _overdue_send(columns: Columns, context: Context, node: str) -> Finding | None:
-    """Return the first send of the node that took too long, while nothing hindered the node."""
+    """Return a finding for the first send of the node that took too long although no fault hindered the node."""
     sends = columns.sends
     rows = sends_by(sends, context, (node,))
     for row in rows[_took_too_long(sends, context)[rows]].tolist():
@@ -200,7 +200,7 @@ def _overdue_send(columns: Columns, context: Context, node: str) -> Finding | No
 
 
 def _took_too_long(sends: MessageEvents, context: Context) -> Mask:
-    """Whether each send, of any node, took too long."""
+    """Whether each send took too long, shape (sends,)."""
     times = OVERDUE_TIMES if context.facts.disks_observed else REQUESTS
     most_ns = int(times * context.facts.timings.send_s * NS_PER_S)
     found: Mask = ended_earliest(sends) - began_latest(sends) > (most_ns or FOREVER_NS)
@@ -210,7 +210,7 @@ def _took_too_long(sends: MessageEvents, context: Context) -> Mask:
 def _again_and_again(
     columns: Columns, context: Context, node: str, anomaly: str, found: Mask, ended: str
 ) -> Finding | None:
-    """Return a finding of the first of the node's sends `found`, if they fill many seconds of a minute at rest."""
+    """Return a finding if many seconds of a minute at rest have a send of the node in `found`, a mask of sends."""
     sends = columns.sends
     rows = sends_by(sends, context, (node,))
     rows = rows[found[rows]]
@@ -230,7 +230,7 @@ def _again_and_again(
 
 
 def _unserved(sends: MessageEvents, context: Context) -> Mask:
-    """Whether each send is legal and at least one attempt failed."""
+    """Whether each send is legal and at least one of its attempts failed, shape (sends,)."""
     waited = sends.time_ns - sends.invoke_ns >= int(context.facts.timings.request_s * NS_PER_S)
     silent = (sends.outcome == Outcome.UNKNOWN) & waited & (sends.log == UNKNOWN)
     tried = (sends.tries > 0) & (sends.transaction == Transaction.NONE)
@@ -239,7 +239,7 @@ def _unserved(sends: MessageEvents, context: Context) -> Mask:
 
 
 def first_rows(columns: Columns, context: Context) -> Columns:
-    """Select sends of producers that were not acknowledged at once, or took too long."""
+    """Select sends of producers that were not acknowledged at the first attempt, or took too long."""
     return some_rows(columns, sends=_that_matter(columns, context))
 
 
@@ -250,7 +250,7 @@ def _that_matter(columns: Columns, context: Context) -> Mask:
 
 
 def rows_again(columns: Columns, context: Context, gathered: Columns) -> Columns:
-    """Select the same, and the next send that was acknowledged here after each of them, of any queue."""
+    """Select the same sends, and the next acknowledged send of these queues after each failed one of any queue."""
     wanted = _that_matter(columns, context)
     for node in context.facts.producers:
         wanted[next_acked(columns.sends, gathered.sends, context, node)] = True
