@@ -1,1 +1,1 @@
-"""Rules about transactions of several ops: aborted reads, lost writes, cycles."""
+"""Checkers of transactions with several sends and polls: aborted reads, lost writes and cycles."""

@@ -1,4 +1,4 @@
-"""Explains a cycle in words: each step says why one transaction must come before the next."""
+"""Formats a cycle as text: each step says why one transaction must come before the next."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from staticfire.checkers.cycles.txn_log import TxnLog
 
 
 def reported(log: TxnLog, cycle: Sequence[Edge]) -> str:
-    """Return one sentence for each step: T1 ... before T2 ..., and the last one back to T1: a contradiction."""
+    """Return one sentence for each step of a cycle, from T1 to T2 and so on, and back to T1: a contradiction."""
     name = {edge.before: f"T{number}" for number, edge in enumerate(cycle, start=1)}
     who = "; ".join(
         f"{name[number]} is op {log.txns[number].op_index} of process {log.txns[number].process}"

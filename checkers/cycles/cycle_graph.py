@@ -1,11 +1,11 @@
-"""The order between transactions as a graph, cut down to the edges that may lie on a cycle.
+"""The dependency graph of transactions, reduced to the edges that may lie on a cycle.
 
 Transactions are numbered in the order of their completions. An edge between data is *ww* (both sent, to neighbouring
-positions of a log), *wr* (one sent a message that the other polled) or *rw* (one polled up to a position, without the
-message that the other sent to the next position). Edges of a process or of real time always lead forward in this
+positions of a log), *wr* (one sent a message that the other polled) or *rw* (one polled up to a position, and the other
+sent the message at the next position). Edges of a process or of real time always lead forward in this
 numbering, so a cycle needs an edge between data that leads *back*. Each such edge spans the numbers between its ends.
-Merged, these spans are disjoint segments, and every strongly connected component lies inside one. The search ignores
-everything else, so a graph of a million transactions shrinks to the few that ran at the same time.
+Merged spans are disjoint segments, and every strongly connected component lies inside one segment. The search ignores
+all other transactions, so a graph of a million transactions shrinks to the few that ran at the same time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Kind = Literal["ww", "wr", "rw", "process", "realtime"]
 
 
 class Edge(NamedTuple):
-    """`before` must come before `after`; both are numbers of transactions. The other fields say why."""
+    """Transaction number `before` must precede transaction number `after`. The other fields give the reason."""
 
     before: int
     after: int
@@ -32,7 +32,7 @@ class Edge(NamedTuple):
 
 
 class Segment(NamedTuple):
-    """Neighbouring transactions that may lie on cycles, from `first` to `last`, and the data edges among them."""
+    """Consecutive transactions that may lie on cycles, from `first` to `last`, and the data edges among them."""
 
     first: int
     last: int
@@ -84,7 +84,7 @@ def _readers(log: TxnLog) -> _Readers:
 
 
 def segments(edges: Iterable[Edge]) -> list[Segment]:
-    """Cut the graph: only transactions between the ends of edges that lead back can be on a cycle."""
+    """Return the segments: only transactions between the ends of edges that lead back can be on a cycle."""
     edges = list(edges)
     spans: list[tuple[int, int]] = []
     for first, last in sorted((e.after, e.before) for e in edges if e.after < e.before):
@@ -103,7 +103,10 @@ def segments(edges: Iterable[Edge]) -> list[Segment]:
 
 
 def process_edges(log: TxnLog, segment: Segment) -> Iterator[Edge]:
-    """Yield an edge from each successful transaction to the next committed one of its process."""
+    """Yield an edge from each successful transaction to the committed ones after it in its process.
+
+    The last of these is the next successful one. Edges to later transactions follow from the yielded ones.
+    """
     last: dict[int, int] = {}
     for number in _committed(log, segment):
         process = log.txns[number].process
@@ -116,16 +119,16 @@ def process_edges(log: TxnLog, segment: Segment) -> Iterator[Edge]:
 def realtime_edges(log: TxnLog, segment: Segment) -> Iterator[Edge]:
     """Yield an edge from each successful transaction to the committed ones that began after it had ended.
 
-    Edges that follow from others are left out. An unclear transaction may happen at any time after its beginning.
+    Edges that follow from others are left out. An unclear transaction may take effect at any time after it began.
     """
     ended = [number for number in _committed(log, segment) if log.txns[number].type == "ok"]
     ends = [log.txns[number].op_index for number in ended]
     latest_begin = list(accumulate((log.txns[n].invoke_index for n in ended), max))
     for number in _committed(log, segment):
-        before = bisect_left(ends, log.txns[number].invoke_index)  # the number that had ended
+        before = bisect_left(ends, log.txns[number].invoke_index)  # how many had ended
         for at in range(before - 1, -1, -1):
             if ends[at] < latest_begin[before - 1]:
-                break  # a transaction in between began after that one, and has ended
+                break  # another one began after that one had ended, and ended before this one began
             yield Edge(ended[at], number, "realtime")
 
 

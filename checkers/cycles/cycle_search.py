@@ -93,7 +93,7 @@ def _leads(graph: nx.DiGraph[int], edge: Edge) -> bool:
 
 
 def _graph(edges: Iterable[Edge]) -> nx.DiGraph[int]:
-    """Return a graph with the first, and so strongest, reason for each pair: kinds sort from process over rw to ww."""
+    """Return a graph with the first edge of each pair. Sorted edges put process first, then realtime, rw, wr and ww."""
     graph: nx.DiGraph[int] = nx.DiGraph()
     for edge in edges:
         if not graph.has_edge(edge.before, edge.after):
@@ -102,7 +102,7 @@ def _graph(edges: Iterable[Edge]) -> nx.DiGraph[int]:
 
 
 def _cycle(path: nx.DiGraph[int], edge: Edge) -> Cycle:
-    """Return the edge and a shortest way back, beginning at the transaction that ended first."""
+    """Return a cycle of the edge and a shortest path back, beginning at the transaction that ended first."""
     way = nx.shortest_path(path, edge.after, edge.before)
     steps = [edge, *(path.edges[pair]["edge"] for pair in pairwise(way))]
     first = min(range(len(steps)), key=lambda at: steps[at].before)

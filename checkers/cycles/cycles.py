@@ -1,4 +1,4 @@
-"""Cycles: transactions each of which must come before the next, and the last before the first.
+"""Cycles of transactions: each must precede the next, and the last must precede the first.
 
 **G0** (dirty write): a cycle of ww edges. **G1c** (circular information flow): ww and wr edges, at least one of them
 wr. **G-single** (read skew): exactly one rw edge. **G2** (anti-dependency cycle): a cycle with an rw edge from which

@@ -1,9 +1,9 @@
-"""The logs of a transactional history: the sender of each message, its position, and the transactions that polled it.
+"""The logs of a transactional history: the sender and the position of each message, and the messages that were polled.
 
-Jepsen's inferences: an unclear transaction has committed if a successful one polled any of its sends (all or nothing).
-The position of a message is known from sends of committed transactions and from every poll, however it ended. If two
-messages are at one position, the first known one counts; if a message is at two positions, the lower one counts. Both
-are anomalies (`txn_inconsistent_offsets`, `txn_duplicate`).
+The inferences are Jepsen's: an unclear transaction has committed if a successful one polled any of its sends (all or
+nothing). The position of a message is known from sends of committed transactions and from polls with any outcome. If
+two messages are at one position, the first reported one counts. If a message is at two positions, the lower one counts.
+Both are anomalies (`txn_inconsistent_offsets`, `txn_duplicate`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def sends_of(txn: Txn) -> Iterator[Sent]:
 
 
 def reads_of(txn: Txn) -> Iterator[tuple[str, int, Value]]:
-    """Yield (key, offset, value) of every message that it polled, in the order in which they came."""
+    """Yield (key, offset, value) of every message that a transaction polled, in the order of the polls."""
     for mop in txn.mops:
         if isinstance(mop, Polled):
             for key, messages in mop.messages.items():
@@ -48,7 +48,7 @@ class TxnLog:
 
     @cached_property
     def writer_of(self) -> dict[Message, int]:
-        """The transaction that sent each message, whatever its outcome."""
+        """The number of the transaction that sent each message; transactions of any outcome count."""
         return {
             (sent.key, sent.value): number
             for number, txn in enumerate(self.txns)
@@ -57,7 +57,7 @@ class TxnLog:
 
     @cached_property
     def committed(self) -> list[bool]:
-        """Whether each transaction has certainly happened."""
+        """Whether each transaction has certainly committed, by its number."""
         happened = [txn.type == "ok" for txn in self.txns]
         for txn in self.txns:
             if txn.type == "ok":
@@ -68,7 +68,7 @@ class TxnLog:
         return happened
 
     def sightings(self) -> Iterator[tuple[int, str, int, Value]]:
-        """Yield (number of the transaction, key, offset, value): committed sends and all polls, in their order."""
+        """Yield (number of the transaction, key, offset, value) of committed sends and all polls, by transaction."""
         for number, txn in enumerate(self.txns):
             if self.committed[number]:
                 for sent in sends_of(txn):
@@ -90,7 +90,7 @@ class TxnLog:
         return {(key, value): offset for key, held in self.logs.items() for offset, value in held}
 
     def neighbours(self) -> Iterator[Next]:
-        """Yield all pairs of neighbours in all logs; only markers of transactions lie between two neighbours."""
+        """Yield all pairs of known messages with no known message in between."""
         for key, held in self.logs.items():
             for (_, value), (_, next_value) in pairwise(held):
                 yield Next(key, value, next_value)

@@ -1,16 +1,16 @@
-"""Rules for polls in transactions: no aborted, unfinished, own, phantom or disordered message.
+"""Checker of polls in transactions: no aborted, uncommitted, phantom or misordered message, and no partial write.
 
 **G1a**: a successful transaction polled a message whose transaction has certainly failed. **G1b**: it polled a part of
 the messages that another transaction had sent to a key: one between the first and the last that it polled is missing.
 It saw an intermediate state. **precommitted_read**: a transaction polled its own send before it was committed.
-**txn_phantom**: it polled a value that no transaction sent to that key, whatever the outcomes of the two.
+**txn_phantom**: a transaction of any outcome polled a value that no transaction of any outcome sent to that key.
 **txn_nonmonotonic_poll**: within one poll, the offsets of a key do not ascend. A rebalance excuses a step back between
 two polls, but not within one.
 
 Cannot see: an intermediate state at the ends of a poll, because a poll may begin and stop anywhere; messages without an
 offset; a step back from one poll of a transaction to the next.
 
-Source: Adya's phenomena, as in Jepsen's Kafka workload (which looks for no G1b and no phantoms), and its
+Source: Adya's phenomena, as in Jepsen's Kafka workload (which has no check for G1b and phantoms), and its
 `int-nonmonotonic-poll`.
 """
 
@@ -85,7 +85,7 @@ def _intermediate(log: TxnLog) -> Iterator[Found]:
 def _partly(
     log: TxnLog, txn: Txn, key: str, values: Mapping[Value, int], other: Txn
 ) -> Iterator[Found]:
-    """Say which messages of `other` are missing between the first and the last that `txn` polled."""
+    """Yield a finding that lists the messages of `other` missing between the first and the last that `txn` polled."""
     first, last = min(values.values()), max(values.values())
     missed = [
         sent.value
@@ -113,7 +113,7 @@ def _own(log: TxnLog) -> Iterator[Found]:
 
 
 def _never_sent(log: TxnLog) -> Iterator[Found]:
-    """Yield each transaction and key once."""
+    """Yield one finding for each transaction and key."""
     for txn in log.txns:
         first: dict[str, str] = {}
         for key, offset, value in reads_of(txn):
@@ -124,7 +124,7 @@ def _never_sent(log: TxnLog) -> Iterator[Found]:
 
 
 def _going_back(log: TxnLog) -> Iterator[Found]:
-    """Yield each transaction and key once."""
+    """Yield one finding for each transaction and key."""
     for txn in log.txns:
         first: dict[str, str] = {}
         for polled in (mop for mop in txn.mops if isinstance(mop, Polled)):

@@ -1,12 +1,12 @@
-"""Rules for sends in transactions: none is lost, and each has one position, in the order of its transaction.
+"""Checker of sends in transactions: none is lost, and each has one position, in the order of its transaction.
 
 **lost_write**: a transaction has committed, and one of its messages was skipped: an `ok` transaction polled a message
-at or above its offset, and none ever polled this one. A message without a known offset is lost if every group has read
-everything and no transaction polled it. A transaction without a clear end has committed if an `ok` one polled any of
-its messages: all or nothing. **txn_duplicate**: a message is at two offsets of its log: acknowledged at one and
+at or above its offset, and no `ok` transaction polled this one. A message without a known offset is lost if every drain
+was complete and no transaction polled it. A transaction without a clear end has committed if an `ok` one polled any of
+its messages (all or nothing). **txn_duplicate**: a message is at two offsets of its log: acknowledged at one and
 polled at another, or polled at both. **txn_inconsistent_offsets**: two values are at one offset of a log, by sends of
-committed transactions and by polls. **txn_nonmonotonic_send**: a transaction sent two messages to one key, and the
-later one got the lower offset.
+committed transactions and by polls. **txn_nonmonotonic_send**: a transaction sent two consecutive messages to one key,
+and the later one got the lower offset.
 
 Cannot see: the end of a log that no poll reached; messages whose offsets are not known, while something is unread.
 
@@ -78,7 +78,7 @@ def _lost(log: TxnLog, *, is_read: bool) -> Iterator[Found]:
 
 
 def _at_two_positions(log: TxnLog) -> Iterator[Found]:
-    """Yield each message once, with its lowest offsets."""
+    """Yield one finding for each message, with its two lowest offsets."""
     positions: dict[Message, set[int]] = {}
     for _, key, offset, value in log.sightings():
         positions.setdefault((key, value), set()).add(offset)
@@ -92,7 +92,7 @@ def _at_two_positions(log: TxnLog) -> Iterator[Found]:
 
 
 def _two_values(log: TxnLog) -> Iterator[Found]:
-    """Yield each offset once, with the transaction that first showed the second value."""
+    """Yield one finding for each offset, with the first transaction that reported a second value."""
     first: dict[tuple[str, int], Value] = {}
     reported: set[tuple[str, int]] = set()
     for number, key, offset, value in log.sightings():
@@ -104,7 +104,7 @@ def _two_values(log: TxnLog) -> Iterator[Found]:
 
 
 def _misordered(log: TxnLog) -> Iterator[Found]:
-    """Yield each transaction and key once."""
+    """Yield one finding for each transaction and key."""
     for txn in log.txns:
         placed = [sent for sent in sends_of(txn) if sent.offset is not None]
         for key in dict.fromkeys(sent.key for sent in placed):

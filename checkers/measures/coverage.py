@@ -1,9 +1,10 @@
-"""Coverage: how often a run reached each mechanism of `coverage_marks.py`. Never decides a verdict.
+"""Coverage: how often a run reached each mechanism of `coverage_marks.py`. It never decides a verdict.
 
-A kernel counts what columns show: sends of more than one attempt, deliveries for which a listener had failed before,
-queues that changed hands while a listener was at work on them or between two deliveries in order, and messages that a
-filter excluded. Brokers compare hashes of tags, so only the consumer can exclude some of them. The other counts come
-from observations, other verdicts and facts.
+A kernel counts events in the columns: sends with more than one attempt, deliveries for which a listener had failed
+before, changes of an owner while a listener was processing messages of the queue, consecutive orderly deliveries to
+different processes, and messages that a filter excluded. Brokers compare hashes of tags, so only the consumer can
+exclude messages whose tag has the hash of a wanted one. The other counts come from observations, other verdicts and
+facts.
 
 A zero does not prove that a run never reached a mechanism, only that the harness did not see it: it does not read logs
 of external brokers. Source: the "sometimes" assertions of Antithesis.
@@ -24,11 +25,11 @@ from staticfire.checkers.guarantees.verdict import Tally, Verdict
 from staticfire.checkers.measures.coverage_marks import MARKS, Mark
 from staticfire.checkers.model.columns import UNKNOWN, Chunk, Columns, Ints, Mask, Outcome
 
-LUCK_MAX = 0.05  # a mark counts as lost if bad luck would miss it with at most this chance
+LUCK_MAX = 0.05  # a mark counts as missed if the probability of missing it by chance is below this
 
 
 def tally_coverage(columns: Columns, context: Context) -> Tally:
-    """Count what whole message queues show (partition key: log)."""
+    """Count events of whole queues (partition key: log)."""
     return Tally(
         counts={
             "retried_sends": int(np.count_nonzero(columns.sends.tries > 1)),
@@ -42,7 +43,7 @@ def tally_coverage(columns: Columns, context: Context) -> Tally:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CoverageInChunks:
-    """The counts of some chunks of one queue. Merges in any order."""
+    """The counts of some chunks of one queue. `merge` is associative and commutative."""
 
     tally: Tally  # counts of rows
     at_work: Mask  # by change of an owner, see `_worked_at`
@@ -57,7 +58,7 @@ class CoverageInChunks:
 
 
 def scan_coverage(columns: Columns, context: Context, chunk: Chunk) -> CoverageInChunks:
-    """Count what is in a chunk of a queue; events between two chunks are counted at the end."""
+    """Count the events in a chunk of a queue; `conclude_coverage` counts those between two chunks."""
     tally = tally_coverage(
         columns, replace(context, timeline=replace(context.timeline, ownership={}))
     )
@@ -102,7 +103,7 @@ def _orderly_calls(columns: Columns, context: Context) -> Iterator[tuple[str, In
 
 
 def _kept_back(columns: Columns, context: Context) -> dict[str, int]:
-    """Count acknowledged messages that groups did not want, and those whose tag has the hash of a wanted one."""
+    """Count acknowledged messages that a filter excludes, and those whose unwanted tag has the hash of a wanted one."""
     sends, names = columns.sends, columns.names
     sends = sends.where(np.flatnonzero((sends.outcome == Outcome.OK) & (sends.log != UNKNOWN)))
     filtered = colliding = 0
@@ -119,7 +120,7 @@ def _kept_back(columns: Columns, context: Context) -> dict[str, int]:
 
 
 def java_hash(text: str) -> int:
-    """Return Java's String.hashCode without a sign, of text in the basic plane."""
+    """Return Java's String.hashCode of text in the Basic Multilingual Plane, as an unsigned 32-bit integer."""
     code = 0
     for letter in text:
         code = (code * 31 + ord(letter)) & 0xFFFFFFFF
@@ -127,7 +128,7 @@ def java_hash(text: str) -> int:
 
 
 def _worked_at(columns: Columns, context: Context) -> Mask:
-    """Whether a listener worked on the queue at each change of an owner, in the order of the timeline."""
+    """Whether a listener was processing messages of the queue at each change of its owner, in timeline order."""
     names, delivered = columns.names, columns.deliveries
     worked: list[bool] = []
     groups = {group: number for number, group in enumerate(names.groups)}
@@ -194,7 +195,10 @@ def _count(
 
 
 def missed(coverage: Mapping[str, int], campaign: str, seeds: int) -> list[str]:
-    """Return the marks that this number of seeds of a campaign or workload has not reached, by more than bad luck."""
+    """Return the marks of a campaign or workload that none of its seeds reached, if chance alone is no explanation.
+
+    `seeds`: the number of seeds that ran. A mark is missed if the probability of this result is below LUCK_MAX.
+    """
     return [
         mark.name
         for mark in MARKS

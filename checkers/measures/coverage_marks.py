@@ -1,10 +1,10 @@
 """Marks of coverage: interesting mechanisms that a run may have reached. Data only; `coverage.py` counts them.
 
 A mark names its source: the *log* of a node (an event), the *history* (counted by the harness from ops), the *verdict*
-(`checker.count`), an *observation* (`kind.field`: the number with at least `at_least` there), or a *fault* that bit. It
-also names the campaigns and workloads that should reach it. If many seeds of one never do, the campaign or the system
-has lost something, and a hunt warns; `share` sets how many are enough. `default` is the workload `queue` of the default
-campaign.
+(`checker.count`), an *observation* (`kind.field`: the number of records whose field is at least `at_least`), or a
+*fault* that bit. It also names the campaigns and workloads that should reach it. If none of many seeds reaches it, the
+campaign or the system no longer exercises the mechanism, and a hunt warns. `share` determines how many seeds are
+enough. `default` is the workload `queue` of the default campaign.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ class Mark(NamedTuple):
     seen: str
     campaigns: tuple[str, ...] = ()
     at_least: int = 1
-    share: float = 0.3  # least share of the campaign's seeds that reach it; some are rarer
+    # minimum share of the campaign's seeds that reach it; rare marks have a lower one
+    share: float = 0.3
 
 
 _DEFAULT = ("default",)

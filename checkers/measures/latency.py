@@ -5,8 +5,8 @@ began. **lag** of a group: the time from the acknowledgement to the first call o
 (0 if that came before), under the second of the acknowledgement. Sends are also counted by outcome. Each second lists
 the faults that were active in it. A history of more than 2048 s has longer slices (`time_series.py`).
 
-Durations are counted in integer buckets (`histogram.py`), maxima are exact, and parts merge in any order, so one
-process and many give the same figures. Deliveries are joined by position, so a queue must be whole.
+Durations are counted in integer buckets (`histogram.py`), and maxima are exact. Merging is associative and commutative,
+so the figures do not depend on the number of processes. Deliveries are joined by position, so a queue must be whole.
 
 Cannot see: messages that were never acknowledged or never delivered (loss, availability), and the second copy of a
 retried send. Source: the latency plots of Jepsen, the end-to-end lag of openchaos.
@@ -33,7 +33,7 @@ PERCENTILES = {"p50": 5000, "p99": 9900}  # hundredths of a percent
 
 
 def tally_latency(columns: Columns, context: Context) -> Tally:
-    """Measure whole message queues (partition key: log)."""
+    """Measure whole queues (partition key: log)."""
     sends = columns.sends
     acked = sends.outcome == Outcome.OK
     invoke_ns, acked_ns = sends.invoke_ns[acked], sends.time_ns[acked]
@@ -111,7 +111,7 @@ def _figures(low: int, counts: Ints, longest_ns: np.int64) -> dict[str, int]:
 
 
 def _active(facts: RunFacts) -> list[tuple[str, int, int]]:
-    """Return the faults that bit: name, the first and the last second."""
+    """Return the id and the first and last second of each fault that bit."""
     return [
         (
             fault.fault_id,

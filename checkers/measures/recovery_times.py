@@ -2,14 +2,14 @@
 
 **sends after**: the time from the heal of a fault to the first acknowledgement with SEND_OK of a send that had not been
 acknowledged by then. If the fault struck brokers, only acknowledgements from these brokers count. **caught up after**:
-the time from the heal until a group had received every message that it wants, that was acknowledged by the heal, and
-that was due (0 if it had by then). A fault that did not bite or was never healed has no such time. If no send was
-acknowledged after a fault, or acknowledged messages were never delivered, it has none either, and is counted as
-`never_recovered` or `never_caught_up`.
+the time from the heal until a group had received every wanted message that was acknowledged and due by the heal (0 if
+it had received them by then). A fault that did not bite or was never healed has no such times. A fault after which no
+send was acknowledged counts as `never_recovered`. A fault after which a group never received all these messages counts
+as `never_caught_up`, once for each such group.
 
-A message is looked for where it was acknowledged. One that a broker first kept elsewhere (a delay, a transaction) is
-looked for in its whole queue, because its position was not known then. Cannot see: data that a cluster lost for good,
-and whether a later fault delayed the recovery from this one.
+Deliveries of a message are found by the position of its acknowledgement. A message that a broker first kept elsewhere
+(a delay, a transaction) had no position then, so its deliveries are found by id in the whole queue. Cannot see: data
+that a cluster lost for good, and whether a later fault delayed the recovery from this one.
 Source: RTO and recovery time of openchaos.
 """
 
@@ -34,7 +34,7 @@ SENT, BEHIND = "sent", "behind "  # names of cells, followed by the number of th
 
 
 def tally_recovery(columns: Columns, context: Context) -> Tally:
-    """Measure whole message queues (partition key: log)."""
+    """Measure whole queues (partition key: log)."""
     healed = _healed(context.facts)
     sends = columns.sends
     rows = np.flatnonzero(sends.outcome == Outcome.OK)
@@ -60,7 +60,7 @@ def _by_time(times_ns: Ints, rows: Ints) -> Ints:
 
 
 def _given_ns(columns: Columns, group: str, rows: Ints) -> Ints:
-    """Return when the group first received each send."""
+    """Return the time of the first delivery of each send to the group, shape (rows,)."""
     sends = columns.sends
     given_ns = first_deliveries(columns, group)[rows]
     kept_back = np.flatnonzero(sends.queue_offset[rows] == UNKNOWN)
@@ -72,7 +72,7 @@ def _given_ns(columns: Columns, group: str, rows: Ints) -> Ints:
 def _sent(
     columns: Columns, facts: RunFacts, acked_ns: Ints, brokers: Ints, healed: list[Healed]
 ) -> Tally:
-    """Return the first acknowledgement after each heal, negated: the earliest is wanted, and the largest stays."""
+    """Return the negated time from each heal to the first acknowledgement, because a merge keeps the largest value."""
     longest = {}
     for number, fault, healed_ns in healed:
         after = int(np.searchsorted(acked_ns, healed_ns, side="right"))
@@ -92,7 +92,7 @@ def _healed(facts: RunFacts) -> list[Healed]:
 
 
 def _struck(columns: Columns, facts: RunFacts, fault: FaultFacts) -> Mask:
-    """Whether the recovery of each broker counts, shape (brokers,): the struck brokers, or all."""
+    """Whether acknowledgements of each broker count, shape (brokers,): the targets of the fault, or all without any."""
     struck = {
         name
         for name in {*facts.replica_sets, *columns.names.streams}
@@ -102,7 +102,7 @@ def _struck(columns: Columns, facts: RunFacts, fault: FaultFacts) -> Mask:
 
 
 def _behind(group: str, ready_ns: Ints, given_ns: Ints, healed: list[Healed]) -> Tally:
-    """Count how long after each heal the group had all messages that were ready by then."""
+    """Return the time from each heal until the group had all messages that were ready by the heal."""
     longest = {}
     for number, _, healed_ns in healed:
         before = int(np.searchsorted(ready_ns, healed_ns, side="right"))

@@ -3,13 +3,13 @@
 The score covers every queue of every group at every moment, from the first assignment to the last drain. A moment is
 excused for an anomaly if a window of the table of excuses covers it for the member that had the queue then. For
 `double_ownership` and anomalies of locks each pair of members counts, for `queue_unowned` the whole group.
-If other evidence shows that a fault explains no more, its window ends there. For anomalies of an owner that is set
-back, that evidence is a message acknowledged then (`settled.py`). Two checkers themselves know what ends windows of
-their anomaly, and measure its share (`share_of`): a delayed message is not late because of a fault while others pass
-(`late_deliveries.py`), and each weak status counts only while a broker could have given it (`send_status.py`). Bounds
-(an overlap may last as long as a rebalance takes) are no excuses: they are part of the anomaly's definition.
+If other evidence shows that a fault no longer explains an anomaly, its window ends there. For anomalies of an owner
+that is set back, that evidence is a message acknowledged then (`settled.py`). Two checkers have evidence of their own
+and measure the share themselves (`share_of`). For `late_deliveries.py`, a fault excuses no delay while other delayed
+messages are delivered. For `send_status.py`, each weak status counts only while a broker could have given it. Bounds
+(an overlap may last as long as a rebalance takes) are no excuses, because they belong to the definition of the anomaly.
 
-A checker below the floor of an anomaly has proven nothing about it, so its verdict is unknown.
+A share below the floor is no evidence about the anomaly, so the verdict of the checker is unknown.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def with_share(
     context: Context,
     *excused: Callable[[str, LogKey], list[Span]],
 ) -> Verdict:
-    """Return a verdict with the share that the checker measured; the mean of several shares."""
+    """Return a verdict with the share that the checker measured: the mean, if it passes several functions."""
     shares = [share for of in excused if (share := share_of(context, of)) is not None]
     if not shares:
         return verdict
@@ -121,14 +121,14 @@ class _Excused:
 
 
 def has_floor(anomaly: str, counts: Mapping[str, int]) -> bool:
-    """Whether a checker with these counts must have been able to report the anomaly."""
+    """Whether the share of an anomaly must reach FLOOR, given the counts of its checker."""
     if anomaly in WITHOUT_FLOOR:
         return False
     return anomaly not in ASKED_OF or counts.get(ASKED_OF[anomaly], 0) > 0
 
 
 def below_floor(anomalies: Iterable[str], shares: Mapping[str, float]) -> str | None:
-    """Say which of the anomalies could hardly ever have been reported; None: all could."""
+    """Return a reason that lists the anomalies with a share below FLOOR; None if there are none."""
     low = [f"{name} ({shares[name]:.1%})" for name in anomalies if shares.get(name, 1.0) < FLOOR]
     return f"faults excuse nearly all of the run for {', '.join(low)}" if low else None
 
@@ -157,7 +157,7 @@ def _questions(context: Context) -> Iterator[_Question]:
 def _owned(
     context: Context,
 ) -> Iterator[tuple[tuple[str, LogKey], list[tuple[str | None, Span]]]]:
-    """Yield each queue of each group, with the nodes that had it, and when."""
+    """Yield each queue of each group, with its owners: their nodes and spans of ownership."""
     node_of = context.timeline.nodes.get
     for pair, owned in owned_while_watched(context).items():
         yield pair, [(node_of(one.process), one.span) for one in owned if one.span.length_ns]
