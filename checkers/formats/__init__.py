@@ -1,1 +1,1 @@
-"""Histories in other forms: Parquet columns, long queues in chunks, Jepsen's EDN."""
+"""Formats of histories: Parquet columns, long queues in chunks, and Jepsen's EDN."""

@@ -1,8 +1,8 @@
 """Judges a history in files, of any size: whole queues, or chunks of long ones, in one process or several.
 
-It never holds the whole history. Memory holds, for each process, a partition (some queues with PARTITION_ROWS rows
-together, or one queue or chunk of a queue of up to about WHOLE_ROWS), and all rows of all candidates. Checkers that are
-no kernels see the rows that they select (`Checker.rows`), or select again once those of all queues are known
+Memory never holds the whole history. Each process holds one partition (some queues with PARTITION_ROWS rows together,
+or one queue or chunk of a queue of up to about WHOLE_ROWS), and all rows of all candidates. A checker without a kernel
+receives the rows that it selects (`Checker.rows`). It may select more once the selected rows of all queues are known
 (`Checker.rows_again`).
 """
 
@@ -73,7 +73,7 @@ Progress = Callable[[int, int], None]  # rows judged, rows in all
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judging:
-    """The data that every process needs."""
+    """The input that every process needs in order to judge a partition."""
 
     folder: Path
     verify: bool
@@ -153,7 +153,7 @@ def _work_units(
     whole_rows: int,
     each: Callable[..., Iterator[Any]],
 ) -> Iterator[WorkUnit]:
-    """Return whole queues, and chunks of those that are too long."""
+    """Yield whole queues, and chunks of queues with more than `whole_rows` rows."""
     for parts in together(history.manifest, rows_max):
         if not is_long(parts, whole_rows):
             yield whole(parts)
@@ -186,7 +186,7 @@ def _profile(
 
 
 class _Workers:
-    """Maps a function over partitions, here or in other processes; in the order of partitions."""
+    """Maps a function over partitions, in this process or in others; results are in the order of partitions."""
 
     def __init__(self, judging: Judging, checkers: Sequence[Checker], jobs: int) -> None:
         self._judging, self._checkers, self._jobs = judging, checkers, jobs
@@ -205,7 +205,7 @@ class _Workers:
         return self._map
 
     def _map(self, call: Callable[..., Any], work: Iterable[Any]) -> Iterator[Any]:
-        """Start the work. The new processes ignore Ctrl-C, which their parent handles."""
+        """Start the work. The new processes ignore SIGINT (Ctrl-C), which their parent handles."""
         assert self._pool is not None
         with _interrupts_ignored():
             return self._pool.map(partial(_in_worker, call), work)

@@ -1,15 +1,16 @@
 """Finds offsets at which a queue can be cut so that its chunks give the verdict of the whole.
 
-A cut point lies between two offsets. It is *clean* if no member went back across it: each group was called with
-everything below before it was called with anything above (within one call: in this order), and no send below began
-after one above had been acknowledged. In orderly groups all calls below had also ended by then, and no process that
-kept the queue was called on both sides with a call of another process in between (`ownership_runs.py`). Then all rows
-that kernels compare lie on one side of the cut point, except for a few rows for each process (`Kernel.split`).
+A cut point lies between two offsets. It is *clean* if no group went back across it: each group received all messages
+below it before any message above it (within one call: in this order), and no send below it began after a send above it
+had been acknowledged. In orderly groups all calls below had also ended by then, and no process that kept the queue was
+called on both sides with a call of another process in between (`ownership_runs.py`). Then all rows that kernels compare
+lie on one side of the cut point, except for a few rows for each process (`Kernel.split`).
 
-Near redeliveries and rebalances no cut point is clean, but a little further on one is. A group that reads a queue again
-from the start leaves no clean cut point on its way. A queue that a broadcasting group reads is never cut, because each
-of its members is judged by itself. Such a queue is judged as a whole, or in large chunks, which costs 420 bytes for
-each of its rows in one task.
+Redeliveries and rebalances leave no clean cut point near them, but there are clean ones a little further on. A group
+that reads a queue again from the start leaves no clean cut point in the offsets that it reads twice. A queue of a
+broadcasting or assigned group is never cut, because each member of the group is judged by itself. A queue without clean
+cut points is judged as a whole, which costs 420 bytes for each of its rows in one task; a queue with few of them is
+judged in large chunks.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def cut(
 ) -> list[WorkUnit]:
     """Cut a queue into chunks of about a quarter of `whole_rows`; return the whole queue if it cannot be cut.
 
-    Profiles are those of the parts of the queue, both in the order of time.
+    `parts` are those of the queue and `profiles` their profiles, both in the order of time.
     """
     profile = reduce(QueueProfile.merge, profiles)
     if not profile.given.keys().isdisjoint(_broadcasting_groups(names, facts)):
@@ -69,7 +70,7 @@ def orderly_groups(names: Names, facts: RunFacts) -> list[int]:
 
 
 def _broadcasting_groups(names: Names, facts: RunFacts) -> list[int]:
-    """Return the ids of groups whose members each read for themselves."""
+    """Return the ids of groups whose members each have positions of their own (broadcasting or assigned)."""
     alone = {*facts.broadcasting, *facts.assigned}
     return [at for at, group in enumerate(names.groups) if group in alone]
 
@@ -144,7 +145,7 @@ def _undivided(times: Times, pairs: Sequence[tuple[int, int]]) -> Mask:
 
 
 def _before(last: Indices, first: Indices) -> Mask:
-    """Whether, at each cell, everything in lower cells is not later than anything from there on."""
+    """Whether all times in the cells below each cell are at most those in it and above it, shape (cells,)."""
     below = _latest_below(last)
     above = np.minimum.accumulate(first[::-1])[::-1]
     ordered: Mask = below <= above
@@ -156,7 +157,7 @@ def _latest_below(last: Indices) -> Indices:
 
 
 def _chosen(rows: Ints, clean: Mask, rows_max: int) -> list[int]:
-    """Return the clean cells that begin a chunk, so that each has about `rows_max` rows, or more if needed."""
+    """Return the clean cells that begin a chunk. Each chunk but the last has at least `rows_max` rows."""
     chosen: list[int] = []
     before = np.concatenate(([0], np.cumsum(rows)))  # rows below each cell
     start = 0

@@ -1,8 +1,8 @@
-"""Ownership runs: the calls of a group's processes on one queue, in order, with what a cut point must know of them.
+"""Ownership runs: consecutive calls of one process of a group on one queue, for the search for cut points.
 
 `overlapping_owners` (`checkers/groups/listeners.py`) compares two consecutive calls of a process with the calls of
-other processes in between, so no cut point may lie between the two. Ownership runs of parts merge (associative, in any
-order).
+other processes in between, so no cut point may lie between the two. Merging the runs of parts is associative and
+commutative.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from staticfire.checkers.model.timeline import Ownership, same_stint
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class OwnershipRuns:
-    """Consecutive calls of one process, by the first; arrays of shape (runs,), calls by op index."""
+    """Runs sorted by their first call; arrays of shape (runs,). `first` and `last` are the op indices of calls."""
 
     process: Ints
     first: Ints

@@ -1,7 +1,7 @@
-"""Profiles a queue that is too long for memory: its events by range of offsets. Reads only a few columns.
+"""Profiles a queue that is too long for memory: its events by range of offsets. It reads only a few columns.
 
-Offsets are counted in cells of equal width. Profiles of parts merge (associative, in any order). `cut_points.py` uses
-the profile of all parts to find where the queue may be cut.
+Offsets are counted in cells of equal width. Merging profiles of parts is associative and commutative. `cut_points.py`
+uses the profile of all parts to find the offsets at which the queue may be cut.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Grid:
 
 
 def is_sparse(part: Part) -> bool:
-    """Whether its lowest and highest offset may not show where its rows lie: one may be that of a wrong commit."""
+    """Whether a part has so few rows in its range of offsets that one end may be an outlier, such as a wrong commit."""
     return part.high - part.low >= SPARSE * part.rows
 
 
@@ -87,7 +87,7 @@ def grid_of(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Times:
-    """The times of a cell's events, all of shape (cells,): the first and last call, the first and last end."""
+    """The first and last call and end of the events in each cell, shape (cells,). Calls are Keys, ends op indices."""
 
     first_call: Keys
     last_call: Keys
@@ -122,7 +122,7 @@ class QueueProfile:
     commits: Commits
 
     def merge(self, other: QueueProfile) -> QueueProfile:
-        """Add two profiles of one grid."""
+        """Return the profile of the parts of both; they must have the same grid."""
         return QueueProfile(
             grid=self.grid,
             rows=self.rows + other.rows,
@@ -215,7 +215,10 @@ def _times(column: Mapping[str, Ints], rows: Ints, grid: Grid) -> Times:
 
 
 def _backwards(column: Mapping[str, Ints], rows: Ints, grid: Grid) -> Ints:
-    """Return where a call got a lower offset after a higher one: no cut point may lie between the two."""
+    """Return steps, shape (cells + 1,), whose running sum counts the calls that run backwards across each cell edge.
+
+    Such a call has a lower offset after a higher one, so no cut point may lie between the two.
+    """
     offset, op_index = column["queue_offset"][rows], column["op_index"][rows]
     back = np.flatnonzero((op_index[1:] == op_index[:-1]) & (offset[1:] < offset[:-1]))
     steps = np.zeros(grid.cells + 1, np.int64)

@@ -14,13 +14,13 @@ from staticfire.checkers.formats.columnar.schema import Kind
 from staticfire.checkers.model.columns import UNKNOWN, Chunk, Columns, Ints, Mask
 
 PARTITION_ROWS = 1 << 18  # rows: small queues are judged together, about 150 MB at a time
-WHOLE_ROWS = 1 << 22  # a queue with more is cut,
-CHUNK_DIVISOR = 4  # into chunks of this part of that
+WHOLE_ROWS = 1 << 22  # a queue with more rows is cut
+CHUNK_DIVISOR = 4  # into chunks of about WHOLE_ROWS divided by this number of rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class WorkUnit:
-    """Parts in the order of queues and time; with a chunk, the parts that hold rows of it."""
+    """Parts in the order of queues and time. With a `chunk`, these are the parts that hold rows of the chunk."""
 
     parts: tuple[Part, ...]
     rows: int
@@ -33,7 +33,10 @@ def whole(parts: Sequence[Part]) -> WorkUnit:
 
 
 def together(manifest: Manifest, rows_max: int) -> list[list[Part]]:
-    """Return the parts of queues in order, in lists of as many queues as have about `rows_max` rows together."""
+    """Return the parts by queue, in lists of whole queues that have at most `rows_max` rows together.
+
+    A queue with more rows has a list of its own.
+    """
     by_queue: dict[int, list[Part]] = {}
     for part in manifest.touches:
         by_queue.setdefault(part.queue, []).append(part)
@@ -50,7 +53,7 @@ def together(manifest: Manifest, rows_max: int) -> list[list[Part]]:
 
 
 def is_long(parts: Sequence[Part], whole_rows: int) -> bool:
-    """Whether these are the parts of one queue that should be cut."""
+    """Whether these are the parts of one queue with more than `whole_rows` rows; sends without a queue are no queue."""
     queues = {part.queue for part in parts}
     one = len(queues) == 1 and UNKNOWN not in queues
     return one and sum(part.rows for part in parts) > whole_rows

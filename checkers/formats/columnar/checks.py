@@ -1,6 +1,6 @@
 """Finds impossible rows: ids without a name, queues of another part, time that runs backwards.
 
-Whichever program wrote the file, a verdict over impossible rows would be worthless.
+A verdict over impossible rows would be worthless, and another program may have written the file.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ def read_events(folder: Path, manifest: Manifest) -> list[Op]:
         if not expected.rows:
             return []
         raise HistoryError(f"{path} is missing; the manifest names it") from error
-    # Bytes beyond it were written after the manifest, by a writer that did not get further.
+    # A writer that died after it wrote the manifest may have left bytes beyond the end.
     if len(data) < expected.bytes or (manifest.complete and len(data) != expected.bytes):
         raise HistoryError(f"{path} has {len(data)} bytes; the manifest says {expected.bytes}")
     data = data[: expected.bytes]

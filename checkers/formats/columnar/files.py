@@ -17,7 +17,7 @@ _BLOCK = 1 << 20
 
 
 def write_durably(path: Path, data: bytes | memoryview) -> None:
-    """Put `data` at `path`, whole or not at all, even if this process dies meanwhile. Raises OSError."""
+    """Write `data` to `path` atomically, even if this process dies meanwhile, and sync it. Raises OSError."""
     temporary = path.with_name(f".{path.name}.tmp")
     with temporary.open("wb") as file:
         file.write(data)

@@ -11,7 +11,7 @@
                   "first": 0, "last": 2310, "low": 0, "high": 999}],
      "op_parts": [{"path": "ops/part-0.parquet", "queue": -1, ...}],
      "events": {"rows": 53, "bytes": 70000, "crc32": 1},
-     "source": {"bytes": 1642662, "crc32": 1} or null,  the JSON lines that say the same
+     "source": {"rows": 14222, "bytes": 1642662, "crc32": 1} or null,  the JSON lines with the same ops
      "crc32": 1}
 
 `first` and `last` are the lowest and highest op_index in a part, `low` and `high` the lowest and highest queue offset
@@ -56,7 +56,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lines:
-    """A file of JSON lines, up to the end that was written."""
+    """A file of JSON lines: rows, bytes and CRC-32 of the lines written so far."""
 
     rows: int = 0
     bytes: int = 0
@@ -107,7 +107,7 @@ class Dictionaries:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """Everything that is known of a history without its rows."""
+    """The parts, dictionaries and counts of a history, without its rows."""
 
     run_id: str
     complete: bool
@@ -197,7 +197,7 @@ def _checked(document: Any) -> Manifest:
     claimed = document.pop("crc32")
     manifest = Manifest.from_json(
         document
-    )  # first: another format or version has no checksum that we know
+    )  # before the checksum, whose definition depends on format and version
     if claimed != _crc32(document):
         raise HistoryError("its checksum does not fit: it was damaged or edited")
     return manifest

@@ -1,4 +1,4 @@
-"""The rows of a history as one Parquet file with names in place of numbers, for people and their tools."""
+"""The rows of a history as one Parquet file with names instead of numbers, for analysis with other tools."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from staticfire.checkers.model.message_ids import NUMBER_MASK, OTHER, PROCESS_SH
 KINDS = ("send", "delivery", "commit")
 OUTCOMES = ("ok", "weak", "unknown", "failed")
 TRANSACTIONS = (None, "commit", "rollback", "unknown")
-# Numbers that stay numbers; the file has null for -1 (not known, does not apply).
+# Columns that stay numbers, with null in place of -1 (not known, or does not apply).
 NULLABLE = (
     "queue_offset",
     "physical_offset",
@@ -59,7 +59,7 @@ SCHEMA = pa.schema(
 def write_named(columns: Path, target: Path) -> int:
     """Write every row of the touches of a history.parquet folder to one file, and return the number of rows.
 
-    Memory holds one part at a time. The file appears when it is whole. Raises HistoryError, OSError.
+    Memory holds one part at a time. The file gets its name when it is complete. Raises HistoryError, OSError.
     """
     history = ColumnarHistory(columns)
     part = target.with_name(f".{target.name}.part")
@@ -110,7 +110,7 @@ def _or_null(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _text(column: pa.ChunkedArray, texts: Sequence[str | None]) -> pa.Array:
-    """Return the texts of numbers; null for -1. Texts of a dictionary may be equal."""
+    """Return the text of each number, null for -1. `texts` may hold a text twice."""
     distinct = list(dict.fromkeys(text for text in texts if text is not None))
     number_of = {text: number for number, text in enumerate(distinct)}
     numbers = pa.array([None if text is None else number_of[text] for text in texts], pa.int32())

@@ -1,7 +1,7 @@
-"""Reads ops from columns, in order of index, with a window of the history in memory.
+"""Reads ops from columns in the order of their indices, with a window of the history in memory.
 
-An op that was completed long after its invocation, or never, would hold up all ops in between. So a first pass over few
-columns finds these few.
+An op that was completed long after its invocation, or never, would keep all ops in between in memory. There are few
+such ops. A first pass over a few columns finds them.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class _Touched(NamedTuple):
 
 
 def read_ops(history: ColumnarHistory) -> Iterator[Op]:
-    """Yield all ops, invocations included, by index. Raises HistoryError."""
+    """Yield all ops, invocations included, ascending by index. Raises HistoryError."""
     ready = {op.index: op for op in history.events()}
     known = set(ready)
     far = _far_ops(history)
@@ -104,11 +104,11 @@ def _windows(history: ColumnarHistory) -> Iterator[pa.Table]:
         table = history.op_table(part)
         for start in range(0, len(table), WINDOW):
             yield table.slice(start, WINDOW)
-    yield OPS.empty_table()  # so that a history without ops about messages also has a turn
+    yield OPS.empty_table()  # so that the loop also runs for a history without parts
 
 
 def _far_ops(history: ColumnarHistory) -> Ints:
-    """Return indices of ops that were completed never, or long after they began; ascending."""
+    """Return the indices of ops that were never completed, or long after they began; ascending."""
     found = [np.zeros(0, np.int64)]
     for part in history.manifest.op_parts:
         table = history.op_table(part, ("index", "invoke_index", "touches", "type"))
@@ -120,7 +120,7 @@ def _far_ops(history: ColumnarHistory) -> Ints:
 
 
 def _far(history: ColumnarHistory, far: Ints) -> Iterator[Op]:
-    """Yield the ops with these indices, wherever they are."""
+    """Yield the ops with these indices, and their invocations."""
     if not len(far):
         return
     rows = [_with(history.table(part), "op_index", far) for part in _parts(history, far)]

@@ -27,7 +27,7 @@ _NO_STAMP = Stamp(UNKNOWN, UNKNOWN)
 
 
 class OpTables:
-    """Collects ops. `builder` makes their touches; each op that is about no message goes to `event` as a line.
+    """Collects ops. `builder` makes their touches; `event` receives each op without touches, as a line.
 
     Methods raise HistoryError for an op that breaks the conventions, and any error that `event` raises.
     """
@@ -119,7 +119,7 @@ class OpTables:
 
 
 def _touches_later(op: Op) -> bool:
-    """Whether an op is an invocation whose touches come with its completion, or at the end."""
+    """Whether an op is an invocation whose touches are added with its completion, or at the end of the history."""
     if op.type != "invoke" or op.process == NEMESIS:
         return False
     if op.f == "consume":

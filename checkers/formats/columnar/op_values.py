@@ -1,6 +1,6 @@
 """Rebuilds the value of an op from its message events.
 
-The writer keeps a value as JSON only if it cannot be rebuilt; otherwise the reader makes it from the touches.
+The writer stores a value as JSON only if it cannot be rebuilt. Otherwise the reader rebuilds it from the touches.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def size_of(value: Mapping[str, object]) -> int:
 def is_plain_send(op: Op[Mapping[str, object]]) -> bool:
     """Whether `send_value` makes the value of a send, completed or not, from its touch."""
     value = op.value
-    # Nearly all sends return here, so they cost little.
+    # Fast path for nearly all sends.
     if op.type == "ok" and (value.keys() == _USUAL_KEYS or value.keys() == _USUAL_KEYS_WITH_ID):
         is_reported = value["status"] == "SEND_OK" and value["attempts"] != 0
         return is_reported and size_of(value) != UNKNOWN

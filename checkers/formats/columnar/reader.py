@@ -1,4 +1,4 @@
-"""Reads a history in columns: its manifest, the rows of one queue, or all of a small one."""
+"""Reads a history in columns: its manifest, the rows of one queue, or the whole of a small history."""
 
 from __future__ import annotations
 
@@ -145,7 +145,10 @@ class ColumnarHistory:
 
 
 def _check_unpacked(path: Path, part: Part, metadata: pq.FileMetaData) -> None:
-    """Check the size of a part before it is unpacked: a few bytes may claim any number of rows. Raises HistoryError."""
+    """Check the size of a part before it is unpacked, because a few bytes can declare any number of rows.
+
+    Raises HistoryError.
+    """
     if metadata.num_rows != part.rows:
         raise HistoryError(f"{path} has {metadata.num_rows} rows; the manifest says {part.rows}")
     if part.rows > PART_ROWS_MAX:

@@ -1,4 +1,4 @@
-"""Records ops as a history in columns, as they come and in little memory."""
+"""Records ops one by one as a history in columns, in little memory."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class ColumnarRecorder:
             self._take()
 
     def flush(self) -> None:
-        """Make everything so far durable; the history is still marked as torn."""
+        """Make all ops so far durable. The history stays marked as torn."""
         self._take()
         with self._builder.ended_for_now():
             sends, deliveries, commits = self._builder.take()

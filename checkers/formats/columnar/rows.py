@@ -23,7 +23,7 @@ from staticfire.checkers.model.columns import (
     constant,
 )
 
-MANY = 1000  # rows from which on it pays to check whether all are equal
+MANY = 1000  # a column of more rows is checked for equal values, to save memory
 
 
 class QueueRows(NamedTuple):
@@ -110,7 +110,7 @@ def _rows_of(mask: Mask, order: Ints | None) -> Ints:
 
 
 def _same_or_all(column: Any) -> Any:
-    """Return a column of one value without memory of its own; columns are never written to."""
+    """Return a column of equal values as a read-only view of one value, any other column unchanged."""
     if len(column) > MANY and column[0] == column[-1] and (column == column[0]).all():
         return constant(column[0], len(column))
     return column

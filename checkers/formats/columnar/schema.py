@@ -25,7 +25,7 @@ class Kind(IntEnum):
     COMMIT = 2
 
 
-# Columns that grow or are spread over many values: differences are small. The others have few values each.
+# Columns with many values are stored as differences, which are small. The others have few distinct values.
 _DELTA = (
     "op_index",
     "invoke_index",
@@ -119,7 +119,7 @@ OPS = pa.schema(
 )
 
 
-# Columns that most histories do not know. A part lacks such a column if none of its rows has a value.
+# Columns without values in most histories. A part lacks such a column if none of its rows has a value.
 OPTIONAL = frozenset(
     {
         "at_ns",

@@ -1,4 +1,4 @@
-"""Remembers the keys sent so far in little memory; keys are unique in a history of any size."""
+"""A compact set of the message ids sent so far, because each key may be sent once only."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class SentKeys:
         self._blocks: dict[int, NDArray[np.uint16] | NDArray[np.uint8]] = {}
 
     def add(self, messages: Ints) -> int | None:
-        """Take the messages of some sends; return one that was sent before, None if there is none."""
+        """Add the message ids of some sends; return one that was sent twice, None if there is none."""
         ids = np.sort(messages)
         if len(twice := ids[1:][ids[1:] == ids[:-1]]):
             return int(twice[0])

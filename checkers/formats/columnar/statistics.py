@@ -51,7 +51,7 @@ class Statistics:
 
 
 def of_ops(ops: Iterable[Op]) -> Statistics:
-    """Count ops as they come. Raises what their iteration raises."""
+    """Count ops in one pass. Exceptions of the iterable propagate."""
     counts = Statistics()
     for op in ops:
         counts.ops += 1

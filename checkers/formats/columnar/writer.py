@@ -1,4 +1,4 @@
-"""Writes a history in columns: rows come in any chunks, parts are written whole, and memory holds little."""
+"""Writes a history in columns: it takes rows in chunks of any size, and writes whole parts in bounded memory."""
 
 from __future__ import annotations
 
@@ -108,10 +108,10 @@ class ColumnarWriter:
     def flush(
         self, dictionaries: Dictionaries, ops: int, open_touches: pa.Table, open_ops: pa.Table
     ) -> None:
-        """Make everything so far durable. The history is still marked as torn.
+        """Make all rows so far durable. The history stays marked as torn.
 
-        `ops`: the next index. `open_touches` and `open_ops` are rows of ops that are not completed yet: they count only
-        until the next call.
+        `ops`: the next index. `open_touches` and `open_ops` are rows of ops that are not completed yet. They belong to
+        the history only until the next flush or the end.
         """
         self._flushes += 1
         folder = f"open/{self._flushes}"
@@ -152,7 +152,7 @@ class ColumnarWriter:
         return manifest
 
     def _merge(self, parts: list[Part]) -> list[Path]:
-        """Merge many small parts, which flushes leave, into few large ones; return the files that are not needed now.
+        """Merge the many small parts that flushes leave into few large ones; return the files that are obsolete then.
 
         Many means more parts than the rows require, so each row is written twice at most.
         """
@@ -226,7 +226,7 @@ def write_part(folder: Path, path: str, queue: int, table: pa.Table) -> Part:
 
 
 def _groups(parts: list[Part], rows_max: int) -> Iterator[list[Part]]:
-    """Yield neighbours that have `rows_max` rows together, or one part more."""
+    """Yield lists of consecutive parts; each but the last has at least `rows_max` rows together."""
     group: list[Part] = []
     for part in parts:
         group.append(part)

@@ -1,6 +1,6 @@
-"""The drain at the end of a history of Jepsen: how far each queue was read, and which messages lie beyond.
+"""The drain at the end of a history of Jepsen: the end of each queue, and the position up to which it was read.
 
-A queue was read as far as the furthest poll got, whatever its outcome. The queue is *dry* if a member that had assigned
+A queue was read as far as the furthest poll of any outcome. The queue is *dry* if a member that had assigned
 itself the queue, and is as far as the furthest poll, has polled EMPTY_POLLS times in a row, each time begun after the
 last acknowledgement and without a message. In other queues, acknowledged messages beyond the furthest poll are pending.
 

@@ -1,9 +1,9 @@
-"""Judges a history of Jepsen's workload for Kafka, with its ops in the terms of our checkers.
+"""Judges a history of Jepsen's workload for Kafka, after it converts the ops to the conventions of the checkers.
 
 * **Unclear sends.** A send that ended `info` promises nothing, and an offset that it carries is no position, unless a
   successful poll got a message of the same op. Then the op has happened as a whole, and its sends are acknowledged at
   the end of the history.
-* **Places.** A message without a reported offset is where it was polled.
+* **Offsets.** A message without a reported offset has the lowest offset at which it was polled.
 * **Positions.** Members choose their positions themselves (`RunFacts.assigned`). Between two ops of a process that has
   subscribed, its queues may have been with another process. The same holds for a queue that a process polls without
   having it.
@@ -89,7 +89,7 @@ def _order_within_ops(judged: Sequence[Op], facts: RunFacts) -> Verdict:
     began: dict[int, tuple[int, int]] = {}  # by process: when its op began, and its number
     for number, op in enumerate(judged):
         if op.f == "send" and op.type == "invoke":
-            # The sends of one op begin together; a process has one op under way.
+            # The sends of one op begin at the same time, and a process has one op in progress.
             before = began.get(op.process)
             together = before is not None and before[0] == op.time_ns
             began[op.process] = op.time_ns, before[1] if before and together else number
@@ -215,7 +215,7 @@ class _Positions:
         self._polled: set[tuple[int, int]] = set()  # process and queue, in the current op
 
     def before(self, op: Op) -> Iterator[Op]:
-        """Yield the assignment that a poll needs if it may not begin where the last one ended."""
+        """Yield an assignment before a poll whose position need not be that at which the last poll ended."""
         if op.f == "txn":
             self._polled = {
                 (process, queue) for process, queue in self._polled if process != op.process

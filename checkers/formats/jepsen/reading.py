@@ -4,11 +4,11 @@ A key `k` becomes the message queue `k` of topic "jepsen" at broker "jepsen". Th
 to it has the key `p<k>-<v>` (`<k>-<v>` if these are no small integers). One op of Jepsen may hold several sends and
 polls. Each becomes an op of its own, with a new index. A poll of a process that has subscribed is a delivery to the
 group "jepsen". A poll of a process that was assigned its queues is a delivery to the group "jepsen-assigned", whose
-members each keep their own positions. Messages that a poll returned were seen, however the poll ended: ok is a
-delivery, any other outcome a delivery with unknown result.
+members each keep their own positions. A poll that returned messages becomes a delivery: a successful one if the poll is
+`ok`, one with unknown result otherwise.
 
-A history with transactions (`:f :txn`) also has them as ops of f "txn", beside their sends and polls, because single
-messages do not show what happens all or not at all.
+With `transactions=True`, each op also becomes an op of f "txn", in addition to its sends and polls, because single
+messages do not show atomicity.
 
 The reader leaves out, and counts, ops without a counterpart: crash, debug-topic-partitions, and others.
 """
@@ -32,7 +32,7 @@ class JepsenReader:
     """Takes the ops of one history, in order."""
 
     def __init__(self, *, transactions: bool = False) -> None:
-        """`transactions`: whether the history has transactions."""
+        """`transactions`: also yield each op with sends and polls as an op of f "txn"."""
         self.left_out: Counter[str] = Counter()  # by f
         self._transactions = transactions
         self._index = 0
@@ -238,7 +238,7 @@ def _fault(f: str) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON can hold it."""
+    """Convert a value to one that JSON can represent."""
     if isinstance(value, dict):
         return {str(_plain(key)): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

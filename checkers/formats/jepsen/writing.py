@@ -1,11 +1,11 @@
 """Converts our ops to ops of Jepsen's queue workload, as lines of EDN.
 
 Each message queue becomes a key k: the number of the queue if the history came from Jepsen, else 0, 1, 2, ... in order
-of first use. A message with key `p<k>-<v>` becomes the value v, any other a string with its key. A message belongs to
-the key where it was acknowledged, else where it was polled, else to a key for its topic. A send with several attempts
-may be stored twice: each other copy is an unclear send to its key, and `:attempts` has the number of attempts (0: not
-known). A drain becomes an op `drain`, which Jepsen ignores. Ops that its workload does not know are left out and
-counted; ops get new indices.
+of first use. A message with key `p<k>-<v>` becomes the value v if the history came from Jepsen; any other becomes a
+string with its key. A message belongs to the queue that acknowledged it, else to one from which it was polled, else to
+a key for its topic. A send with several attempts may be stored twice. Each other copy becomes an unclear send to its
+queue, and `:attempts` has the number of attempts (0: not known). A drain becomes an op `drain`, which Jepsen ignores.
+Ops without a counterpart in Jepsen's workload are left out and counted. Ops get new indices.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ATTEMPTS = 1 << 30  # the process of the first attempt that is written as a send
 
 
 class JepsenWriter:
-    """Writes one history. It must have seen all ops before (`look`), because a send does not show where it goes."""
+    """Writes one history. Call `look` with all ops first, because a send does not show the queue of its message."""
 
     def __init__(self) -> None:
         self.left_out: Counter[str] = Counter()  # by f
@@ -39,7 +39,7 @@ class JepsenWriter:
         self._transactions = False
 
     def look(self, ops: Iterable[Op]) -> None:
-        """Find out where each message was stored: where it was acknowledged, else where it was polled.
+        """Determine the queue of each message: the one that acknowledged it, else the first from which it was polled.
 
         Raises HistoryError.
         """
@@ -73,7 +73,10 @@ class JepsenWriter:
                     copies.append(queue)
 
     def line(self, op: Op) -> str | None:
-        """Return an op, and attempts that it stands for, as lines; None if there is none. Raises HistoryError."""
+        """Return an op, and sends for the other copies of its message, as lines; None for an op without a counterpart.
+
+        Raises HistoryError.
+        """
         try:
             fields = self._fields(op)
         except BAD_VALUE as error:
