@@ -1,1 +1,1 @@
-"""History to verdict: one kernel an anomaly, pure functions of history and observations."""
+"""Judges histories. Each checker is a pure function of a history, of observations and of facts about the run."""
