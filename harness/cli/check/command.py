@@ -174,7 +174,7 @@ def _facts(folder: RunFolder) -> RunFacts:
     """Return the facts that the run recorded. Raises RunFolderError."""
     try:
         return RunFacts.from_json(folder.read_verdict()["facts"])
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
         reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise RunFolderError(
             f"the facts in {folder.path}/verdict.json are damaged: {reason}"

@@ -362,6 +362,14 @@ def test_facts_that_make_no_sense_are_refused(
     assert refused(staticfire("check", run_folder), "the facts in", "are damaged")
 
 
+def test_a_reset_that_makes_no_sense_is_refused(run_folder: Path, staticfire: Staticfire) -> None:
+    path = run_folder / "verdict.json"
+    document = json.loads(path.read_bytes())
+    document["facts"]["faults"][0]["resets"] = [{"offsets": [["partition", 1, 2]]}]
+    path.write_text(json.dumps(document))
+    assert refused(staticfire("check", run_folder), "the facts in", "are damaged")
+
+
 def lose_an_entry(folder: Path) -> None:
     """A violation in hardened mode, and a known behaviour in faithful mode."""
     file = folder / "observations.jsonl"
