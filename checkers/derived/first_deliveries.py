@@ -33,7 +33,7 @@ def _first_deliveries(columns: Columns, group: str) -> Ints:
         return _never(columns)
     index = index_of(columns)
     known = delivered.group == columns.names.groups.index(group)
-    known[index.strange_deliveries] = False
+    known[index.conflicting_deliveries] = False
     if not known.any():
         return _never(columns)
     first_ns = np.full(index.size + 1, NEVER_NS, np.int64)
@@ -42,7 +42,7 @@ def _first_deliveries(columns: Columns, group: str) -> Ints:
     else:  # no group received any position twice
         first_ns[index.delivery_position[known]] = delivered.invoke_ns[known]
     placed = index.placed.copy()
-    placed[index.strange_sends] = False
+    placed[index.conflicting_sends] = False
     return first_ns[np.where(placed, index.send_position, index.size)]
 
 

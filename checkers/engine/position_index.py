@@ -64,13 +64,13 @@ class PositionIndex:
         return table
 
     @cached_property
-    def strange_deliveries(self) -> Ints:
+    def conflicting_deliveries(self) -> Ints:
         """Rows of deliveries whose message is not the one in `message_at`."""
         deliveries = self._deliveries
         return np.flatnonzero(self.message_at[self.delivery_position] != deliveries.message)
 
     @cached_property
-    def strange_sends(self) -> Ints:
+    def conflicting_sends(self) -> Ints:
         """Rows of sends with a known position whose message is not the one in `message_at`."""
         sends = self._sends
         other = self.message_at[self.send_position] != sends.message

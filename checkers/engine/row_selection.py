@@ -15,7 +15,7 @@ from staticfire.checkers.model.columns import Columns, Names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class SelectedRows:
     """The rows of one partition that checkers read, by name of the checker."""
 
     rows: Mapping[str, Rows]
@@ -24,18 +24,18 @@ class Asked:
     )  # name of the checker -> why it could not select its rows
 
 
-def rows_asked_for(columns: Columns, context: Context, checkers: Sequence[Checker]) -> Asked:
+def select_rows(columns: Columns, context: Context, checkers: Sequence[Checker]) -> SelectedRows:
     """Select the rows of these queues for each checker without a kernel."""
     reads = {of.name: of.rows for of in checkers if of.kernel is None}
     return _asked(reads, lambda name: reads[name](columns, context))
 
 
-def rows_asked_for_again(
+def select_rows_again(
     columns: Columns,
     context: Context,
     checkers: Sequence[Checker],
     gathered: Mapping[str, Columns],
-) -> Asked:
+) -> SelectedRows:
     """Select rows again for each checker with `rows_again`; `gathered` has its first selection from all queues."""
     reads = {
         of.name: of.rows_again
@@ -45,7 +45,7 @@ def rows_asked_for_again(
     return _asked(reads, lambda name: reads[name](columns, context, gathered[name]))
 
 
-def _asked(names: Iterable[str], read: Callable[[str], Columns]) -> Asked:
+def _asked(names: Iterable[str], read: Callable[[str], Columns]) -> SelectedRows:
     rows: dict[str, Rows] = {}
     failed: dict[str, str] = {}
     for name in names:
@@ -55,7 +55,7 @@ def _asked(names: Iterable[str], read: Callable[[str], Columns]) -> Asked:
             failed[name] = failure(error)
         else:
             rows[name] = (found.sends, found.deliveries, found.commits)
-    return Asked(rows=rows, failed=failed)
+    return SelectedRows(rows=rows, failed=failed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ class Read:
     failed: Mapping[str, str]
 
     @classmethod
-    def of(cls, names: Names, asked: Sequence[Asked]) -> Read:
+    def of(cls, names: Names, asked: Sequence[SelectedRows]) -> Read:
         """Join the rows of all partitions and sort them."""
         failed = {name: reason for of in reversed(asked) for name, reason in of.failed.items()}
         checkers = dict.fromkeys(name for of in asked for name in of.rows if name not in failed)

@@ -157,7 +157,7 @@ def _odd_deliveries(columns: Columns, index: PositionIndex) -> Ints:
     odd = ~sent_to[index.delivery_position] | ~deliveries.body_ok
     odd |= deliveries.message == UNKNOWN
     odd |= columns.names.topic_of_log[deliveries.log] != deliveries.topic
-    odd[index.strange_deliveries] = True
+    odd[index.conflicting_deliveries] = True
     return np.flatnonzero(odd)
 
 

@@ -128,7 +128,7 @@ class Candidates:
     number: int  # of the chunk
     given: MessageEvents
     # when the message was acknowledged, or stored if no acknowledgement reports its position
-    there_ns: Ints
+    available_ns: Ints
     is_acked: Mask
     # By reader: the times in which its listener ran for messages of this chunk; gaps up to the least bound are closed.
     busy: Mapping[Reader, Sequence[Span]]
@@ -180,7 +180,7 @@ def conclude_waits(state: DeliveryWaits, columns: Columns, context: Context) -> 
         given = chunk.given
         for row in range(len(given)):
             reader = _reader(columns, context, given, row)
-            waited = Span(int(chunk.there_ns[row]), int(given.invoke_ns[row]))
+            waited = Span(int(chunk.available_ns[row]), int(given.invoke_ns[row]))
             idle = _idle(waited, busy.get(reader, ()))
             far_behind = _held_before(held.get(reader, ()), int(given.queue_offset[row]))
             idle = without(idle, joined(far_behind))
@@ -207,7 +207,7 @@ def bound_ns(context: Context, broker: str | None = None) -> int:
 
 
 def _scan(columns: Columns, context: Context, number: int) -> DeliveryWaits:
-    there_ns, is_acked = _there_ns(columns, context)
+    available_ns, is_acked = _there_ns(columns, context)
     sends, deliveries, bound = columns.sends, columns.deliveries, bound_ns(context)
     rows: list[Ints] = []
     busy: dict[Reader, list[Span]] = {}
@@ -225,7 +225,7 @@ def _scan(columns: Columns, context: Context, number: int) -> DeliveryWaits:
         kept = _held(columns, of_reader)
         if len(kept.process):
             held[reader] = kept
-        there = there_ns[of_reader]
+        there = available_ns[of_reader]
         name = columns.names.groups[group]
         if name in context.facts.filters_changed_ns:
             there = _acked_ns(columns, context.matches(columns, sends, name))[of_reader]
@@ -241,7 +241,7 @@ def _scan(columns: Columns, context: Context, number: int) -> DeliveryWaits:
     candidates = Candidates(
         number=number,
         given=deliveries.where(chosen),
-        there_ns=there_ns[chosen],
+        available_ns=available_ns[chosen],
         is_acked=is_acked[chosen],
         busy=busy,
         given_in=given_in,

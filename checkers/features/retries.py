@@ -67,12 +67,12 @@ NS_PER_MS = 1_000_000
 WRITTEN_LATE_NS = 100 * NS_PER_MS
 # The most time until a member has reported a send-back, in ns for each second of `Timings.request_s`: ten requests. The
 # member waits for the broker, then for other brokers to which it sends a copy of its own.
-SAID_WITHIN = 10 * NS_PER_S
+REPORTED_WITHIN_REQUESTS = 10 * NS_PER_S
 SEND_BACK = "send_back"  # in RunFacts.due: members report the messages that they send back
 
 
 @dataclass(slots=True)
-class _Story:
+class _DeliveriesOfMessage:
     """A group's deliveries of one message, as rows of deliveries in the order of calls."""
 
     first: list[int] = field(default_factory=list)  # from its own topic
@@ -110,7 +110,9 @@ def _kinds(columns: Columns) -> Ints:
     )
 
 
-def _stories(columns: Columns, context: Context, kinds: Ints) -> Iterator[tuple[str, _Story]]:
+def _stories(
+    columns: Columns, context: Context, kinds: Ints
+) -> Iterator[tuple[str, _DeliveriesOfMessage]]:
     """Yield the deliveries of each message that a group received from its retry or dead-letter topic."""
     deliveries, groups = columns.deliveries, columns.names.groups
     for group in context.facts.retries_max:
@@ -121,16 +123,18 @@ def _stories(columns: Columns, context: Context, kinds: Ints) -> Iterator[tuple[
         candidates = np.unique(deliveries.message[rows[kind > 0]])
         rows = rows[np.isin(deliveries.message[rows], candidates)]
         rows = rows[np.argsort(deliveries.invoke_index[rows], kind="stable")]
-        stories: dict[int, _Story] = {}
+        stories: dict[int, _DeliveriesOfMessage] = {}
         for row in rows.tolist():
-            story = stories.setdefault(int(deliveries.message[row]), _Story())
+            story = stories.setdefault(int(deliveries.message[row]), _DeliveriesOfMessage())
             kind_of = int(kinds[deliveries.topic[row]])
             (story.first, story.retried, story.dead)[kind_of].append(row)
         for story in stories.values():
             yield group, story
 
 
-def _judge(columns: Columns, context: Context, group: str, story: _Story) -> Iterator[Finding]:
+def _judge(
+    columns: Columns, context: Context, group: str, story: _DeliveriesOfMessage
+) -> Iterator[Finding]:
     deliveries = columns.deliveries
     retries_max = context.facts.retries_max[group]
     retries_max = 16 if retries_max < 0 else retries_max
@@ -200,13 +204,15 @@ def _reports(columns: Columns, context: Context, group: str, row: int) -> list[S
 
 def _silent(columns: Columns, context: Context, row: int, before: list[int]) -> Counter[int]:
     """Return, by process, the failed deliveries of members that may have ended before they could report a send-back."""
-    deliveries, heard_ns = columns.deliveries, _heard(context).last_ns
-    said_by_ns = int(deliveries.invoke_ns[row] + context.facts.timings.request_s * SAID_WITHIN)
+    deliveries, last_report_ns = columns.deliveries, _heard(context).last_ns
+    said_by_ns = int(
+        deliveries.invoke_ns[row] + context.facts.timings.request_s * REPORTED_WITHIN_REQUESTS
+    )
     processes = (int(deliveries.process[r]) for r in before)
-    return Counter(process for process in processes if heard_ns.get(process, 0) < said_by_ns)
+    return Counter(process for process in processes if last_report_ns.get(process, 0) < said_by_ns)
 
 
-def _unreported(columns: Columns, context: Context, group: str, story: _Story) -> int:
+def _unreported(columns: Columns, context: Context, group: str, story: _DeliveriesOfMessage) -> int:
     """Return the number of copies that a member must have reported, in a group that reports no send-backs at all."""
     if SEND_BACK not in context.facts.due or group in _heard(context).groups:
         return 0
@@ -227,8 +233,8 @@ def _heard(context: Context) -> _Heard:
     if found is None:
         groups = {of.group for many in context.timeline.sent_back.values() for of in many}
         asked = groups or SEND_BACK in context.facts.due
-        heard_ns = context.timeline.heard_ns() if asked else {}
-        found = context.cache["heard of consumers"] = _Heard(frozenset(groups), heard_ns)
+        last_report_ns = context.timeline.last_report_ns() if asked else {}
+        found = context.cache["heard of consumers"] = _Heard(frozenset(groups), last_report_ns)
     assert isinstance(found, _Heard)
     return found
 
@@ -240,7 +246,7 @@ def _not_reported(tally: Tally, _context: Context) -> str | None:
 
 
 def _dead_twice(
-    columns: Columns, context: Context, group: str, story: _Story, retries_max: int
+    columns: Columns, context: Context, group: str, story: _DeliveriesOfMessage, retries_max: int
 ) -> Iterator[Finding]:
     """Yield findings for dead letters at different positions, in excess of those that have a cause."""
     deliveries = columns.deliveries
@@ -266,7 +272,7 @@ def _dead_twice(
 
 
 def _retried_twice(
-    columns: Columns, context: Context, group: str, story: _Story
+    columns: Columns, context: Context, group: str, story: _DeliveriesOfMessage
 ) -> Iterator[Finding]:
     """Yield findings for retries with the same count at different positions, in excess of the failures before them."""
     deliveries = columns.deliveries
@@ -330,13 +336,16 @@ def _unclear(
     copies = sum(1 if of.by_broker else COPY_ATTEMPTS for of in unclear)
     if copies >= extra:
         return f"{len(unclear)} send-backs of it that may have left {copies} copies"
-    heard_ns, within_ns = _heard(context).last_ns, context.facts.timings.request_s * SAID_WITHIN
+    last_report_ns, within_ns = (
+        _heard(context).last_ns,
+        context.facts.timings.request_s * REPORTED_WITHIN_REQUESTS,
+    )
     reported = {of.process for of in mine}
     silent = {
         process
         for row in reasons
         if (process := int(deliveries.process[row])) not in reported
-        if heard_ns.get(process, 0) < int(deliveries.invoke_ns[row]) + within_ns
+        if last_report_ns.get(process, 0) < int(deliveries.invoke_ns[row]) + within_ns
     }
     if copies + COPY_ATTEMPTS * len(silent) >= extra:
         return f"{len(silent)} members that had failed for it ended before they could report that they sent it back"
@@ -442,7 +451,7 @@ def _judge_time(
     is_exact = context.facts.disks_observed or deliveries.at_ns[row] != UNKNOWN
     if early_ns > CLOCK_ROUGHNESS_NS + (0 if is_exact else WRITTEN_LATE_NS):
         queue = queue_of(columns, deliveries, before[0])
-        latest = since + int(context.facts.timings.request_s * SAID_WITHIN)
+        latest = since + int(context.facts.timings.request_s * REPORTED_WITHIN_REQUESTS)
         stepped = mistimed(columns, context, row, Stored(queue, since, latest), early_ns)
         what = f"retry {deliveries.tries[row]} came {early_ns / NS_PER_S:.3f} s before its time"
         finding = _finding(columns, context, row, "retry_early", what, group, stepped)

@@ -41,10 +41,10 @@ def check_subscriptions(columns: Columns, context: Context) -> Verdict:
 def rows_where_wishes_differ(columns: Columns, context: Context) -> Columns:
     """Select the deliveries to groups whose members differ, and the sends to their topics; findings count these."""
     reported, names = context.timeline.subscriptions, columns.names
-    wishes: dict[str, set[str]] = {}
+    subscription_texts: dict[str, set[str]] = {}
     for one in reported:
-        wishes.setdefault(one.group, set()).add(_wish(one))
-    differ = {group for group, of_group in wishes.items() if len(of_group) > 1}
+        subscription_texts.setdefault(one.group, set()).add(_subscription_text(one))
+    differ = {group for group, of_group in subscription_texts.items() if len(of_group) > 1}
     topics = {one.topic for one in reported if one.group in differ}
     sent = np.flatnonzero([topic in topics for topic in names.topics])
     given = np.flatnonzero([group in differ for group in names.groups])
@@ -62,7 +62,9 @@ def _judge(
     if not asked:
         return
     first = reported[0]
-    other = next((one for one in reported if _wish(one) != _wish(first)), first)
+    other = next(
+        (one for one in reported if _subscription_text(one) != _subscription_text(first)), first
+    )
     who = "; ".join(f"{node} asks for {wish}" for node, wish in sorted(asked.items()))
     topics = {one.topic for one in reported}
     why = _DIFFERENT_TOPICS if len(topics) > 1 else _DIFFERENT_EXPRESSIONS
@@ -87,17 +89,17 @@ def _asked_at_once(context: Context, group: str, reported: Sequence[Subscribed])
     events = sorted(
         [
             *((opened.time_ns, 0, opened.node, "") for opened in silent),
-            *((one.time_ns, 1, one.node, _wish(one)) for one in reported),
+            *((one.time_ns, 1, one.node, _subscription_text(one)) for one in reported),
         ]
     )
     compared_from = len(events) - 1 if group in context.facts.filters_changed_ns else 0
-    wishes: dict[str, str] = {}
+    subscription_texts: dict[str, str] = {}
     for at, (_, _, node, wish) in enumerate(events):
-        wishes.pop(node, None)
+        subscription_texts.pop(node, None)
         if wish:
-            wishes[node] = wish
-        if at >= compared_from and len(set(wishes.values())) > 1:
-            return wishes
+            subscription_texts[node] = wish
+        if at >= compared_from and len(set(subscription_texts.values())) > 1:
+            return subscription_texts
     return {}
 
 
@@ -112,7 +114,7 @@ _DIFFERENT_EXPRESSIONS = (
 )
 
 
-def _wish(one: Subscribed) -> str:
+def _subscription_text(one: Subscribed) -> str:
     listener = ", in order" if one.orderly else ""
     model = "" if one.model == "clustering" else f", {one.model}"
     return f"{one.expression!r} of {one.topic}{model}{listener}"

@@ -33,7 +33,7 @@ class RottenRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Struck:
+class AffectedTarget:
     """The time in which a fault affects one of its targets, if that differs by target. No end: until the heal."""
 
     node: str
@@ -120,7 +120,7 @@ class FaultFacts:
     resets: tuple[OffsetsReset, ...] = ()  # those that leaders have answered
     confirmed: tuple[QueuesConfirmed, ...] = ()  # one for each leader that has answered
     # the times of each target; empty: it affects all of them all the time
-    struck: tuple[Struck, ...] = ()
+    struck: tuple[AffectedTarget, ...] = ()
     incidents: tuple[Incident, ...] = ()  # the known incidents; no verdict depends on them
 
     @property
@@ -372,6 +372,6 @@ def _fault_from_json(fields: Mapping[str, Any]) -> FaultFacts:
     )
 
 
-def _struck(fields: Mapping[str, Any]) -> Struck:
+def _struck(fields: Mapping[str, Any]) -> AffectedTarget:
     affects = fields.get("affects")
-    return Struck(**{**fields, "affects": None if affects is None else tuple(affects)})
+    return AffectedTarget(**{**fields, "affects": None if affects is None else tuple(affects)})

@@ -62,8 +62,8 @@ def _disputed(columns: Columns) -> MessagePositions:
     """Return all sends and deliveries at positions that have more than one message, or an unreadable one."""
     index = index_of(columns)
     disputed = np.zeros(index.size, np.bool_)
-    disputed[index.send_position[index.strange_sends]] = True
-    disputed[index.delivery_position[index.strange_deliveries]] = True
+    disputed[index.send_position[index.conflicting_sends]] = True
+    disputed[index.delivery_position[index.conflicting_deliveries]] = True
     if not disputed.any():
         return placements_of(columns, NOWHERE, NOWHERE)
     return placements_of(

@@ -136,8 +136,8 @@ class _Positions:
         index, sends, deliveries = self._index, columns.sends, columns.deliveries
         disputed = np.concatenate(
             (
-                index.send_position[index.strange_sends],
-                index.delivery_position[index.strange_deliveries],
+                index.send_position[index.conflicting_sends],
+                index.delivery_position[index.conflicting_deliveries],
             )
         )
         self.physical = np.full(index.size, UNKNOWN, np.int64)

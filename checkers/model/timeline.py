@@ -329,7 +329,7 @@ class Timeline:
     def drains_of(self, group: str, topic: str) -> Drain | None:
         return self.drains.get((group, topic))
 
-    def heard_ns(self) -> dict[int, int]:
+    def last_report_ns(self) -> dict[int, int]:
         """Return, by process, the time in ns of its last confirmed commit, ownership change, begin or send-back."""
         found: dict[int, int] = {}
         reported: Iterable[Iterable[Commit | Ownership | Begun | SentBack]] = chain(

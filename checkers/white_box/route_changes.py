@@ -49,7 +49,7 @@ Seen = Mapping[str, Any]
 Queues = list[int] | None  # read queues, write queues, permission; None: no such topic
 
 
-class Said(NamedTuple):
+class PublishedRoute(NamedTuple):
     """The route of a replica set in one process of a coordinator, in an interval."""
 
     span: Span
@@ -116,7 +116,7 @@ class Changes:
                 )
                 yield from islice(unlike, 1)
 
-    def said(self, broker: str) -> Iterator[tuple[str, list[Said]]]:
+    def published(self, broker: str) -> Iterator[tuple[str, list[PublishedRoute]]]:
         """Yield the routes of a replica set in each process of a coordinator, by node, until the process ends."""
         for (node, life), mine in sorted(self._routes.get(broker, {}).items()):
             over_ns = self._over_ns(node, life)
@@ -126,7 +126,7 @@ class Changes:
             yield (
                 node,
                 [
-                    Said(span, seen["addresses"], seen["topics"])
+                    PublishedRoute(span, seen["addresses"], seen["topics"])
                     for seen, span in zip(mine, spans, strict=True)
                     if span.length_ns
                 ],
@@ -171,10 +171,10 @@ def drifts(context: Context, changes: Changes) -> Iterator[Finding]:
         tables = changes.tables(nodes[0]) if nodes else []
         topics = sorted({topic for _, table in tables for topic in table})
         known = {topic: _known(tables, topic) for topic in topics}
-        for node, said in changes.said(broker):
+        for node, published in changes.published(broker):
             down = [span for span, _ in changes.down(nodes[0])]  # back, it registers
             excused = joined([*context.excuses.spans("route_drift", None, (node, nodes[0])), *down])
-            named = [one for one in said if one.addresses.get("0") == nodes[0]]
+            named = [one for one in published if one.addresses.get("0") == nodes[0]]
             for topic in topics:
                 asked = _raised(
                     context, _asked(known[topic], changes.removals(node, topic)), topic, broker
@@ -226,13 +226,13 @@ def _raised(context: Context, asked: Sequence[Known], topic: str, broker: str) -
 
 
 def _gone_back(
-    said: Sequence[Said], known: Sequence[Known], topic: str
+    published: Sequence[PublishedRoute], known: Sequence[Known], topic: str
 ) -> Iterator[tuple[int, str]]:
     """Yield the first change to an entry that the leader had before the published one, or that it never had."""
     newest_ns = -1  # the time at which the leader got the newest published entry
     before: Queues | None = None
     is_first = True
-    for one in said:
+    for one in published:
         queues, at_ns = one.topics.get(topic), one.span.start_ns
         if queues == before and not is_first:
             continue
@@ -251,14 +251,14 @@ def _gone_back(
 
 def _too_late(
     context: Context,
-    said: Sequence[Said],
+    published: Sequence[PublishedRoute],
     asked: Sequence[Known],
     topic: str,
     excused: Sequence[Span],
 ) -> Iterator[tuple[int, str]]:
     wrong = [
         span
-        for one in said
+        for one in published
         for of in asked
         if of.queues != one.topics.get(topic)
         for span in shared([one.span], [of.span])
@@ -267,7 +267,7 @@ def _too_late(
     for span in without(wrong, ()):
         length_ns = sum(piece.length_ns for piece in without([span], excused))
         if length_ns > bound_ns:
-            first = next(one for one in said if one.span.end_ns > span.start_ns)
+            first = next(one for one in published if one.span.end_ns > span.start_ns)
             last = next(of for of in reversed(asked) if of.span.start_ns < span.end_ns)
             gone = "none since it was removed"
             has, says = _words(last.queues, gone), _words(first.topics.get(topic))
@@ -283,10 +283,10 @@ def departures(context: Context, changes: Changes) -> Iterator[Finding]:
     """Yield one `departed_route` for each process of a coordinator and each end of a server."""
     for broker, nodes in sorted(context.facts.replica_sets.items()):
         ends = [(server, down, ended) for server in nodes for down, ended in changes.down(server)]
-        for node, said in changes.said(broker) if ends else ():
+        for node, published in changes.published(broker) if ends else ():
             stood_still = context.excuses.spans("departed_route", None, (node,))
             for server, down, ended in ends:
-                named = (one.span for one in said if server in one.addresses.values())
+                named = (one.span for one in published if server in one.addresses.values())
                 for span in shared(named, [down]):
                     bound_s = _stay_s(
                         context, node, server, Span(down.start_ns, span.start_ns), ended

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from staticfire.checkers.guarantees.facts import (
+    AffectedTarget,
     FaultFacts,
     Incident,
     NodeExit,
     OffsetsReset,
     QueuesConfirmed,
     RottenRecord,
-    Struck,
 )
 from staticfire.checkers.model.history import NEMESIS, Op
 from staticfire.faults.plans.catalogue import fault_named
@@ -73,12 +73,12 @@ def fault_facts(record: FaultRecord) -> FaultFacts:
     )
 
 
-def _struck(record: FaultRecord) -> Iterator[Struck]:
+def _struck(record: FaultRecord) -> Iterator[AffectedTarget]:
     """Yield when each target was struck, for faults whose evidence gives times relative to the strike or the heal."""
     for name, at_ns in (("struck", record.struck_ns), ("struck_at_heal", record.healed_ns)):
         for found in record.evidence.get(name, ()) if at_ns is not None else ():
             ended_ago_ns, affects = found.get("ended_ago_ns"), found.get("affects")
-            yield Struck(
+            yield AffectedTarget(
                 node=found["node"],
                 start_ns=at_ns - found["began_ago_ns"],
                 end_ns=None if ended_ago_ns is None else at_ns - ended_ago_ns,

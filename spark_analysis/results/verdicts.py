@@ -24,10 +24,10 @@ from staticfire.checkers.engine.engine import (
 )
 from staticfire.checkers.engine.kernel import Checker, Context, Kernel
 from staticfire.checkers.engine.row_selection import (
-    Asked,
     Read,
-    rows_asked_for,
-    rows_asked_for_again,
+    SelectedRows,
+    select_rows,
+    select_rows_again,
 )
 from staticfire.checkers.engine.screening import is_among
 from staticfire.checkers.formats.chunks.work_units import read_unit
@@ -72,7 +72,7 @@ class FirstPass:
 
     first: ScreeningPass
     own: ExactPass  # over the candidates of this partition
-    rows: Asked
+    rows: SelectedRows
 
 
 def judge_runs(
@@ -153,7 +153,7 @@ def first_pass(questions: Sequence[Question], partition: Partition) -> FirstPass
     return FirstPass(
         first=first,
         own=exact_pass(columns, first.candidates, first.candidates, context, kernels),
-        rows=rows_asked_for(columns, context, others),
+        rows=select_rows(columns, context, others),
     )
 
 
@@ -200,7 +200,7 @@ def _read(
 
 def rows_again(
     questions: Sequence[Question], asking: Sequence[Mapping[str, Columns]], partition: Partition
-) -> Asked:
+) -> SelectedRows:
     """Return the rows of a partition for checkers that select rows again, given their rows of all partitions.
 
     Raises HistoryError, OSError.
@@ -208,7 +208,7 @@ def rows_again(
     question = questions[partition.run]
     context, _, others = _asked(question)
     columns = read_unit(ColumnarHistory(question.history), partition.unit)
-    return rows_asked_for_again(columns, context, others, asking[partition.run])
+    return select_rows_again(columns, context, others, asking[partition.run])
 
 
 def _holds(history: ColumnarHistory, part: Part, messages: Ints) -> bool:

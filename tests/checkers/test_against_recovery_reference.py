@@ -20,13 +20,13 @@ from tests.support.chunked_kernels import check_chunks
 from tests.support.history_language import facts
 from tests.support.one_checker import judged_by, read_ops
 from tests.support.recovery_histories import Recovered, recovery_history
-from tests.support.route_histories import Asked, route_history
+from tests.support.route_histories import SelectedRows, route_history
 
 STEADY = settings(max_examples=int(os.environ.get("HISTORIES", "60")))
 SEEDS = st.integers(0, 2**32)  # a history is made by one: shrinking it would take minutes
 
 
-def verdict_of(run: Recovered | Asked, name: str, **known: object) -> Verdict:
+def verdict_of(run: Recovered | SelectedRows, name: str, **known: object) -> Verdict:
     return judged_by(name, run.ops, run.observations, facts(faults=run.faults, **known))
 
 

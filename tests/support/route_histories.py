@@ -23,7 +23,7 @@ WRONG: tuple[dict[str, dict[str, str]] | None, ...] = (
 KINDS = ("name_server_freeze", "name_server_amnesia", "kill", "client_crash")
 
 
-class Asked(NamedTuple):
+class SelectedRows(NamedTuple):
     """What a run left behind."""
 
     ops: list[Op]
@@ -32,7 +32,7 @@ class Asked(NamedTuple):
     facts: dict[str, Any]
 
 
-def route_history(seed: int) -> Asked:
+def route_history(seed: int) -> SelectedRows:
     random = Random(seed)
     seen = [
         {
@@ -61,7 +61,7 @@ def route_history(seed: int) -> Asked:
     }
     ops = _clients(random)
     seen += [_after_the_drain(random) for _ in range(random.choice([0, 0, 1, 3]))]
-    return Asked(ops, tuple(faults), seen, facts)
+    return SelectedRows(ops, tuple(faults), seen, facts)
 
 
 def _after_the_drain(random: Random) -> dict[str, Any]:

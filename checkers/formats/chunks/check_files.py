@@ -32,10 +32,10 @@ from staticfire.checkers.engine.engine import (
 )
 from staticfire.checkers.engine.kernel import Checker, Context
 from staticfire.checkers.engine.row_selection import (
-    Asked,
     Read,
-    rows_asked_for,
-    rows_asked_for_again,
+    SelectedRows,
+    select_rows,
+    select_rows_again,
 )
 from staticfire.checkers.formats.chunks.cut_points import cut, orderly_groups
 from staticfire.checkers.formats.chunks.queue_profile import (
@@ -119,7 +119,7 @@ def check_files(
         partitions = list(_work_units(history, context, partition_rows, whole_rows, each))
         partitions = partitions or [whole(())]
         rows_in_all = sum(unit.rows for unit in partitions)
-        asked_first: list[Asked] = []
+        asked_first: list[SelectedRows] = []
 
         def passes() -> Iterator[ScreeningPass]:
             done = 0
@@ -247,10 +247,10 @@ def _in_worker(call: Callable[..., Any], work: tuple[Any, ...]) -> Any:
 
 def _screen_unit(
     history: ColumnarHistory, context: Context, checkers: Sequence[Checker], unit: WorkUnit
-) -> tuple[ScreeningPass, Asked]:
+) -> tuple[ScreeningPass, SelectedRows]:
     columns = read_unit(history, unit)
     screened = screening_pass(columns, context, kernels_of(checkers))
-    return screened, rows_asked_for(columns, context, checkers)
+    return screened, select_rows(columns, context, checkers)
 
 
 def _judge_unit(
@@ -271,5 +271,5 @@ def _rows_again(
     checkers: Sequence[Checker],
     unit: WorkUnit,
     gathered: Mapping[str, Columns],
-) -> Asked:
-    return rows_asked_for_again(read_unit(history, unit), context, checkers, gathered)
+) -> SelectedRows:
+    return select_rows_again(read_unit(history, unit), context, checkers, gathered)

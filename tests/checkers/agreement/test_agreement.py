@@ -12,7 +12,7 @@ import pytest
 from staticfire.checkers.agreement.agreement import AGREEMENT
 from staticfire.checkers.agreement.short_logs import short_logs
 from staticfire.checkers.engine.kernel import Context
-from staticfire.checkers.guarantees.facts import FaultFacts, NodeExit, RottenRecord, Struck
+from staticfire.checkers.guarantees.facts import AffectedTarget, FaultFacts, NodeExit, RottenRecord
 from staticfire.checkers.guarantees.promises import LossPromises
 from staticfire.checkers.guarantees.verdict import Verdict
 from staticfire.checkers.model.building.column_builder import build_columns
@@ -31,8 +31,8 @@ S = 1_000_000_000
 SIMULATED = {"time_s": 6.0, "acks_min": 1, "flush": "sync", "replication": "sync"}
 
 
-def struck(node: str, start_s: float, end_s: float) -> Struck:
-    return Struck(node=node, start_ns=round(start_s * S), end_ns=round(end_s * S))
+def struck(node: str, start_s: float, end_s: float) -> AffectedTarget:
+    return AffectedTarget(node=node, start_ns=round(start_s * S), end_ns=round(end_s * S))
 
 
 def recovery(node: str, at_s: float) -> dict[str, Any]:
@@ -124,7 +124,9 @@ def test_a_restart_without_a_recovery(run_with_kills: Run) -> None:
         ((struck("n0", 1, 3),), None),  # n1 was left out
     ],
 )
-def test_a_restart_of_some_of_its_targets(ones: tuple[Struck, ...], reason: str | None) -> None:
+def test_a_restart_of_some_of_its_targets(
+    ones: tuple[AffectedTarget, ...], reason: str | None
+) -> None:
     opened = [recovery("n0", 0.5), recovery("n1", 0.5), recovery("n0", 2.5)]
     stop = replace(fault("rolling_restart", "n0", "n1", at_s=1, healed_s=5), struck=ones)
     known = facts(replica_sets={"b": ("n0", "n1")}, faults=(stop,), due=("recovery",))

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from staticfire.checkers.features import delivery_waits
-from staticfire.checkers.guarantees.facts import FaultFacts, Struck, Timings
+from staticfire.checkers.guarantees.facts import AffectedTarget, FaultFacts, Timings
 from staticfire.checkers.guarantees.promises import NS_PER_S
 from staticfire.checkers.guarantees.verdict import Verdict
 from staticfire.checkers.model.history import Op
@@ -371,15 +371,15 @@ STARTED = fault("kill", "n1", at_s=8, healed_s=9)
 
 def rolled(node: str, *, at_s: int, until_s: int) -> FaultFacts:
     """A rolling restart from 1 to 40 s, in which the turn of a node came at some time."""
-    part = Struck(node=node, start_ns=at_s * NS_PER_S, end_ns=until_s * NS_PER_S)
+    part = AffectedTarget(node=node, start_ns=at_s * NS_PER_S, end_ns=until_s * NS_PER_S)
     return replace(fault("rolling_restart", "n0", node, at_s=1, healed_s=40), struck=(part,))
 
 
 def frozen_beside(node: str) -> FaultFacts:
     """A name server that is frozen from 5 to 40 s, while a node that is no follower here restarts."""
     parts = (
-        Struck(node="ns-1", start_ns=5 * NS_PER_S, affects=("stalls",)),
-        Struck(node="n0", start_ns=6 * NS_PER_S, end_ns=7 * NS_PER_S, affects=("stops",)),
+        AffectedTarget(node="ns-1", start_ns=5 * NS_PER_S, affects=("stalls",)),
+        AffectedTarget(node="n0", start_ns=6 * NS_PER_S, end_ns=7 * NS_PER_S, affects=("stops",)),
     )
     kind = "name_server_freeze_in_rolling_restart"
     return replace(fault(kind, "ns-1", "n0", node, at_s=5, healed_s=40), struck=parts)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from staticfire.checkers.guarantees.facts import QueuesConfirmed, RunFacts, Struck
+from staticfire.checkers.guarantees.facts import AffectedTarget, QueuesConfirmed, RunFacts
 from staticfire.checkers.guarantees.fault_effects import (
     AFFECTED_BY_KIND,
     DESTROYED_BY_KIND,
@@ -98,8 +98,8 @@ def test_targets_are_struck_as_long_ago_as_the_evidence_says() -> None:
     }
     [fault] = run_facts(CAMPAIGN, [rolled], []).faults
     assert fault.struck == (
-        Struck(node="ns", start_ns=10),
-        Struck(node="b", start_ns=20, end_ns=70),
+        AffectedTarget(node="ns", start_ns=10),
+        AffectedTarget(node="b", start_ns=20, end_ns=70),
     )
 
 
@@ -114,8 +114,8 @@ def test_a_target_may_be_struck_again_at_the_heal_and_in_another_way() -> None:
     }
     [fault] = run_facts(CAMPAIGN, [split], []).faults
     assert fault.struck == (
-        Struck(node="b", start_ns=10, affects=("routes",)),
-        Struck(node="b", start_ns=170, end_ns=190, affects=("stops",)),
+        AffectedTarget(node="b", start_ns=10, affects=("routes",)),
+        AffectedTarget(node="b", start_ns=170, end_ns=190, affects=("stops",)),
     )
 
 

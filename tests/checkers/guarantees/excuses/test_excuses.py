@@ -12,11 +12,11 @@ from staticfire.checkers.guarantees.excuses.excuse_table import EXCUSES
 from staticfire.checkers.guarantees.excuses.excuses import Excuses
 from staticfire.checkers.guarantees.excuses.seconds import forgets_after_a_pause
 from staticfire.checkers.guarantees.facts import (
+    AffectedTarget,
     FaultFacts,
     NodeExit,
     OffsetsReset,
     RunFacts,
-    Struck,
     Timings,
 )
 from staticfire.checkers.guarantees.fault_effects import ALL_EFFECTS
@@ -193,8 +193,8 @@ def test_a_fault_that_strikes_in_turn_excuses_each_target_in_its_own_time() -> N
     rolling = replace(
         fault("rolling_restart", "n0", "n1", "n2", at_s=10, healed_s=30),
         struck=(
-            Struck(node="n0", start_ns=10 * S, end_ns=14 * S),
-            Struck(node="n1", start_ns=14 * S),
+            AffectedTarget(node="n0", start_ns=10 * S, end_ns=14 * S),
+            AffectedTarget(node="n1", start_ns=14 * S),
         ),
     )
     known = excuses(rolling, timings=Timings(request_s=1.0))
@@ -209,9 +209,9 @@ def test_a_restart_at_both_ends_of_a_fault_excuses_no_more_than_that() -> None:
     split = replace(
         fault("split_name_servers", "n0", "c1", at_s=10, healed_s=30),
         struck=(
-            Struck(node="n0", start_ns=10 * S, end_ns=12 * S, affects=("stops",)),
-            Struck(node="n0", start_ns=10 * S, affects=("routes",)),
-            Struck(node="n0", start_ns=28 * S, end_ns=30 * S, affects=("stops",)),
+            AffectedTarget(node="n0", start_ns=10 * S, end_ns=12 * S, affects=("stops",)),
+            AffectedTarget(node="n0", start_ns=10 * S, affects=("routes",)),
+            AffectedTarget(node="n0", start_ns=28 * S, end_ns=30 * S, affects=("stops",)),
         ),
     )
     known = excuses(split)
