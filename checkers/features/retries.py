@@ -146,30 +146,30 @@ def _judge(
         tries = int(deliveries.tries[row])
         if tries > retries_max:
             what = f"retry {tries}, and the group allows {retries_max}"
-            yield _finding(columns, context, row, "retried_too_often", what, group)
+            yield _finding(columns, context, row, "retried_too_often", what)
         before = [r for r in lived if _provokes(context, deliveries, r, row)]
         if not before:
             what = f"retry {tries} of what no listener had failed for"
-            yield _finding(columns, context, row, "retry_unprovoked", what, group)
+            yield _finding(columns, context, row, "retry_unprovoked", what)
         else:
             if tells and (why := _not_sent_back(columns, context, group, row, before)):
                 what = f"retry {tries} of what {why}"
-                yield _finding(columns, context, row, "retry_unprovoked", what, group)
-            yield from _judge_time(columns, context, group, row, before)
+                yield _finding(columns, context, row, "retry_unprovoked", what)
+            yield from _judge_time(columns, context, row, before)
             if all(_is_overlong(context, deliveries, r) for r in before):
-                yield _overlong(columns, context, group, row, before[0])
+                yield _overlong(columns, context, row, before[0])
     for row in story.dead:
         if not any(_uses_up(deliveries, r, retries_max) for r in lived):
             last = max((int(deliveries.tries[r]) for r in lived), default=0)
             what = f"a dead letter after retry {last}, and the group allows {retries_max}"
-            yield _finding(columns, context, row, "premature_dead_letter", what, group)
+            yield _finding(columns, context, row, "premature_dead_letter", what)
         elif deliveries.tries[row] < retries_max:
             what = f"a dead letter of try {deliveries.tries[row]}, and the group allows {retries_max} retries"
-            yield _finding(columns, context, row, "premature_dead_letter", what, group)
+            yield _finding(columns, context, row, "premature_dead_letter", what)
         before = [r for r in lived if _provokes(context, deliveries, r, row)]
         if tells and before and (why := _not_sent_back(columns, context, group, row, before)):
             what = f"a dead letter of what {why}"
-            yield _finding(columns, context, row, "retry_unprovoked", what, group)
+            yield _finding(columns, context, row, "retry_unprovoked", what)
     yield from _dead_twice(columns, context, group, story, retries_max)
     if tells:
         yield from _retried_twice(columns, context, group, story)
@@ -268,7 +268,7 @@ def _dead_twice(
         excuse = f"{len(unclear)} send-backs of it that may have left {copies} copies"
     for row in extra:
         what = f"{len(positions)} dead letters, and {reasons} deliveries used up the retries"
-        yield _finding(columns, context, row, "duplicate_dead_letter", what, group, excuse)
+        yield _finding(columns, context, row, "duplicate_dead_letter", what, excuse)
 
 
 def _retried_twice(
@@ -300,7 +300,7 @@ def _retried_twice(
         if sent_back > len(reasons):
             excuse = _unclear(columns, context, group, reasons, sent_back - len(reasons))
         for row in extra:
-            yield _finding(columns, context, row, "retry_unprovoked", what, group, excuse)
+            yield _finding(columns, context, row, "retry_unprovoked", what, excuse)
 
 
 def _sent_back(
@@ -364,8 +364,7 @@ def _claimed(columns: Columns, context: Context, kinds: Ints) -> Iterator[Findin
         earlier = had.setdefault((int(deliveries.group[row]), int(deliveries.message[row])), [])
         if row in claimed and not any(_explains(deliveries, before, row) for before in earlier):
             what = f"reconsume times {deliveries.tries[row]} of what no listener had failed for"
-            group = columns.names.groups[deliveries.group[row]]
-            yield _finding(columns, context, row, "retry_unprovoked", what, group)
+            yield _finding(columns, context, row, "retry_unprovoked", what)
         earlier.append(row)
 
 
@@ -437,7 +436,7 @@ def retry_delay_ns(context: Context, tries: int) -> int | None:
 
 
 def _judge_time(
-    columns: Columns, context: Context, group: str, row: int, before: list[int]
+    columns: Columns, context: Context, row: int, before: list[int]
 ) -> Iterator[Finding]:
     deliveries = columns.deliveries
     delay_ns = retry_delay_ns(context, int(deliveries.tries[row]))
@@ -454,11 +453,10 @@ def _judge_time(
         latest = since + int(context.facts.timings.request_s * REPORTED_WITHIN_REQUESTS)
         stepped = mistimed(columns, context, row, Stored(queue, since, latest), early_ns)
         what = f"retry {deliveries.tries[row]} came {early_ns / NS_PER_S:.3f} s before its time"
-        finding = _finding(columns, context, row, "retry_early", what, group, stepped)
-        yield finding
+        yield _finding(columns, context, row, "retry_early", what, stepped)
 
 
-def _overlong(columns: Columns, context: Context, group: str, row: int, before: int) -> Finding:
+def _overlong(columns: Columns, context: Context, row: int, before: int) -> Finding:
     deliveries = columns.deliveries
     since_s = (int(deliveries.invoke_ns[row]) - int(deliveries.invoke_ns[before])) / NS_PER_S
     took_s = int(deliveries.time_ns[before] - deliveries.invoke_ns[before]) / NS_PER_S
@@ -469,7 +467,7 @@ def _overlong(columns: Columns, context: Context, group: str, row: int, before: 
         f"{deliveries.tries[row] + 1}), although nothing had failed. Each call does the work once more, and so "
         "it goes on until the retries are used up. Make the listener faster than consumeTimeout, or hand the work over"
     )
-    return _finding(columns, context, row, "consumed_too_long", what, group)
+    return _finding(columns, context, row, "consumed_too_long", what)
 
 
 def _finding(
@@ -478,7 +476,6 @@ def _finding(
     row: int,
     anomaly: str,
     detail: str,
-    group: str,
     excuse: str | None = None,
 ) -> Finding:
     return finding_at(
@@ -488,7 +485,7 @@ def _finding(
         anomaly=anomaly,
         judgement=Judgement.ALLOWED if excuse else judge(context.facts.mode, anomaly),
         detail=f"{detail}; {excuse}" if excuse else detail,
-        group=group,
+        group=columns.names.groups[columns.deliveries.group[row]],
         at_invocation=True,
     )
 
