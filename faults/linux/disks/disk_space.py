@@ -38,22 +38,21 @@ class DiskSpace:
 
     async def fill(self, free_bytes: int = 0) -> Filled:
         """Fill the disk at once, except for at most `free_bytes`."""
-        before = await self._disk.space()
+        before = await self._disk.free_bytes()
         await self._fill_to(free_bytes)
-        return await self._evidence(before.free_bytes)
+        return await self._evidence(before)
 
     async def fill_slowly(self, bytes_per_s: int, free_bytes: int = 0) -> Filled:
         """Take space at `bytes_per_s` until at most `free_bytes` is free. May be cancelled."""
-        before = await self._disk.space()
-        free = before.free_bytes
+        before = free = await self._disk.free_bytes()
         while free - free_bytes >= SMALLEST_BYTES:
             step = max(SMALLEST_BYTES, int(bytes_per_s * STEP_S))
             if not await self._grow(min(free - free_bytes, step)):
                 break  # the file system keeps the rest for metadata
             await asyncio.sleep(STEP_S)
-            free = (await self._disk.space()).free_bytes
+            free = await self._disk.free_bytes()
         await self._fill_to(free_bytes)
-        return await self._evidence(before.free_bytes)
+        return await self._evidence(before)
 
     async def free(self) -> None:
         """Give the space back; does nothing if none was taken."""
@@ -63,7 +62,7 @@ class DiskSpace:
         """Grow the ballast in steps, because the file system itself needs some of the space. Halve a refused step."""
         step = self._disk.size_bytes
         while step >= SMALLEST_BYTES:
-            wanted = (await self._disk.space()).free_bytes - free_bytes
+            wanted = await self._disk.free_bytes() - free_bytes
             if wanted < SMALLEST_BYTES:
                 return
             if not await self._grow(min(step, wanted)):
@@ -85,12 +84,12 @@ class DiskSpace:
         return True
 
     async def _evidence(self, free_bytes_before: int) -> Filled:
-        space = await self._disk.space()
+        free_bytes = await self._disk.free_bytes()
         answer = await self._disk.machine.script(
-            probe_script, self._disk.probe_file, space.free_bytes + MEBIBYTE
+            probe_script, self._disk.probe_file, free_bytes + MEBIBYTE
         )
         return Filled(
             free_bytes_before=free_bytes_before,
-            free_bytes=space.free_bytes,
+            free_bytes=free_bytes,
             error=answer["write"] or answer["fsync"],
         )

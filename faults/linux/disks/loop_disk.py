@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Literal
 
 from staticfire.faults.errors import FaultError
@@ -54,14 +53,6 @@ find "$1" -mindepth 1 -delete && sync -f "$1"
 
 class DiskError(FaultError):
     """A disk is in use, missing or too small."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Space:
-    """The space of a file system for data, without the space that metadata takes."""
-
-    size_bytes: int
-    free_bytes: int
 
 
 def front_bytes(dumpe2fs: str) -> int:
@@ -200,10 +191,11 @@ class LoopDisk:
         """
         await self.machine.script(device_script, "shut-down", self.mount_point)
 
-    async def space(self) -> Space:
-        argv = ["stat", "--file-system", "--format", "%S %b %a", self.mount_point]
-        block, blocks, free = map(int, (await self.machine.run(argv)).split())
-        return Space(size_bytes=block * blocks, free_bytes=block * free)
+    async def free_bytes(self) -> int:
+        """Return the free space for data, without the space that metadata takes."""
+        argv = ["stat", "--file-system", "--format", "%S %a", self.mount_point]
+        block, blocks = map(int, (await self.machine.run(argv)).split())
+        return block * blocks
 
     async def wipe(self) -> int:
         """Remove all files of the node durably; return their size in bytes. The node's process must not run."""

@@ -167,7 +167,7 @@ class LoopDisks:
         broken = self._disks[node]
         broken.is_full = True
         if over_s:
-            surplus = (await broken.disk.space()).free_bytes - free_bytes
+            surplus = await broken.disk.free_bytes() - free_bytes
             filled = await broken.space.fill_slowly(int(max(surplus, 0) / over_s), free_bytes)
         else:
             filled = await broken.space.fill(free_bytes)

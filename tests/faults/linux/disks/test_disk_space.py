@@ -31,7 +31,7 @@ def test_a_fill_that_did_not_bite() -> None:
 def test_what_is_refused_is_tried_in_smaller_steps(tmp_path: Path) -> None:
     machine, executor = recording_machine(tmp_path)
     executor.answers = {
-        "stat": "4096 100 16\n",
+        "stat": "4096 16\n",
         "sh -c stat": "0\n",
         "fallocate": failing("fallocate failed: No space left on device"),
         machine.python: '{"write": "ENOSPC", "fsync": null, "fsync_ns": [1]}',
@@ -46,7 +46,7 @@ def test_what_is_refused_is_tried_in_smaller_steps(tmp_path: Path) -> None:
 def test_another_error_is_reported(tmp_path: Path) -> None:
     machine, executor = recording_machine(tmp_path)
     executor.answers = {
-        "stat": "4096 100 16\n",
+        "stat": "4096 16\n",
         "sh -c stat": "0\n",
         "fallocate": failing("fallocate failed: Read-only file system"),
     }
@@ -67,7 +67,7 @@ def test_a_real_disk_is_full(
     async def scenario() -> None:
         async with new_disk(machine, tmp_path, file_system) as disk:
             space = DiskSpace(disk)
-            free = (await disk.space()).free_bytes
+            free = await disk.free_bytes()
             assert (await space.fill()).bitten
             with pytest.raises(OSError, match="No space left") as caught:
                 write_synced(Path(disk.data_folder) / "node's own", MEBIBYTE)
