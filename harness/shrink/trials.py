@@ -22,10 +22,9 @@ SEEDS = 4  # seeds of a candidate: its own, and the following ones
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """The times at which a fault fired, struck and was over, in seconds of the load."""
+    """The times at which a fault that struck fired and was over, in seconds of the load."""
 
     fired_s: float
-    struck_s: float
     over_s: float
 
 
@@ -129,9 +128,7 @@ def _struck(result: RunResult) -> dict[int, Moments]:
         return (time_ns - result.load_start_ns) / 1e9
 
     return {
-        record.planned.fault_id: Moments(
-            seconds(record.fired_ns), seconds(record.struck_ns), seconds(record.healed_ns)
-        )
+        record.planned.fault_id: Moments(seconds(record.fired_ns), seconds(record.healed_ns))
         for record in result.faults
         if record.bitten
         and record.fired_ns is not None

@@ -50,7 +50,7 @@ def trial() -> Trial:
         sends=len(ops),
         fingerprint=None,
         ops=tuple(ops),
-        struck={n: Moments(one.at_s, one.at_s, one.until_s) for n, one in enumerate(plan)},
+        struck={n: Moments(one.at_s, one.until_s) for n, one in enumerate(plan)},
         witness=Witness(shown_s=10.1, fault_id=1, key="p1-99", send_s=10.0, ack_s=10.1),
     )
 
@@ -152,7 +152,7 @@ def test_a_cut_inside_an_operation_may_come_inside_the_flush_of_the_witness(tria
     early = replace(
         trial,
         campaign=replace(trial.campaign, plan=plan),
-        struck={1: Moments(8.0, 10.05, 12.0)},
+        struck={1: Moments(8.0, 12.0)},
     )
     forms = [one.plan[0] for one in of("anchors", early)]
     assert [one.params for one in forms] == [{"sync": 1}, {"operation": 1}]
