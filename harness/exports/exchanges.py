@@ -38,7 +38,6 @@ class Exchange:
     """
 
     is_send: bool
-    process: int
     node: str
     topic: str
     group: str
@@ -102,7 +101,6 @@ def _begun(op: Op) -> Exchange:
     value = op.value
     return Exchange(
         is_send=op.f in SENDS,
-        process=op.process,
         node=op.node or f"process {op.process}",
         topic=str(value.get("topic", "")),
         group=str(value["group"]) if op.f in DELIVERIES else "",
