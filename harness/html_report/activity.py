@@ -144,7 +144,6 @@ class Measured:
     p50: Sequence[int]
     p99: Sequence[int]
     longest: Sequence[int]
-    count: int
 
 
 def measured_series(seconds: Sequence[Mapping[str, object]], slices: Slices) -> list[Measured]:
@@ -170,4 +169,4 @@ def _series(name: str, rows: Sequence[tuple[int, int, int, int, int]], slices: S
         if count > most[at]:
             most[at], p50[at] = count, middle
         p99[at], longest[at] = max(p99[at], high), max(longest[at], top)
-    return Measured(name, p50, p99, longest, sum(row[1] for row in rows))
+    return Measured(name, p50, p99, longest)

@@ -28,7 +28,6 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    acked_ns: int
     steps: Sequence[Step]
 
     @property
@@ -71,7 +70,7 @@ def copies_of(
             text = f"{node} recovers {'with' if has else 'without'} it"
         if (memory, disk) != before:
             steps.append(Step(time_ns, len(memory), len(disk), text))
-    return Copies(ack["time_ns"], steps)
+    return Copies(steps)
 
 
 def _moments(

@@ -122,7 +122,7 @@ def test_marks_that_are_near_each_other_do_not_overlap() -> None:
         timeline(
             fault_lives([fault_record(kind=HOSTILE, targets=[HOSTILE])], 0.0), {HOSTILE: 1.0}, SCALE
         ),
-        copies_chart(Copies(1, [Step(1, 1, 0, HOSTILE)])),
+        copies_chart(Copies([Step(1, 1, 0, HOSTILE)])),
     ],
 )
 def test_texts_of_a_run_are_no_markup(svg: str) -> None:
@@ -132,7 +132,7 @@ def test_texts_of_a_run_are_no_markup(svg: str) -> None:
 
 def test_the_copies_end_where_none_is_left() -> None:
     steps = [Step(1, 1, 0, "acknowledged"), Step(2, 0, 0, "power of n0 is cut")]
-    svg = copies_chart(Copies(1, steps))
+    svg = copies_chart(Copies(steps))
     assert "no copy left" in svg
     assert "0.000 s, acknowledged: 0 on disk, 1 in memory alone" in parsed(svg).attrib["aria-label"]
 
