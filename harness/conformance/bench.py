@@ -36,6 +36,7 @@ READABLE_S = 5.0  # between the answer to a send and a pull that finds the messa
 # Seconds until name servers know a new topic, since brokers register every 30 s.
 ROUTE_S = 35.0
 HOLD_S = 15.0  # greatest wait of a pull that may wait
+LISTENS_S = 60.0
 SLAVE_KNOWS_S = 25.0  # two periods of SlaveSynchronize and a margin
 
 
@@ -148,10 +149,10 @@ class Bench:
         for address in addresses:
             await self.until_listening(address)
 
-    async def until_listening(self, address: str, *, within_s: float = 60.0) -> Wire:
+    async def until_listening(self, address: str) -> Wire:
         """Connect as soon as the server accepts it. Raises CannotConnect."""
         loop = asyncio.get_running_loop()
-        until_s = loop.time() + within_s
+        until_s = loop.time() + LISTENS_S
         while True:
             try:
                 return await self.connect(address)
@@ -160,16 +161,16 @@ class Bench:
                     raise
                 await asyncio.sleep(0.1)
 
-    async def until_serving(self, address: str, topic: str, *, within_s: float = 60.0) -> Wire:
+    async def until_serving(self, address: str, topic: str) -> Wire:
         """Connect as soon as the broker answers about this topic. Raises CannotConnect, NoAnswer."""
-        broker = await self.until_listening(address, within_s=within_s)
+        broker = await self.until_listening(address)
         loop = asyncio.get_running_loop()
-        until_s = loop.time() + within_s
+        until_s = loop.time() + LISTENS_S
         while loop.time() < until_s:
             if await self.pull_if_served(broker, topic, queue=0, offset=0) is not None:
                 return broker
             await asyncio.sleep(0.1)
-        raise NoAnswer(f"{address} does not serve {topic} {within_s:g} s after its start")
+        raise NoAnswer(f"{address} does not serve {topic} {LISTENS_S:g} s after its start")
 
     async def until_slave_knows(self, slave: BrokerAddress, topic: str) -> None:
         """Wait until a slave has a topic's configuration. Raises NoAnswer after SLAVE_KNOWS_S.
@@ -249,9 +250,9 @@ class Bench:
         """Register a topic for removal that `topic` did not make."""
         self._topics.append((broker_address, topic))
 
-    async def route(self, topic: str, *, number: int = 0) -> dict[str, Any] | None:
-        """Return a name server's route of a topic, or None if it does not know the topic."""
-        served = await self.name_server(number)
+    async def route(self, topic: str) -> dict[str, Any] | None:
+        """Return the first name server's route of a topic, or None if it does not know the topic."""
+        served = await self.name_server()
         answer = await served.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic})
         if answer.code == ResponseCode.TOPIC_NOT_EXIST:
             return None

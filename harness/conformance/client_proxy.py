@@ -47,7 +47,7 @@ class ClientProxy:
         self.requests: Counter[tuple[str, int]] = Counter()  # by the target's address and code
         self.is_shut = False  # no traffic passes
         self.name_servers: tuple[str, ...] = ()
-        self.view = _View(host)
+        self.view = _View()
         self._host = host
         self._servers: list[AbstractServer] = []
         self._ends: dict[_ClientEnd, None] = {}
@@ -99,9 +99,8 @@ class ClientProxy:
 class _View:
     """Maps addresses of the target to those of its relays. Implements `faults/proxy/rocketmq/translator.py`."""
 
-    def __init__(self, host: str) -> None:
+    def __init__(self) -> None:
         self.addresses: dict[str, str] = {}
-        self._host = host
 
     def broker(self, address: str, name: str = "") -> str:
         return self.addresses.get(address, address)

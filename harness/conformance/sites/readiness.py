@@ -21,14 +21,14 @@ HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
 NOT_YET = (CannotConnect, NoAnswer, BadAnswer, TargetUnfit)
 
 
-async def until_serving(target: TargetFacts, brokers: int, *, within_s: float = UP_S) -> None:
+async def until_serving(target: TargetFacts, brokers: int) -> None:
     """Wait until every name server knows this many brokers and every master stores a message as configured.
 
     Raises SiteFailed with the part that was still missing.
     """
     missing = "nothing was asked yet"
     try:
-        async with asyncio.timeout(within_s):
+        async with asyncio.timeout(UP_S):
             while missing:
                 bench = Bench(target, WireLog(asyncio.get_running_loop().time), "ready")
                 try:
@@ -39,7 +39,7 @@ async def until_serving(target: TargetFacts, brokers: int, *, within_s: float = 
                     await bench.close()
                 await asyncio.sleep(POLL_S if missing else 0)
     except TimeoutError:
-        raise SiteFailed(f"the target did not serve within {within_s:g} s: {missing}") from None
+        raise SiteFailed(f"the target did not serve within {UP_S:g} s: {missing}") from None
 
 
 async def until_checked(target: TargetFacts) -> None:
