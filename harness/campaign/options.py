@@ -43,16 +43,16 @@ class Option:
     name: str = ""
 
 
-def _number(meaning: str, low: float, high: float, words: str = "", name: str = "") -> Option:
-    return Option(meaning, words or f"{low} to {high}", (low, high), name)
+def _number(meaning: str, low: float, high: float, words: str = "") -> Option:
+    return Option(meaning, words or f"{low} to {high}", (low, high))
 
 
 def _share(meaning: str) -> Option:
     return _number(meaning, 0, 1)
 
 
-def _seconds(meaning: str, low: float = 0) -> Option:
-    return _number(meaning, low, TIME_S_MAX, f"{low} to {TIME_S_MAX} seconds")
+def _seconds(meaning: str) -> Option:
+    return _number(meaning, 0, TIME_S_MAX, f"0 to {TIME_S_MAX} seconds")
 
 
 def _choice(meaning: str, values: tuple[str, ...]) -> Option:
