@@ -25,7 +25,7 @@ class ColumnKeeper:
 
     def __init__(self, folder: Path, run_id: str, *, flush_s: float = FLUSH_S) -> None:
         self._folder, self._run_id, self._flush_s = folder, run_id, flush_s
-        self._queue: SimpleQueue[tuple[Op, bytes] | bool] = SimpleQueue()
+        self._queue: SimpleQueue[tuple[Op, bytes] | None] = SimpleQueue()
         self._failure: str | None = None
         self._thread = Thread(target=self._work, name="columns", daemon=True)
         self._thread.start()
@@ -34,10 +34,10 @@ class ColumnKeeper:
         """Queue the op for the thread. Never raises, never waits."""
         self._queue.put((op, line))
 
-    def close(self, *, complete: bool = True) -> str | None:
+    def close(self) -> str | None:
         """Write the rest; return why the columns are incomplete, or None. Waits for the disk."""
         if self._thread.is_alive():
-            self._queue.put(complete)
+            self._queue.put(None)
             self._thread.join()
         return self._failure
 
@@ -53,7 +53,7 @@ class ColumnKeeper:
             self._failure = str(error)
         except OSError as error:
             self._failure = f"{error.filename or self._folder} cannot be written: {error.strerror}"
-        while self._failure is not None and not isinstance(self._queue.get(), bool):
+        while self._failure is not None and self._queue.get() is not None:
             pass  # from now on ops are kept as lines alone
 
     def _write(self, recorder: ColumnarRecorder) -> None:
@@ -69,8 +69,8 @@ class ColumnKeeper:
                 item = self._queue.get(timeout=left_s)
             except Empty:
                 continue
-            if isinstance(item, bool):
-                recorder.finish(complete=item, source=lines)
+            if item is None:
+                recorder.finish(source=lines)
                 return
             op, line = item
             recorder.add(op)
