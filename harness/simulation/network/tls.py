@@ -115,23 +115,23 @@ class SimTlsObject:
 
     def _greet_as_server(self) -> None:
         if not self._has_greeted:
-            self._expect(HANDSHAKE)
+            self._expect_handshake()
             self._charge(SERVER_HANDSHAKE_NS)
             self._has_greeted = True
             self._put(HANDSHAKE, bytes(ANSWER_BYTES))
-        self._expect(HANDSHAKE)
+        self._expect_handshake()
 
     def _greet_as_client(self) -> None:
         if not self._has_greeted:
             self._has_greeted = True
             self._put(HANDSHAKE, bytes(HELLO_BYTES))
-        self._expect(HANDSHAKE)
+        self._expect_handshake()
         self._charge(CLIENT_HANDSHAKE_NS)
         self._put(HANDSHAKE, bytes(FINISHED_BYTES))
 
-    def _expect(self, wanted: int) -> None:
+    def _expect_handshake(self) -> None:
         found, _ = self._take()
-        if found != wanted:
+        if found != HANDSHAKE:
             raise ssl.SSLError(1, f"unexpected record of type {found}")
 
     def write(self, data: Any) -> int:
