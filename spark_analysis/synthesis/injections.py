@@ -128,24 +128,24 @@ def _duplicate_explained(point: InjectionPoint) -> Iterator[Injected]:
     slots, batch = point.slots, list(point.batch)
     delivered = slots.deliveries[0]
     delivered.outcome[batch] = Outcome.UNKNOWN
-    _again(slots, 0, batch, tries=1)
+    _again(slots, batch, tries=1)
     for at in batch:
         yield point.expected("duplicate", at, explained=True, branch=0)
 
 
 def _duplicate_unexplained(point: InjectionPoint) -> Iterator[Injected]:
-    _again(point.slots, 0, [point.at], tries=0)
+    _again(point.slots, [point.at], tries=0)
     yield point.expected("duplicate_unexplained", point.at, branch=0)
     yield point.expected(
         "nonmonotonic_poll", point.at, explained=True, branch=0
     )  # allowed, since the offset was not committed
 
 
-def _again(slots: Slots, branch: int, which: list[int], *, tries: int) -> None:
-    done_ns = int(slots.deliveries[branch].done_ns[which].max())
+def _again(slots: Slots, which: list[int], *, tries: int) -> None:
+    done_ns = int(slots.deliveries[0].done_ns[which].max())
     slots.redeliveries.append(
         Redelivery(
-            branch=branch,
+            branch=0,
             slots=np.array(which),
             invoke_ns=done_ns + 1000,
             done_ns=done_ns + 2000,
