@@ -89,9 +89,6 @@ class NoReturn:
     failed: int = 0
     cpu_s: float = 0.0
 
-    def at(self, at_ns: int) -> Point:
-        return next(point for point in self.points if point.at_ns == at_ns)
-
     def to_json(self) -> dict[str, object]:
         return {
             "before_ns": self.before_ns,

@@ -54,7 +54,8 @@ def test_a_jump_is_found_to_a_thousandth_of_the_run(jump_ns: int, moments: list[
     assert found.before_ns is not None
     assert found.before_ns < jump_ns <= found.after_ns
     assert found.after_ns - found.before_ns <= END // 1000
-    assert found.at(found.before_ns).trials == found.at(found.after_ns).trials == AT_SIDES
+    trials = {point.at_ns: point.trials for point in found.points}
+    assert trials[found.before_ns] == trials[found.after_ns] == AT_SIDES
 
 
 def test_moments_that_stand_out_save_continuations() -> None:
