@@ -13,8 +13,7 @@ import yaml
 from staticfire.harness.cli.conform.command import conform
 from staticfire.harness.conformance.clause import contract
 from staticfire.harness.conformance.outputs.about import About
-from staticfire.harness.conformance.outputs.badge import badge
-from staticfire.harness.conformance.outputs.files import write_outputs
+from staticfire.harness.conformance.outputs.files import badge, write_outputs
 from staticfire.harness.conformance.outputs.html_matrix import html_matrix
 from staticfire.harness.conformance.outputs.json_input import ReportError, read_report
 from staticfire.harness.conformance.outputs.junit import junit_xml
