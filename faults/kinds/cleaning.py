@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from random import Random
-from typing import ClassVar
 
 from staticfire.faults.model.capabilities import SERVERS_NEED, Controls, Evidence
-from staticfire.faults.model.fault import ClusterContext, Fault, FaultParams, PlannedFault
+from staticfire.faults.model.fault import AdminFault, ClusterContext, FaultParams, PlannedFault
 
 
-class Cleaning(Fault):
+class Cleaning(AdminFault):
     """RocketMQ: cleanUnusedTopic and cleanExpiredCQ. They must keep every topic in use, system topics included."""
 
     name = "cleaning"
-    affects = ("admin",)
     summary = (
         "an administrator makes all brokers delete queues of deleted topics and expired queue files"
     )
     needs = (SERVERS_NEED,)
     max_per_run = 3
-    in_swarms: ClassVar[bool] = False
-    beside_share: ClassVar[float] = 0.15
-    roles = ()
     simulated = (
         "an administrator makes all brokers clean unused topics and expired queue files "
         "(`cleanUnusedTopic`, `cleanExpiredCQ`), twice; some seeds add it to the kinds they draw"

@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 from random import Random
-from typing import ClassVar
 
 from staticfire.faults.model.capabilities import SERVERS_NEED, Controls, Evidence
 from staticfire.faults.model.draws import between
-from staticfire.faults.model.fault import ClusterContext, Fault, FaultParams, PlannedFault
+from staticfire.faults.model.fault import AdminFault, ClusterContext, FaultParams, PlannedFault
 from staticfire.faults.model.params import Whole
 
 FORMER = 1  # default of groups that brokers create automatically
 
 
-class GroupChange(Fault):
+class GroupChange(AdminFault):
     """RocketMQ: updateSubGroup with `-q`. An existing retry topic keeps its number of queues."""
 
     name = "group-change"
-    affects = ("admin",)
     summary = (
         "the groups of the load get another number of retry queues, and later the former number"
     )
     needs = (SERVERS_NEED,)
-    in_swarms: ClassVar[bool] = False
-    beside_share: ClassVar[float] = 0.15
-    roles = ()
     params = ({"retry_queues": Whole("new number of retry queues of each group", 1, 16)},)
     simulated = (
         "an administrator changes the number of retry queues of the load's groups "

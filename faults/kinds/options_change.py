@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from random import Random
-from typing import ClassVar
 
 from staticfire.faults.model.capabilities import SERVERS_NEED, Controls, Evidence
 from staticfire.faults.model.draws import pick
-from staticfire.faults.model.fault import ClusterContext, Fault, FaultParams, PlannedFault
+from staticfire.faults.model.fault import AdminFault, ClusterContext, FaultParams, PlannedFault
 from staticfire.faults.model.params import OneOf
 
 # Options that take effect at once, each with a value under which brokers keep the same promises.
@@ -24,17 +23,13 @@ OPTIONS = (
 )
 
 
-class OptionsChange(Fault):
+class OptionsChange(AdminFault):
     """RocketMQ: updateBrokerConfig. A broker that restarts meanwhile may have its former value again."""
 
     name = "options-change"
-    affects = ("admin",)
     summary = "an option of all brokers changes while they run, and changes back"
     needs = (SERVERS_NEED,)
     max_per_run = 2
-    in_swarms: ClassVar[bool] = False
-    beside_share: ClassVar[float] = 0.15
-    roles = ()
     params = ({"option": OneOf("`name=value`", OPTIONS)},)
     simulated = (
         "an option of all brokers changes while they run (`updateBrokerConfig`), and changes "

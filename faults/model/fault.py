@@ -122,6 +122,15 @@ class Fault(ABC):
         """Undo the effect. The returned evidence must have `bitten`: whether the fault had an observed effect."""
 
 
+class AdminFault(Fault):
+    """A change that an administrator makes to the whole cluster while it runs; some seeds add it to their swarm."""
+
+    affects = ("admin",)
+    roles = ()
+    in_swarms = False
+    beside_share = 0.15
+
+
 def a_replica(random: Random, context: ClusterContext) -> tuple[str, ...]:
     """Draw one replica of the cluster, leader or follower, as the only target."""
     return (pick(random, tuple(replica.node for replica in context.topology.replicas)),)

@@ -23,7 +23,6 @@ from staticfire.faults.kinds.name_server_faults import (
     NameServerFreeze,
     SplitNameServers,
 )
-from staticfire.faults.kinds.offsets_cloned import OffsetsCloned
 from staticfire.faults.kinds.offsets_reset import OffsetsReset
 from staticfire.faults.kinds.options_change import OptionsChange
 from staticfire.faults.kinds.partition import (
@@ -37,7 +36,7 @@ from staticfire.faults.kinds.power_cut import ClusterPowerCut, PowerCut, PowerCu
 from staticfire.faults.kinds.process_faults import GracefulStop, Kill, Pause
 from staticfire.faults.kinds.rights_change import RightsChange
 from staticfire.faults.kinds.rolling_restart import NameServerFreezeInRollingRestart, RollingRestart
-from staticfire.faults.kinds.topic_anew import TopicAnew
+from staticfire.faults.kinds.side_topics import OffsetsCloned, TopicAnew
 from staticfire.faults.kinds.topic_change import TopicChange
 from staticfire.faults.kinds.wiped_slave import WipedSlave
 from staticfire.faults.model.declaration import check_declaration

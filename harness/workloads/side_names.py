@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from staticfire.faults.kinds.offsets_cloned import OffsetsCloned
-from staticfire.faults.kinds.topic_anew import TopicAnew
+from staticfire.faults.kinds.side_topics import OffsetsCloned, TopicAnew
 from staticfire.faults.model.fault import PlannedFault
 from staticfire.harness.campaign.campaign import Campaign
 
