@@ -21,6 +21,7 @@ class BadNetwork(Fault):
     """Degrades the outgoing traffic of one broker or name server. It bit if its counter increased meanwhile."""
 
     affects = ("network",)
+    roles = ("server",)
     counter: ClassVar[str]  # key in NetworkControl.traffic_counters
     param: ClassVar[str]
     duration_s = (3.0, 12.0)
@@ -57,7 +58,6 @@ class NetworkLatency(BadNetwork):
     needs = ("network.delay",)
     counter = "delayed"
     param = "delay_ms"
-    roles = ("server",)
     params = ({"delay_ms": Number("added delay", 0.1, 60_000)},)
     simulated = "every segment that the host sends arrives later"
     on_machines = (
@@ -82,7 +82,6 @@ class PacketLoss(BadNetwork):
     needs = ("network.lose",)
     counter = "lost"
     param = "percent"
-    roles = ("server",)
     params = ({"percent": Number("percentage of segments lost", 0.01, 100)},)
     simulated = "some segments that the host sends are lost; TCP retransmits them"
     on_machines = "netem"
@@ -101,7 +100,6 @@ class Bandwidth(BadNetwork):
     needs = ("network.limit",)
     counter = "limited"
     param = "bits_per_s"
-    roles = ("server",)
     params = ({"bits_per_s": Whole("bandwidth of the host", 8000, 10**12)},)
     simulated = (
         "all packets that the host sends share one long queue, which empties when the limit ends"

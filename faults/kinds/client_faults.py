@@ -106,7 +106,9 @@ class FilterChange(Fault):
 class ListenerFault(Fault):
     """A listener misbehaves for a while. The fault bit if the listener counted affected batches meanwhile."""
 
+    affects = ("listener",)
     needs = ("client",)
+    roles = ("consumer",)
     counter: ClassVar[str]  # key in ClientControl.listener_counters
     strength: ClassVar[str]  # name of the parameter with the strength; 0: no effect
     simulated = "the listener waits or fails"
@@ -131,11 +133,9 @@ class ListenerFault(Fault):
 
 class SlowConsumer(ListenerFault):
     name = "slow-consumer"
-    affects = ("listener",)
     summary = "the listener of a consumer is slow for every batch"
     counter = "delayed"
     strength = "delay_s"
-    roles = ("consumer",)
     params = ({"delay_s": Number("delay of each batch", 0, TIME_S_MAX)},)
 
     def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
@@ -150,11 +150,9 @@ class SlowConsumer(ListenerFault):
 
 class FailingListener(ListenerFault):
     name = "failing-listener"
-    affects = ("listener",)
     summary = "the listener of a consumer fails for a share of the batches; they must come again"
     counter = "failed"
     strength = "share"
-    roles = ("consumer",)
     params = ({"share": Number("share of batches that fail", 0, 1)},)
 
     def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:

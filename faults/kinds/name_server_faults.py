@@ -26,10 +26,7 @@ class NameServerFreeze(Pause):
 
 class NameServerAmnesia(ProcessFault):
     name = "name-server-amnesia"
-    affects = (
-        "stops",
-        "forgets",
-    )
+    affects = ("stops", "forgets")
     summary = "a name server restarts without any routes"
     needs = ("process.server", "cluster")
     duration_s = (0.5, 3.0)

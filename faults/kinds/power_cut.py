@@ -54,11 +54,7 @@ class PowerCut(Fault):
     """
 
     name = "power-cut"
-    affects = (
-        "stops",
-        "forgets",
-        "rolls_back",
-    )
+    affects = ("stops", "forgets", "rolls_back")
     summary = (
         "cut the power of a broker's machine, which boots again; unsynced writes are lost, "
         "torn or reordered"
@@ -113,11 +109,7 @@ class PowerCutInOperation(Fault):
     """
 
     name = "power-cut-in-operation"
-    affects = (
-        "stops",
-        "forgets",
-        "rolls_back",
-    )
+    affects = ("stops", "forgets", "rolls_back")
     summary = "cut the power of a broker's machine in the middle of a disk operation"
     needs = ("disk.power_cut_at",)
     roles = ("server",)

@@ -19,6 +19,7 @@ class ProcessFault(Fault):
     """A fault that ends when its process starts again. The target is a broker, unless a subclass draws another node."""
 
     needs: ClassVar[tuple[str, ...]] = ("process.server",)
+    roles: ClassVar[tuple[str, ...]] = ("server",)
 
     def draw(self, random: Random, context: ClusterContext) -> FaultParams | None:
         return FaultParams(targets=a_replica(random, context))
@@ -30,12 +31,8 @@ class ProcessFault(Fault):
 
 class Kill(ProcessFault):
     name = "kill"
-    affects = (
-        "stops",
-        "forgets",
-    )
+    affects = ("stops", "forgets")
     summary = "SIGKILL a broker, and start it again later; written data survives in the page cache"
-    roles: ClassVar[tuple[str, ...]] = ("server",)
     destroys = "process"
     simulated = "the process stops at once; the page cache survives"
     on_machines = "SIGKILL"
@@ -49,7 +46,6 @@ class GracefulStop(ProcessFault):
     name = "graceful-stop"
     affects = ("stops",)
     summary = "SIGTERM a broker, wait until it has stopped, and start it again later"
-    roles: ClassVar[tuple[str, ...]] = ("server",)
     simulated = "the process shuts down gracefully"
     on_machines = "SIGTERM"
     proof = "the process exited by itself"
@@ -65,7 +61,6 @@ class Pause(ProcessFault):
     affects = ("stalls",)
     summary = "SIGSTOP a broker: its connections stay open, but it answers nothing; then SIGCONT"
     needs: ClassVar[tuple[str, ...]] = ("process.server", "cluster")
-    roles: ClassVar[tuple[str, ...]] = ("server",)
     simulated = "the process stops running; its kernel keeps working"
     on_machines = "SIGSTOP"
     proof = "no answer for 3 s while TCP stays open"

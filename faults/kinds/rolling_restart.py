@@ -104,10 +104,7 @@ class NameServerFreezeInRollingRestart(RollingRestart):
     """
 
     name = "name-server-freeze-in-rolling-restart"
-    affects = (
-        "stalls",
-        "stops",
-    )
+    affects = ("stalls", "stops")
     summary = "a name server never answers while every broker is restarted in turn"
     duration_s = (12.0, 24.0)
     roles: ClassVar[tuple[str, ...]] = ("coordinator", "replica")

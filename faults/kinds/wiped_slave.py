@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from random import Random
 
+from staticfire.faults.kinds.process_faults import ProcessFault
 from staticfire.faults.model.capabilities import Controls, Evidence
 from staticfire.faults.model.draws import pick
-from staticfire.faults.model.fault import ClusterContext, Fault, FaultParams, PlannedFault
+from staticfire.faults.model.fault import ClusterContext, FaultParams, PlannedFault
 
 
-class WipedSlave(Fault):
+class WipedSlave(ProcessFault):
     name = "wiped-slave"
-    affects = (
-        "stops",
-        "forgets",
-        "empties",
-    )
+    affects = ("stops", "forgets", "empties")
     summary = "kill a slave, wipe its disk, and start it again: it must catch up from nothing"
     needs = ("process", "disk.wipe")
     duration_s = (0.5, 6.0)
@@ -34,7 +31,3 @@ class WipedSlave(Fault):
         killed = await controls.process.kill(node)
         wiped = await controls.disk.wipe(node)
         return {"bitten": killed and wiped > 0, "wiped_bytes": wiped}
-
-    async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
-        await controls.process.start(planned.targets[0])
-        return fired
