@@ -112,3 +112,9 @@ class Environment(Protocol):
     def digest(self) -> str:
         """Return the digest of all events of the run."""
         ...
+
+
+def living_replicas(environment: Environment, replica_set: str) -> list[str]:
+    """Return the replicas of the set that are not lost for good, in the order of the topology."""
+    replicas = environment.topology.replicas_of(replica_set)
+    return [replica.node for replica in replicas if not environment.is_lost(replica.node)]

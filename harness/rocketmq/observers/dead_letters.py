@@ -12,7 +12,7 @@ import asyncio
 from staticfire.checkers.model.history import OpType
 from staticfire.harness.clients.names import ADMIN
 from staticfire.harness.clients.port import Outcome
-from staticfire.harness.environments.environment import Environment
+from staticfire.harness.environments.environment import Environment, living_replicas
 from staticfire.harness.observers.probe import PROBE_PROCESS
 from staticfire.harness.workloads.consumer_spec import ConsumerSpec
 
@@ -48,11 +48,7 @@ class DeadLetters:
     ) -> Outcome:
         """Read a queue, and record the attempt."""
         environment = self._environment
-        node = next(
-            replica.node
-            for replica in environment.topology.replicas_of(broker)
-            if not environment.is_lost(replica.node)
-        )
+        node = living_replicas(environment, broker)[0]
         request = {"f": "read_queue", "topic": topic, "queue": 0, **limit}
         for tries in range(TRIES):
             if tries:

@@ -16,7 +16,7 @@ from staticfire.checkers.op_kinds.catalogue import DELIVERIES
 from staticfire.checkers.op_kinds.producer import SEND_MANY
 from staticfire.checkers.op_kinds.values import DrainReport
 from staticfire.harness.clients.names import ADMIN
-from staticfire.harness.environments.environment import Environment
+from staticfire.harness.environments.environment import Environment, living_replicas
 from staticfire.harness.observers.probe import PROBE_PROCESS
 from staticfire.harness.rocketmq.administration.changes import ClusterChanges
 from staticfire.harness.rocketmq.observers.dead_letters import DeadLetters
@@ -209,13 +209,7 @@ class Drain:
 
     def _node_of(self, broker_name: str) -> str:
         """Return the replica to query for a broker's queues."""
-        environment = self._environment
-        living = [
-            replica.node
-            for replica in environment.topology.replicas_of(broker_name)
-            if not environment.is_lost(replica.node)
-        ]
-        return living[0]
+        return living_replicas(self._environment, broker_name)[0]
 
 
 def _last_offset(op: Op) -> int | None:

@@ -16,7 +16,7 @@ from staticfire.checkers.op_kinds.producer import SEND_MANY
 from staticfire.checkers.op_kinds.values import SendManyValue, SendValue
 from staticfire.harness.clients.names import ADMIN
 from staticfire.harness.clients.port import Outcome
-from staticfire.harness.environments.environment import Environment
+from staticfire.harness.environments.environment import Environment, living_replicas
 from staticfire.harness.observers.probe import PROBE_PROCESS
 
 TRIES = 5
@@ -103,12 +103,7 @@ class LookUps:
         return found
 
     async def _look_up(self, broker_name: str, topic: str, acknowledged: list[list[Any]]) -> None:
-        environment = self._environment
-        living = [
-            replica.node
-            for replica in environment.topology.replicas_of(broker_name)
-            if not environment.is_lost(replica.node)
-        ]
+        living = living_replicas(self._environment, broker_name)
         wanted = acknowledged
         for node in living:
             searched = acknowledged if node == living[0] else None
