@@ -146,7 +146,8 @@ class ConsumeQueue:
         low, high = self.min_offset, self.max_offset
         while low < high:
             middle = (low + high) // 2
-            if self.read(middle, 1)[0].physical_offset < physical_offset:
+            data = self.files.read(middle * ENTRY_SIZE, ENTRY_SIZE)  # `read` ends before a hole
+            if ENTRY.unpack(data)[0] < physical_offset:
                 low = middle + 1
             else:
                 high = middle
