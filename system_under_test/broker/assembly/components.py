@@ -153,7 +153,8 @@ class Components:
             share=self.engine.turn_output.share,
         )
         self.engine.progress.on_visible = self.processors.pull.messages_arrived
-        self.neighbours.repair.on_settled = self.processors.pull.check_held
+        self.neighbours.repair.on_damage = self.processors.services.note_damage
+        self.neighbours.repair.on_settled = self._record_settled
         self.cleaning = self.engine.make_cleaning(
             is_topic=self.tables.topics.is_used,
             is_ready=accepts_sends,
@@ -199,6 +200,11 @@ class Components:
         return self.policies.metadata_file(
             self._env.storage, f"{self._config.store_path}/config/{name}"
         )
+
+    def _record_settled(self, physical_offset: int, is_lost: bool) -> None:
+        """A damaged record is repaired or lost: consumers may go on."""
+        self.processors.services.note_settled(physical_offset, is_lost=is_lost)
+        self.processors.pull.check_held()
 
     def _topics_changed(self, change: TopicChange) -> None:
         self.neighbours.registration.topics_changed(change)

@@ -78,13 +78,14 @@ class _Shift:
 class _Level:
     """The queue of one delay level."""
 
-    __slots__ = ("delay_ms", "head", "progress", "queue_id", "seen_end", "shifts")
+    __slots__ = ("delay_ms", "head", "lost", "progress", "queue_id", "seen_end", "shifts")
 
     def __init__(self, queue_id: int, delay_ms: int) -> None:
         self.queue_id = queue_id
         self.delay_ms = delay_ms
         self.progress = SafeProgress(0)
         self.head: tuple[int, int] | None = None  # offset, and when it is due (monotonic ms)
+        self.lost: list[int] = []  # physical offsets of deliveries to repeat
         self.shifts: list[_Shift] = []
         self.seen_end = 0  # offset up to which the due times of messages have been checked
 
@@ -177,6 +178,8 @@ class DelayedDelivery:
         return self._clock.monotonic_ns() // NS_PER_MS
 
     def _look_at(self, level: _Level) -> int | None:
+        if not self._deliver_lost(level):
+            return RETRY_MS
         progress = level.progress
         low, visible_end = self._store.queue_bounds(SCHEDULE_TOPIC, level.queue_id)
         if progress.position < low:
@@ -231,7 +234,46 @@ class DelayedDelivery:
         if result.status is not PutStatus.PUT_OK:
             return False
         self._statistics.delivered(level.queue_id, result.size_bytes)
-        level.progress.advance(result.end_offset)
+        level.progress.advance(result.end_offset, result.physical_offset)
+        return True
+
+    # Damage
+
+    def note_damage(self, copy_offset: int) -> None:
+        """The record at this physical offset is damaged. If it is a delivery that is not safe yet, do not save it."""
+        for level in self._levels:
+            level.progress.hold(copy_offset)
+
+    def note_settled(self, copy_offset: int, *, is_lost: bool) -> bool:
+        """A damaged record is repaired, or lost. Return whether a message is to be delivered once more."""
+        again = False
+        for level in self._levels:
+            if level.progress.holds(copy_offset) and is_lost:
+                level.lost.append(copy_offset)
+                again = True
+            else:
+                level.progress.release(copy_offset)
+        return again
+
+    def _deliver_lost(self, level: _Level) -> bool:
+        """Deliver again what was lost before it was safe: the delayed message itself is. False: try again later."""
+        while level.lost:
+            offset = level.progress.source_of(level.lost[0])
+            message = None
+            if offset is not None:
+                for entry in self._store.queue_view.entries(
+                    SCHEDULE_TOPIC, level.queue_id, offset, 1
+                ):
+                    message = self._read(entry)
+            if message is None:
+                level.progress.release(level.lost.pop(0))
+                continue
+            result = self._copies.put(message)
+            if result.status is not PutStatus.PUT_OK:
+                return False
+            lost = level.lost.pop(0)
+            self._log.warning("delayed message was delivered again", lost=lost)
+            level.progress.renew(lost, result.physical_offset, result.end_offset)
         return True
 
     def _read(self, entry: Entry) -> Message | None:

@@ -146,6 +146,17 @@ class MessageServices:
             RequestCode.SEND_REPLY_MESSAGE_V2: reply.handle,
         }
 
+    # Damaged records
+
+    def note_damage(self, physical_offset: int) -> None:
+        """The disk has changed the record at this physical offset; a replica is asked for it."""
+        self._delivery.note_damage(physical_offset)
+
+    def note_settled(self, physical_offset: int, *, is_lost: bool) -> None:
+        """The record is repaired, or no replica has it."""
+        if self._delivery.note_settled(physical_offset, is_lost=is_lost):
+            self._delay_timer.expect()
+
     # Life
 
     def load(self) -> None:

@@ -27,8 +27,9 @@ ANSWER_AFTER_S = 2.0
 class RecordRepair:
     """Repairs damaged records of one store.
 
-    `peers` are the HA addresses of the other replicas; `met` counts how often a reader has met damage. `on_settled` is
-    called when readers may go on, because a record is repaired or lost.
+    `peers` are the HA addresses of the other replicas; `met` counts how often a reader has met damage. `on_damage` gets
+    the physical offset of a damaged record. `on_settled` gets it when readers may go on, and whether the record is lost
+    or repaired.
     """
 
     def __init__(
@@ -41,11 +42,13 @@ class RecordRepair:
         self._repairs: dict[int, asyncio.Task[None]] = {}  # by physical offset
         self._answers: dict[asyncio.Task[None], None] = {}
         self.met = 0
-        self.on_settled: Callable[[], None] = lambda: None
+        self.on_damage: Callable[[int], None] = lambda _: None
+        self.on_settled: Callable[[int, bool], None] = lambda _, __: None
 
     def damaged(self, physical_offset: int) -> None:
         """Begin to repair a record, unless that is under way. After a failed attempt, the next read begins another."""
         self.met += 1
+        self.on_damage(physical_offset)
         if physical_offset not in self._repairs:
             repair = asyncio.get_running_loop().create_task(self._repair(physical_offset))
             self._repairs[physical_offset] = repair
@@ -70,7 +73,7 @@ class RecordRepair:
                 record = await self._fetch(peer, physical_offset)
                 if self._store.mend_record(physical_offset, record):
                     self._log.warning("damaged record was mended", at=physical_offset, peer=peer)
-                    self.on_settled()
+                    self.on_settled(physical_offset, False)
                     return
             except (RemotingError, ValueError, OSError) as error:
                 silent += not isinstance(error, ValueError)
@@ -78,7 +81,7 @@ class RecordRepair:
         self._log.error("record is damaged", at=physical_offset, peers=len(self._peers))
         if not silent:
             self._store.give_up(physical_offset)
-            self.on_settled()
+            self.on_settled(physical_offset, True)
 
     async def _fetch(self, peer: str, physical_offset: int) -> bytes:
         """Like `_ask`, but try twice: the first connection may be one to a former process of the peer.

@@ -204,7 +204,7 @@ def lost_records_are_waited_for(patch: pytest.MonkeyPatch) -> None:
 
 @system("RMQ-RCV-15")
 def waiting_pulls_do_not_learn_of_repairs(patch: pytest.MonkeyPatch) -> None:
-    nothing = property(lambda _: lambda: None, lambda _self, _call: None)
+    nothing = property(lambda _: lambda *_: None, lambda _self, _call: None)
     patch.setattr(RecordRepair, "on_settled", nothing, raising=False)
 
 

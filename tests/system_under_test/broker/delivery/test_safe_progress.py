@@ -28,3 +28,29 @@ def test_jump_forgets_what_lies_behind() -> None:
     progress.advance(100)
     progress.jump(9)
     assert progress.confirm(500) == 9
+
+
+def test_a_damaged_copy_is_not_passed_before_it_is_repaired() -> None:
+    progress = SafeProgress(5)
+    progress.advance(100, 60)
+    progress.advance(200, 150)
+    progress.hold(150)
+    progress.hold(99)  # no copy begins there
+    assert not progress.holds(99)
+    assert progress.confirm(300) == 6
+    progress.release(150)
+    assert progress.confirm(300) == 7
+    progress.hold(150)  # it was safe
+    assert not progress.holds(150)
+
+
+def test_another_copy_takes_the_place_of_a_lost_one() -> None:
+    progress = SafeProgress(5)
+    progress.advance(100, 60)
+    progress.advance(200, 150)
+    progress.hold(60)
+    assert progress.source_of(60) == 5
+    assert progress.source_of(150) is None
+    progress.renew(60, 400, 450)
+    assert progress.confirm(449) == 5
+    assert progress.confirm(450) == 7
