@@ -4,7 +4,8 @@
 the same queue began, and the earlier message is behind the later one in that queue. The broker keeps all messages of a
 delay level in one queue, and moves them to their own queues from its head. A broker that restarts may move some of them
 again, so the lowest offset of each message counts. Allowed if the log may have lost a suffix, because the broker then
-uses those offsets again.
+uses those offsets again, and if the disk changed the record of the earlier message, because the broker then delivers it
+once more.
 
 Cannot see: messages that no group received; sends that overlap in time.
 
@@ -82,8 +83,12 @@ def _overtaking(
     deliveries = columns.deliveries
     row, behind = int(first[later]), int(first[earlier])
     broker = columns.names.logs[int(sends.log[later])].stream
+    key = columns.names.key(int(sends.message[earlier]))
     rule = context.promises.visible.rule(
-        broker, int(sends.invoke_ns[earlier]), int(deliveries.invoke_ns[[row, behind]].max())
+        broker,
+        int(sends.invoke_ns[earlier]),
+        int(deliveries.invoke_ns[[row, behind]].max()),
+        key=key,
     )
     return finding_at(
         columns,
@@ -92,8 +97,8 @@ def _overtaking(
         anomaly=ANOMALY,
         judgement=rule.judgement,
         detail=(
-            f"key {columns.names.key(int(sends.message[earlier]))}, with the same delay, was acknowledged before this "
-            f"message was sent, and lies behind it, at offset {deliveries.queue_offset[behind]}"
+            f"key {key}, with the same delay, was acknowledged before this message was sent, and lies behind it, at "
+            f"offset {deliveries.queue_offset[behind]}"
         ),
         group=columns.names.groups[deliveries.group[row]],
         at_invocation=True,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from staticfire.checkers.guarantees.facts import RottenRecord
 from tests.checkers.stories import Story
 from tests.support.history_language import BROKER, GROUP, NODE, TOPIC, fault
 
@@ -66,3 +69,17 @@ def test_a_power_cut_that_may_cost_the_first_place_excuses(at_s: float, found: s
     story = sent().consume(7, "b", 3, group=GROUP).consume(9, "a", 4)
     assert story.counts("delayed_order", flush="async", faults=(cut,)) == {found}
     assert story.counts("delayed_order", faults=(cut,)) == {"delayed_out_of_order"}
+
+
+@pytest.mark.parametrize(
+    ("key", "found"), [("a", "delayed_out_of_order_allowed"), ("b", "delayed_out_of_order")]
+)
+def test_a_message_whose_record_the_disk_changed_is_delivered_once_more(
+    key: str, found: str
+) -> None:
+    rot = replace(
+        fault("bit_rot", NODE, at_s=6.5, healed_s=6.6),
+        records=(RottenRecord(key=key, start=0, end=100),),
+    )
+    story = sent().consume(7, "b", 3).consume(9, "a", 4)
+    assert story.counts("delayed_order", faults=(rot,)) == {found}
