@@ -60,7 +60,7 @@ class Broker:
                 self.store.close()
             raise
         if self._parts.policies.replication.fetches_missing:
-            self._parts.catch_up.begin(clean=report.clean, cut_sound=report.cut_sound)
+            self._parts.catch_up.begin(clean=report.clean, cut_bytes=report.cut_bytes)
 
     async def start(self) -> None:
         """Serve, replicate and register. Raises CannotListen; the caller must then still call `stop`.

@@ -48,17 +48,17 @@ class CatchUpMark:
 
 
 def may_lack_acknowledged(
-    config: BrokerConfig, *, clean: bool, cut_sound: bool, end_offset: int, was_interrupted: bool
+    config: BrokerConfig, *, clean: bool, cut_bytes: int, end_offset: int, was_interrupted: bool
 ) -> bool:
     """Whether acknowledged messages may exist on replicas only.
 
     That is so with async flush after an unclean exit, with an empty log, as after the loss of a disk, and if an earlier
     catch-up was interrupted. With sync flush, unflushed messages were neither sent to a replica nor acknowledged. But
-    if recovery has cut sound records (`cut_sound`), these may have been flushed, behind a record that the disk changed.
+    bytes that recovery has cut (`cut_bytes`) look like a torn write, and may be flushed records that the disk changed.
     """
     if config.is_slave or not config.ha_peers:
         return False
-    is_short = cut_sound or (not config.sync_flush and not clean)
+    is_short = cut_bytes > 0 or (not config.sync_flush and not clean)
     return is_short or end_offset == 0 or was_interrupted
 
 
@@ -97,13 +97,13 @@ class MasterCatchUp:
         """Read the mark. Raises StoreError, or ValueError for a malformed document."""
         self._mark.load()
 
-    def begin(self, *, clean: bool, cut_sound: bool) -> None:
+    def begin(self, *, clean: bool, cut_bytes: int) -> None:
         """Decide, and save the decision before anything is fetched. Raises StoreError if that fails."""
         mark, end_offset = self._mark, self._store.end_offset
         if not may_lack_acknowledged(
             self._config,
             clean=clean,
-            cut_sound=cut_sound,
+            cut_bytes=cut_bytes,
             end_offset=end_offset,
             was_interrupted=mark.is_open,
         ):

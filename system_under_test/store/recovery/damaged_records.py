@@ -80,17 +80,6 @@ class DamagedRecords:
         end = follower.physical_offset
         return DamagedRange(start, end, self._with_known_fields(start, end))
 
-    def may_have_been_durable(self, start: int, last_ms: int) -> bool:
-        """Whether bytes behind a log that ends at `start`, with a last record of `last_ms`, may have been durable.
-
-        That is so if a sound record there is no older than the last one. It is no proof: a power cut in the middle of a
-        flush may leave such records, too.
-        """
-        if start >= self._log.files.end_of_content(start):
-            return False
-        follower = self._next_sound(start)
-        return follower is not None and follower.store_timestamp_ms >= last_ms
-
     def _with_known_fields(self, start: int, end: int) -> ScannedRecord | None:
         """The record in [start, end) if only its size, magic number or physical offset are damaged, else None."""
         if end - start < _HEADER.size:

@@ -49,8 +49,8 @@ class RecoveryReport:
     """The findings of a recovery.
 
     `cut_bytes`: number of bytes cut behind the last good record, up to the last one other than zero; `bad_checksum`:
-    they begin with a record whose body does not match its checksum; `cut_sound`: sound records lie behind it, which may
-    have been durable; `damaged`: physical offsets of records that were durable and are invalid now.
+    they begin with a record whose body does not match its checksum; `damaged`: physical offsets of records that were
+    durable and are invalid now.
     """
 
     clean: bool
@@ -58,7 +58,6 @@ class RecoveryReport:
     end_offset: int
     cut_bytes: int
     bad_checksum: bool
-    cut_sound: bool
     messages_redispatched: int
     damaged: tuple[int, ...]
 
@@ -228,11 +227,6 @@ class Recovery:
         bad_checksum = cut_bytes > 0 and self._scanner.has_bad_body(
             files.read(walk.end, _WINDOW_SIZE), walk.end
         )
-        cut_sound = (
-            cut_bytes > 0
-            and self._damaged_records is not None
-            and self._damaged_records.may_have_been_durable(walk.end, walk.last_ms)
-        )
         is_intact = clean and cut_bytes == 0 and files.has_full_size()
         # Before the log is cut: what is appended later may be older than the checkpoint, and must not count as durable.
         self._checkpoint.lower_to(walk.last_ms)
@@ -252,7 +246,6 @@ class Recovery:
             end_offset=walk.end,
             cut_bytes=cut_bytes,
             bad_checksum=bad_checksum,
-            cut_sound=cut_sound,
             messages_redispatched=walk.messages,
             damaged=tuple(walk.damaged),
         )
