@@ -49,6 +49,8 @@ def without(ops: Sequence[Op], random: Random) -> Iterator[Op]:
     if any(name in WHOLE for _, name in fields):
         fields |= {("open", name) for name in WHOLE}
     reports = [f for f in REPORTS if random.random() < 0.25]
+    if "commit" in reports:
+        reports.append("commit_to")  # it announces a commit
     nodes, stamps = random.random() < 0.2, random.random() < 0.5
     always = random.random() < 0.5
     index = 0
