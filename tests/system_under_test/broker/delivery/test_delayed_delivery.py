@@ -288,9 +288,8 @@ def test_delivery_stays_before_an_entry_that_the_disk_has_lost() -> None:
     assert bench.delivered() == [b"x"]
 
 
-def test_a_delivery_that_is_lost_before_it_is_safe_is_repeated() -> None:
-    """The disk changed it before a replica had it; the delayed message itself is sound."""
-    bench = DelayBench()
+def damaged_delivery(bench: DelayBench) -> int:
+    """Deliver b"x", and damage the copy before it is safe; return its physical offset."""
     bench.delay(b"x", DELAY="1")
     bench.clock.move(1)
     bench.copies.safe_end = lambda: 0
@@ -298,25 +297,26 @@ def test_a_delivery_that_is_lost_before_it_is_safe_is_repeated() -> None:
     (copy,) = bench.messages()
     bench.delivery.note_damage(copy.physical_offset)
     bench.copies.safe_end = lambda: bench.store.end_offset
+    return copy.physical_offset
+
+
+def test_a_delivery_that_is_lost_before_it_is_safe_is_repeated() -> None:
+    """The disk changed it before a replica had it; the delayed message itself is sound."""
+    bench = DelayBench()
+    copy_offset = damaged_delivery(bench)
     assert bench.delivery.offsets() == {}
-    assert bench.delivery.note_settled(copy.physical_offset, is_lost=True)
+    assert bench.delivery.note_settled(copy_offset, is_lost=True)
     bench.deliver_due()
     assert bench.delivered() == [b"x", b"x"]
     assert bench.delivery.offsets() == {1: 1}
-    assert not bench.delivery.note_settled(copy.physical_offset, is_lost=True)
+    assert not bench.delivery.note_settled(copy_offset, is_lost=True)
     assert bench.deliver_due() is None
 
 
 def test_a_delivery_that_is_repaired_is_not_repeated() -> None:
     bench = DelayBench()
-    bench.delay(b"x", DELAY="1")
-    bench.clock.move(1)
-    bench.copies.safe_end = lambda: 0
-    bench.deliver_due()
-    (copy,) = bench.messages()
-    bench.delivery.note_damage(copy.physical_offset)
-    bench.copies.safe_end = lambda: bench.store.end_offset
-    assert not bench.delivery.note_settled(copy.physical_offset, is_lost=False)
+    copy_offset = damaged_delivery(bench)
+    assert not bench.delivery.note_settled(copy_offset, is_lost=False)
     assert bench.delivery.offsets() == {1: 1}
     bench.deliver_due()
     assert bench.delivered() == [b"x"]
