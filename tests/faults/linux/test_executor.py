@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
+import time
 from pathlib import Path
 
 import pytest
@@ -103,9 +103,14 @@ async def is_cancelled(task: asyncio.Task[bytes]) -> None:
 
 
 def is_running(pid: int) -> bool:
-    """An orphan may be a zombie for a moment, until init looks."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    """Whether a process goes on for WAIT_S. A killed one closes its pipes before it ends, and init reaps it later."""
+    deadline = time.monotonic() + WAIT_S
+    while time.monotonic() < deadline:
+        try:
+            stat = Path(f"/proc/{pid}/stat").read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            return False
+        if stat.rpartition(")")[2].split()[0] == "Z":
+            return False
+        time.sleep(0.001)
+    return True
