@@ -256,7 +256,7 @@ class DelayedDelivery:
         return again
 
     def _deliver_lost(self, level: _Level) -> bool:
-        """Deliver again what was lost before it was safe: the delayed message itself is. False: try again later."""
+        """Deliver again what was lost before it was safe, from the delayed message itself. False: try again later."""
         while level.lost:
             offset = level.progress.source_of(level.lost[0])
             message = None
@@ -265,6 +265,10 @@ class DelayedDelivery:
                     SCHEDULE_TOPIC, level.queue_id, offset, 1
                 ):
                     message = self._read(entry)
+                    if message is None and self._store.waits_for_repair(
+                        entry.physical_offset, entry.size
+                    ):
+                        return False
             if message is None:
                 level.progress.release(level.lost.pop(0))
                 continue

@@ -320,3 +320,20 @@ def test_a_delivery_that_is_repaired_is_not_repeated() -> None:
     assert bench.delivery.offsets() == {1: 1}
     bench.deliver_due()
     assert bench.delivered() == [b"x"]
+
+
+def test_a_lost_delivery_waits_for_the_repair_of_the_delayed_message() -> None:
+    bench = DelayBench()
+    copy_offset = damaged_delivery(bench)
+    (source,) = bench.store.queue_view.entries("SCHEDULE_TOPIC_XXXX", 0, 0, 1)
+    sound = bench.store.record_of(source)
+    assert sound is not None
+    body_at = source.physical_offset + sound.index(b"x", 80)
+    log = "/store/commitlog/" + "0" * 20
+    bench.disk.flip_bit(log, within=(body_at, body_at + 1))
+    bench.delivery.note_settled(copy_offset, is_lost=True)
+    assert bench.deliver_due() == RETRY_MS
+    assert bench.delivered() == [b"x"]
+    assert bench.store.mend_record(source.physical_offset, sound)
+    bench.deliver_due()
+    assert bench.delivered() == [b"x", b"x"]
