@@ -299,11 +299,13 @@ def text_option(
     return click.option(short, long, name, required=required, callback=_text, help=help, **given)
 
 
-def address_option(help: str, *, required: bool = False) -> Callable[[Any], Any]:
-    """Make the option -b with the address of a broker."""
+def address_option(
+    help: str, *, required: bool = False, long: str = "--brokerAddr"
+) -> Callable[[Any], Any]:
+    """Make the option -b with the address of a broker; mqadmin gives some commands another long name."""
     return click.option(
         "-b",
-        "--brokerAddr",
+        long,
         "broker",
         required=required,
         callback=_address,

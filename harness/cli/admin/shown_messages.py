@@ -13,8 +13,8 @@ SHOWN_MAX = 100  # characters of a body in a table
 LIST_COLUMNS = ("msgId", "offsetMsgId", "queueId", "queueOffset", "stored", "tags", "keys", "body")
 
 
-def message_record(message: Message) -> dict[str, object]:
-    """Return all fields of a message; a binary body is in base 64."""
+def message_record(message: Message, charset: str = "utf-8") -> dict[str, object]:
+    """Return all fields of a message; a body that is no text in `charset` is in base 64."""
     body = messages.message_body(message)
     shown: dict[str, object] = {
         "msgId": message.properties.get(messages.UNIQUE_KEY),
@@ -37,23 +37,29 @@ def message_record(message: Message) -> dict[str, object]:
         "properties": message.properties,
     }
     try:
-        shown["body"] = body.decode()
-    except UnicodeDecodeError:
+        shown["body"] = body.decode(charset)
+    except UnicodeError:
         shown["bodyBase64"] = base64.b64encode(body).decode()
     return shown
 
 
-def message_row(message: Message) -> tuple[object, ...]:
-    record = message_record(message)
-    body = str(record.get("body", record.get("bodyBase64")))
-    if len(body) > SHOWN_MAX:
-        body = f"{body[:SHOWN_MAX]}..."
+def _row(record: dict[str, object]) -> tuple[object, ...]:
     names = ("msgId", "offsetMsgId", "queueId", "queueOffset", "storeTime", "tags", "keys")
-    return (*(record[name] for name in names), body)
+    values = [record[name] for name in names]
+    body = record.get("body", record.get("bodyBase64"))
+    if not isinstance(body, str):
+        return tuple(values)
+    return (*values, body if len(body) <= SHOWN_MAX else f"{body[:SHOWN_MAX]}...")
 
 
-def message_table(found: list[Message], note: str = "") -> Answer:
+def message_table(
+    found: list[Message], note: str = "", *, with_bodies: bool = True, charset: str = "utf-8"
+) -> Answer:
     """Return messages as a short table; in JSON, with all their fields."""
-    rows = [message_row(message) for message in found]
-    document = [message_record(message) for message in found]
-    return Table(LIST_COLUMNS, rows, note=note, document=document)
+    document = [message_record(message, charset) for message in found]
+    if not with_bodies:
+        for record in document:
+            record.pop("body", None)
+            record.pop("bodyBase64", None)
+    columns = LIST_COLUMNS if with_bodies else LIST_COLUMNS[:-1]
+    return Table(columns, [_row(record) for record in document], note=note, document=document)

@@ -17,6 +17,7 @@ from staticfire.harness.cli.admin.command import (
     check_target,
     done,
     flag_option,
+    ignored_option,
     int_option,
     one_target,
     targets,
@@ -40,24 +41,73 @@ COLUMNS = (
     "oldest",
     "error",
 )
+TOTALS = (
+    "cluster",
+    "brokerName",
+    "brokerId",
+    "inTotalYesterday",
+    "outTotalYesterday",
+    "inTotalToday",
+    "outTotalToday",
+    "error",
+)
 
 
-@admin_command("clusterList", "List the brokers of all clusters.", "")
-async def cluster_list(admin: AdminClient) -> Answer:
+@admin_command(
+    "clusterList",
+    "List the brokers of all clusters.",
+    "",
+    click.option(
+        "-m",
+        "--moreStats",
+        "is_totals",
+        is_flag=True,
+        help="Show the numbers of messages in and out of yesterday and today.",
+    ),
+)
+async def cluster_list(admin: AdminClient, is_totals: bool) -> Answer:
+    columns, figures = (TOTALS, _totals) if is_totals else (COLUMNS, _figures)
     rows: list[tuple[object, ...]] = []
     for broker in await admin.brokers():
         for broker_id in sorted(broker.broker_addrs):
             address = broker.broker_addrs[broker_id]
-            head = (broker.cluster, broker.broker_name, broker_id, address)
+            head = (
+                broker.cluster,
+                broker.broker_name,
+                broker_id,
+                *(() if is_totals else (address,)),
+            )
             try:
                 info = await brokers.runtime_info(admin, address)
             except AdminError as error:
-                rows.append((*head, None, None, None, None, None, str(error)))
+                unknown = [None] * (len(columns) - len(head) - 1)
+                rows.append((*head, *unknown, str(error)))
             else:
-                rows.append((*head, *_figures(info), None))
+                rows.append((*head, *figures(info), None))
     if all(row[-1] is None for row in rows):
-        return Table(COLUMNS[:-1], [row[:-1] for row in rows])
-    return Table(COLUMNS, rows)
+        return Table(columns[:-1], [row[:-1] for row in rows])
+    return Table(columns, rows)
+
+
+def _totals(info: dict[str, str]) -> tuple[object, ...]:
+    """Return the messages in and out of yesterday, then of today, from the counts at three moments."""
+    yesterday, today, now = (
+        [_count(info, f"msg{way}Total{moment}") for way in ("Put", "Get")]
+        for moment in ("YesterdayMorning", "TodayMorning", "TodayNow")
+    )
+    return (*_differences(yesterday, today), *_differences(today, now))
+
+
+def _count(info: dict[str, str], name: str) -> int | None:
+    text = info.get(name, "")
+    return int(text) if text.isdigit() else None
+
+
+def _differences(before: list[int | None], after: list[int | None]) -> list[int | None]:
+    return [
+        None if early is None or late is None else late - early
+        for early, late in zip(before, after, strict=True)
+    ]
 
 
 def _figures(info: dict[str, str]) -> tuple[object, ...]:
@@ -98,6 +148,7 @@ async def broker_status(admin: AdminClient, broker: str | None, cluster: str | N
     address_option("Address of the broker.", required=True),
     flag_option("-o", "--order", "order", "Only ordered topics.", default=False),
     int_option("-l", "--level", "level", "Only queues with at least this lag.", default=0),
+    ignored_option("-t", "--timeoutMillis"),
 )
 async def broker_consume_stats(admin: AdminClient, broker: str, order: bool, level: int) -> Answer:
     found = await brokers.consume_stats(admin, broker, is_order=order)
@@ -188,7 +239,7 @@ def _cleaning(name: str, summary: str, job: Job) -> click.Command:
         summary,
         "-b 127.0.0.1:10911",
         BROKER,
-        CLUSTER,
+        text_option("-c", "--cluster", "cluster", "All masters of this cluster."),
         effect=Effect.DESTROYS,
         check=_check_cleaning,
     )

@@ -12,6 +12,7 @@ from staticfire.harness.cli.admin.command import (
 from staticfire.system_under_test.admin import AdminClient, groups
 from staticfire.system_under_test.admin.errors import AdminError
 from staticfire.system_under_test.protocol.bodies_clients import ClientConnection
+from staticfire.system_under_test.protocol.versions import version_name
 
 CONNECTION_COLUMNS = ("clientId", "clientAddr", "language", "version")
 
@@ -37,7 +38,10 @@ async def consumer_connection(admin: AdminClient, group: str, broker: str | None
 
 def _connections(members: list[ClientConnection], document: object, note: str = "") -> Answer:
     """Return the members as a table; in JSON, the whole answer of the broker."""
-    rows = [(each.client_id, each.client_addr, each.language, each.version) for each in members]
+    rows = [
+        (each.client_id, each.client_addr, each.language, version_name(each.version))
+        for each in members
+    ]
     return Table(CONNECTION_COLUMNS, rows, note=note, document=document)
 
 
@@ -57,7 +61,7 @@ async def producer_connection(admin: AdminClient, group: str) -> Answer:
     "producer",
     "List the producers that are connected to a broker.",
     "-b 127.0.0.1:10911",
-    address_option("Address of the broker.", required=True),
+    address_option("Address of the broker.", required=True, long="--broker"),
 )
 async def producer(admin: AdminClient, broker: str) -> Answer:
     rows = [
@@ -66,7 +70,7 @@ async def producer(admin: AdminClient, broker: str) -> Answer:
             each.client_id,
             each.remote_ip,
             each.language,
-            each.version,
+            version_name(each.version),
             time_text(each.last_update_timestamp),
         )
         for group, members in sorted((await groups.all_producers(admin, broker)).data.items())
@@ -92,13 +96,14 @@ async def consumer_status(
         return _running_record(client_id, info.to_json())
     rows: list[tuple[object, ...]] = []
     for member in (await groups.consumer_connections(admin, group, broker)).connection_set:
+        version = version_name(member.version)
         try:
             info = await groups.running_info(admin, group, member.client_id, broker)
         except AdminError as error:
-            rows.append((member.client_id, member.language, member.version, None, str(error)))
+            rows.append((member.client_id, member.language, version, None, str(error)))
         else:
             queues = len(info.mq_table)
-            rows.append((member.client_id, member.language, member.version, queues, None))
+            rows.append((member.client_id, member.language, version, queues, None))
     return Table(("clientId", "language", "version", "queues", "error"), rows)
 
 

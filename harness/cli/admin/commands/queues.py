@@ -23,7 +23,9 @@ from staticfire.system_under_test.protocol.headers_admin import QueryConsumeQueu
     int_option("-q", "--queue", "queue_id", "Queue id.", required=True, high=(1 << 31) - 1),
     int_option("-i", "--index", "index", "Offset of the first entry.", required=True),
     int_option("-c", "--count", "count", "Number of entries.", low=1, high=1000, default=10),
-    address_option("Address of the broker. Default: the first broker that has the topic."),
+    address_option(
+        "Address of the broker. Default: the first broker that has the topic.", long="--broker"
+    ),
     text_option("-g", "--consumer", "group", "Group whose filter is applied to each entry."),
 )
 async def query_cq(

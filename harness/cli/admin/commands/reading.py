@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-from staticfire.harness.cli.admin.answers import Answer
-from staticfire.harness.cli.admin.command import TOPIC, admin_command, int_option, text_option
+from collections import Counter
+
+from staticfire.harness.cli.admin.answers import Answer, Table
+from staticfire.harness.cli.admin.command import (
+    TOPIC,
+    Values,
+    admin_command,
+    flag_option,
+    int_option,
+    text_option,
+)
 from staticfire.harness.cli.admin.shown_messages import message_table
 from staticfire.harness.cli.admin.times import parse_span_ms
 from staticfire.harness.cli.status import BadInput
@@ -23,6 +32,19 @@ TAGS = text_option(
 LIMIT = int_option(
     "-m", "--maxMessages", "limit", "Maximum number of messages. 0: all.", default=1000
 )
+BODIES = flag_option("-d", "--printBody", "with_bodies", "Show the bodies.", default=True)
+CHARSET = text_option(
+    "-c", "--charsetName", "charset", "Character set of the bodies.", default="UTF-8"
+)
+
+
+def _check_charset(values: Values) -> None:
+    try:
+        b" ".decode(values["charset"])
+    except (LookupError, UnicodeError) as error:
+        raise BadInput(
+            f"character set is {values['charset']!r:.40}; allowed: one of Python's, such as UTF-8 or GBK"
+        ) from error
 
 
 @admin_command(
@@ -34,13 +56,24 @@ LIMIT = int_option(
     BEGIN,
     END,
     LIMIT,
+    BODIES,
+    CHARSET,
+    check=_check_charset,
 )
 async def print_msg(
-    admin: AdminClient, topic: str, tags: str, begin: str | None, end: str | None, limit: int
+    admin: AdminClient,
+    topic: str,
+    tags: str,
+    begin: str | None,
+    end: str | None,
+    limit: int,
+    with_bodies: bool,
+    charset: str,
 ) -> Answer:
     span = parse_span_ms(begin, end)
     queues = await messages.readable_queues(admin, topic)
-    return await _print_queues(admin, queues, tags, span, (begin, end), limit)
+    found, note = await _read_queues(admin, queues, tags, span, (begin, end), limit)
+    return message_table(found, note, with_bodies=with_bodies, charset=charset)
 
 
 @admin_command(
@@ -54,6 +87,17 @@ async def print_msg(
     BEGIN,
     END,
     LIMIT,
+    flag_option("-p", "--print", "is_listed", "List the messages.", default=True),
+    BODIES,
+    CHARSET,
+    flag_option(
+        "-f",
+        "--calculate",
+        "by_tag",
+        "Count the messages of each tag, in place of the list.",
+        default=False,
+    ),
+    check=_check_charset,
 )
 async def print_msg_by_queue(
     admin: AdminClient,
@@ -64,10 +108,19 @@ async def print_msg_by_queue(
     begin: str | None,
     end: str | None,
     limit: int,
+    is_listed: bool,
+    with_bodies: bool,
+    charset: str,
+    by_tag: bool,
 ) -> Answer:
     span = parse_span_ms(begin, end)
     queues = {MessageQueue(topic, broker_name, queue_id): await admin.master(broker_name)}
-    return await _print_queues(admin, queues, tags, span, (begin, end), limit)
+    found, note = await _read_queues(admin, queues, tags, span, (begin, end), limit)
+    if by_tag:
+        counted = Counter(message.properties.get("TAGS") for message in found)
+        return Table(("tag", "count"), counted.most_common(), note=note)
+    shown = found if is_listed else []
+    return message_table(shown, note, with_bodies=with_bodies, charset=charset)
 
 
 @admin_command(
@@ -89,7 +142,7 @@ async def print_msg_by_queue(
     text_option("-e", "--endTimestamp", "end", "Only messages stored before this time."),
     int_option(
         "-c",
-        "--messageNumber",
+        "--MessageNumber",
         "limit",
         "Maximum number of messages.",
         low=1,
@@ -117,12 +170,14 @@ async def consume_message(
         queues = {MessageQueue(topic, broker_name, queue_id): await admin.master(broker_name)}
     else:
         queues = await messages.readable_queues(admin, topic)
-    return await _print_queues(
-        admin, queues, "*", span, (begin, end), limit, offset=offset, group=group
+    return message_table(
+        *await _read_queues(
+            admin, queues, "*", span, (begin, end), limit, offset=offset, group=group
+        )
     )
 
 
-async def _print_queues(
+async def _read_queues(
     admin: AdminClient,
     queues: dict[MessageQueue, str],
     tags: str,
@@ -132,7 +187,8 @@ async def _print_queues(
     *,
     offset: int | None = None,
     group: str = messages.GROUP,
-) -> Answer:
+) -> tuple[list[Message], str]:
+    """Return at most `limit` messages, and how many these are in words."""
     limit = limit or NO_LIMIT
     found: list[Message] = []
     for queue, address in queues.items():
@@ -152,8 +208,8 @@ async def _print_queues(
             group=group,
         )
         if len(found) > limit:
-            return message_table(found[:limit], f"the first {limit}; there are more")
-    return message_table(found, f"{len(found)} messages")
+            return found[:limit], f"the first {limit}; there are more"
+    return found, f"{len(found)} messages"
 
 
 COMMANDS = (print_msg, print_msg_by_queue, consume_message)

@@ -16,6 +16,7 @@ from staticfire.harness.cli.admin.command import (
     TOPIC,
     Values,
     admin_command,
+    flag_option,
     ignored_option,
     int_option,
     text_option,
@@ -51,6 +52,13 @@ def _check_message(values: Values) -> None:
     text_option("-c", "--tags", "tags", "Tag."),
     text_option("-b", "--broker", "broker_name", "Name of the broker."),
     int_option("-i", "--qid", "queue_id", "Queue id.", high=(1 << 31) - 1),
+    flag_option(
+        "-m",
+        "--msgTraceEnable",
+        "is_traced",
+        "Send a record of it to the trace topic.",
+        default=False,
+    ),
     effect=Effect.CHANGES,
     check=_check_message,
 )
@@ -62,6 +70,7 @@ async def send_message(
     tags: str | None,
     broker_name: str | None,
     queue_id: int | None,
+    is_traced: bool,
 ) -> Answer:
     properties = {"KEYS": key, "TAGS": tags}
     message = Message(
@@ -72,11 +81,7 @@ async def send_message(
     queue = None
     if broker_name is not None and queue_id is not None:
         queue = MessageQueue(topic, broker_name, queue_id)
-    return await _send(admin, message, queue)
-
-
-async def _send(admin: AdminClient, message: Message, queue: MessageQueue | None) -> Answer:
-    async with _producer(admin) as producer:
+    async with _producer(admin, is_traced=is_traced) as producer:
         result = await _send_with(admin, producer, message, queue)
     return Record(
         {
@@ -91,13 +96,14 @@ async def _send(admin: AdminClient, message: Message, queue: MessageQueue | None
 
 
 @asynccontextmanager
-async def _producer(admin: AdminClient) -> AsyncIterator[Producer]:
+async def _producer(admin: AdminClient, *, is_traced: bool = False) -> AsyncIterator[Producer]:
     config = ProducerConfig(
         group="staticfire-admin",
         name_servers=admin.name_servers,
         client_id="127.0.0.1@staticfire-admin",
         send_timeout_s=admin.timeout_s,
         credentials=admin.credentials,
+        trace=is_traced,
     )
     producer = Producer(admin.env, config)
     await producer.start()

@@ -17,6 +17,7 @@ from staticfire.harness.cli.admin.command import (
     check_target,
     done,
     flag_option,
+    ignored_option,
     int_option,
     named_targets,
     targets,
@@ -199,7 +200,13 @@ async def topic_list(admin: AdminClient, detailed: bool) -> Answer:
     return Table(("topic", "clusters", "groups"), rows)
 
 
-@admin_command("topicRoute", "Show the brokers that have queues of a topic.", "-t Orders", TOPIC)
+@admin_command(
+    "topicRoute",
+    "Show the brokers that have queues of a topic.",
+    "-t Orders",
+    TOPIC,
+    ignored_option("-l", "--list", is_flag=True),
+)
 async def topic_route(admin: AdminClient, topic: str) -> Answer:
     route = await admin.route(topic)
     brokers = {broker.broker_name: broker for broker in route.broker_datas}

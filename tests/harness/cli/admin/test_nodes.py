@@ -19,6 +19,19 @@ def test_cluster_list_has_every_broker(admin: Admin) -> None:
     )
 
 
+def test_cluster_list_has_the_messages_of_two_days(admin: Admin, topic: str) -> None:
+    before = _of_today(admin)
+    admin.text("sendMessage", "-t", topic, "-p", "x", "-b", "broker-b", "-i", 0)
+    assert _of_today(admin) == before + 1
+    assert {row["inTotalYesterday"] for row in admin.json("clusterList", "-m")} == {0}
+
+
+def _of_today(admin: Admin) -> int:
+    [row] = [row for row in admin.json("clusterList", "-m") if row["brokerName"] == "broker-b"]
+    count: int = row["inTotalToday"]
+    return count
+
+
 def test_status_of_brokers(admin: Admin) -> None:
     rows = admin.json("brokerStatus", "-b", admin.masters[0])
     values = {row["key"]: row["value"] for row in rows}

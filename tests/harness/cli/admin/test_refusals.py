@@ -151,6 +151,7 @@ def test_missing_arguments(command: str, staticfire: Staticfire) -> None:
         ("updateBrokerConfig -b a:1 -k a=b -v c", "key is 'a=b'; allowed: the name of a property"),
         ("updateNamesrvConfig -k a -v c\\d", "allowed: text on one line"),
         ("clusterList --access-key a", "only one of --access-key and --secret-key is given"),
+        ("printMsg -t T -c klingon", "allowed: one of Python's, such as UTF-8 or GBK"),
         ("clusterList --credentials /nowhere", "'/nowhere' cannot be used: No such file"),
         ("clusterList --credentials /nowhere --access-key a", "allowed: either"),
         ("clusterList --tls-config /nowhere", "cannot read the TLS settings in /nowhere"),

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from staticfire.harness.cli.admin.shown_messages import message_record
 from staticfire.system_under_test.protocol.bodies import MessageQueue
+from staticfire.system_under_test.protocol.message import Message
 from tests.harness.cli.admin.commands.test_groups import set_offset
 from tests.harness.cli.admin.conftest import CLUSTER, Admin
 from tests.support.scripted_consumer import CLIENT_ID, ScriptedConsumer
@@ -79,6 +81,24 @@ def test_a_topic_is_printed(admin: Admin, topic: str) -> None:
     assert admin.json("printMsgByQueue", "-t", topic, "-a", "broker-b", "-i", 1) == []
 
 
+def test_a_queue_is_printed_as_mqadmin_would(admin: Admin, topic: str) -> None:
+    for body in ("a", "b"):
+        send(admin, topic, body)
+    queue = ("printMsgByQueue", "-t", topic, "-a", "broker-a", "-i", 1)
+    assert admin.json(*queue, "-f", "true") == [{"tag": "paid", "count": 2}]
+    assert admin.json(*queue, "-p", "false") == []
+    without = admin.json(*queue, "-d", "false")
+    assert [each["keys"] for each in without] == ["k1 k2", "k1 k2"]
+    assert all("body" not in each for each in without)
+    assert "body" not in admin.text("printMsg", "-t", topic, "-d", "false")
+
+
+def test_bodies_in_another_character_set() -> None:
+    message = Message(topic="T", body="消息".encode("gbk"), store_host=("127.0.0.1", 1))
+    assert message_record(message, "GBK")["body"] == "消息"
+    assert "body" not in message_record(message)
+
+
 def test_messages_are_read_from_an_offset(admin: Admin, topic: str) -> None:
     for body in ("a", "b", "c"):
         send(admin, topic, body)
@@ -121,9 +141,6 @@ def test_a_member_consumes_a_message_at_once(admin: Admin, topic: str) -> None:
 
 
 def test_bodies_that_are_no_text_are_base_64() -> None:
-    from staticfire.harness.cli.admin.shown_messages import message_record
-    from staticfire.system_under_test.protocol.message import Message
-
     host = ("127.0.0.1", 1)
     record = message_record(Message(topic="T", body=b"\xff", store_host=host))
     assert record["bodyBase64"] == "/w=="
