@@ -255,6 +255,16 @@ FEATURES: Final = (
         by_damage=True,
     ),
     Anomaly(
+        name="retry_uncounted",
+        title="uncounted retry",
+        meaning=(
+            "an owner of an orderly group repeated a failed message without a higher retry count"
+        ),
+        promise=RETRIED,
+        example="the listener failed for message 5, with count 0, and gets it again with count 0",
+        test="tests/checkers/features/test_ordered_keys.py",
+    ),
+    Anomaly(
         name="key_moved",
         title="moved key",
         meaning="different queues acknowledged messages of one sharding key",

@@ -6,6 +6,12 @@ continues where the previous one stopped. The rule also applies to the messages 
 the queue to its next gain: a reset of offsets sends the group back, but does not change the order. Allowed if the log
 may have lost a suffix, because the broker then uses those offsets again.
 
+**retry_uncounted**: the listener of an orderly group failed for a message, and the same owner's next call for it has no
+higher retry count, although the owner did not gain the queue in between. The owner repeats the message itself, and
+counts the attempts; it starts again from the stored count when it gains the queue. Without the count a message that
+always fails blocks its queue forever, because it never becomes a dead letter. Judged only for members that report their
+queues (`assign`).
+
 **key_moved**: different queues acknowledged messages of one sharding key, so their order is no longer defined. Allowed,
 if there are several leaders, while a fault may have changed the routes that the producers saw (excuse_table.py): a
 producer that starts, or refreshes its route, while a leader is away sees other queues. A follower adds no queues to a
@@ -53,18 +59,22 @@ def tally_orderly(columns: Columns, context: Context) -> Tally:
     if not orderly:
         return Tally()
     rows = np.flatnonzero(
-        np.isin(deliveries.group, orderly)
-        & (deliveries.outcome == Outcome.OK)
-        & ~columns.names.internal_topic[deliveries.topic]
+        np.isin(deliveries.group, orderly) & ~columns.names.internal_topic[deliveries.topic]
     )
     findings: list[Finding] = []
     stream = deliveries.log[rows] * len(groups) + deliveries.group[rows]
     for _, of_stream in rows_by_id(stream):
-        held_up = _held_up(deliveries, rows[of_stream])
-        for of_term in _terms(columns, context, rows[of_stream]):
-            held_up = _held_up(deliveries, of_term) | held_up
+        of_queue = rows[of_stream]
+        consumed = of_queue[deliveries.outcome[of_queue] == Outcome.OK]
+        held_up = _held_up(deliveries, consumed)
+        for of_term in _terms(columns, context, of_queue):
+            consumed = of_term[deliveries.outcome[of_term] == Outcome.OK]
+            held_up = _held_up(deliveries, consumed) | held_up
+            for row, before in _uncounted(deliveries, of_term):
+                findings.append(_uncounted_retry(columns, context, row, before))
         findings.extend(_overtaking(columns, context, *pair) for pair in held_up.items())
-    return Tally.of(findings, consumed_in_order=len(rows))
+    consumed_in_order = int(np.count_nonzero(deliveries.outcome[rows] == Outcome.OK))
+    return Tally.of(findings, consumed_in_order=consumed_in_order)
 
 
 def _terms(columns: Columns, context: Context, rows: Ints) -> Iterator[Ints]:
@@ -128,6 +138,39 @@ def _overtaking(columns: Columns, context: Context, row: int, held_up: int) -> F
         group=columns.names.groups[deliveries.group[row]],
         at_invocation=True,
         other=int(deliveries.message[held_up]),
+    )
+
+
+def _uncounted(deliveries: MessageEvents, rows: Ints) -> Iterator[tuple[int, int]]:
+    """Yield each call of one owner whose retry count is not above that of the failed call before it (rows of both)."""
+    rows = rows[np.lexsort((deliveries.invoke_index[rows], deliveries.queue_offset[rows]))]
+    earlier, later = rows[:-1], rows[1:]
+    ended = deliveries.op_index[earlier]
+    uncounted = (
+        (deliveries.queue_offset[earlier] == deliveries.queue_offset[later])
+        & (deliveries.outcome[earlier] != Outcome.OK)
+        & (ended > deliveries.invoke_index[earlier])
+        & (ended < deliveries.invoke_index[later])
+        & (deliveries.tries[later] <= deliveries.tries[earlier])
+    )
+    for at in np.flatnonzero(uncounted).tolist():
+        yield int(later[at]), int(earlier[at])
+
+
+def _uncounted_retry(columns: Columns, context: Context, row: int, before: int) -> Finding:
+    deliveries = columns.deliveries
+    return finding_at(
+        columns,
+        deliveries,
+        row,
+        anomaly="retry_uncounted",
+        judgement=judge(context.facts.mode, "retry_uncounted"),
+        detail=(
+            f"the listener failed for it, with retry count {deliveries.tries[before]}, and its next call has "
+            f"{deliveries.tries[row]}"
+        ),
+        group=columns.names.groups[deliveries.group[row]],
+        at_invocation=True,
     )
 
 
@@ -273,7 +316,7 @@ def _excuse(context: Context, of_key: MessageEvents, row: int) -> str:
 ORDERLY = Kernel(
     name="orderly",
     partition_by="log",
-    anomalies=("order_violated",),
+    anomalies=("order_violated", "retry_uncounted"),
     partial=tally_orderly,
     unknown_reason=nothing_missing,
 )

@@ -192,6 +192,23 @@ def _order_violated(scenario: Scenario, _sets: int) -> None:
     scenario.expect_again(first)
 
 
+def _retry_uncounted(scenario: Scenario, _sets: int) -> None:
+    """A member repeats a message that its listener failed for, and does not count."""
+    key = scenario.send(0)
+    scenario.op(
+        0.5,
+        "ok",
+        "assign",
+        {"group": scenario.group, "topic": scenario.topic, "queues": [[scenario.broker, 0]]},
+        process=scenario.consumer,
+    )
+    scenario.consume(1, key, 0, "info")
+    scenario.consume(2, key, 0)
+    scenario.facts["orderly"] = (scenario.group,)
+    scenario.drained(4)
+    scenario.expect("retry_uncounted", key, 0)
+
+
 def _two_listeners(scenario: Scenario, _sets: int) -> None:
     """A second member begins while the first one is still working; it stops, and repeats its message in turn."""
     first, second = scenario.send(0), scenario.send(0.1)
@@ -503,6 +520,7 @@ SCENARIOS: Mapping[str, ScenarioInjection] = {
     "check_too_early": _checked("check_too_early", 3),
     "checked_too_often": _checked("checked_too_often", *range(7, 7 + CHECK_MAX + 1)),
     "order_violated": _order_violated,
+    "retry_uncounted": _retry_uncounted,
     "two_listeners": _two_listeners,
     "overlapping_owners": _overlapping_owners,
     "commit_late": _commit_late,

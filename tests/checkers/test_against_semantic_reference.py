@@ -40,7 +40,10 @@ REFERENCES: dict[str, Callable[[Sequence[Op]], reference.Found]] = {
     "delayed_order": reference.delayed_out_of_order,
     "late_deliveries": lambda ops: reference.late(ops, LEVELS_MS),
     "listeners": lambda ops: reference.two_listeners(ops, FACTS["orderly"]),
-    "orderly": lambda ops: reference.order_violated(ops, FACTS["orderly"]),
+    "orderly": lambda ops: (
+        reference.order_violated(ops, FACTS["orderly"])
+        + reference.retry_uncounted(ops, FACTS["orderly"])
+    ),
     "sharding_keys": reference.moved_keys,
     "retries": lambda ops: reference.retries(ops, FACTS["retries_max"], LEVELS_MS),
     "transactions": lambda ops: reference.transactions(

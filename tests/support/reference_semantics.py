@@ -283,6 +283,24 @@ def order_violated(ops: Sequence[Op], orderly: Sequence[str]) -> Found:
     return Counter(("order_violated", later.key, later.group) for later in late.values())
 
 
+def retry_uncounted(ops: Sequence[Op], orderly: Sequence[str]) -> Found:
+    """Calls of an owner for what its listener had failed for just before, with a count that is not above that one."""
+    found: Found = Counter()
+    before: dict[tuple[Any, ...], Delivery] = {}
+    for given in deliveries_of(ops):
+        gained = _gained(ops, given)
+        if given.group not in orderly or given.queue[0].startswith("%") or not gained:
+            continue
+        terms = [at for process, at in gained if process == given.process and at < given.began]
+        where = (given.group, given.queue, given.process, len(terms), given.offset)
+        former = before.get(where)
+        failed = former is not None and not former.consumed
+        if former and failed and former.began < former.ended < given.began:
+            found["retry_uncounted", given.key, given.group] += given.tries <= former.tries
+        before[where] = given
+    return +found
+
+
 def _gained(ops: Sequence[Op], given: Delivery) -> list[tuple[int, int]]:
     """Who of the group gained the queue of a delivery, and by which op."""
     topic, broker, number = given.queue

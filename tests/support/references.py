@@ -88,6 +88,7 @@ OF_FUNCTION: Mapping[Callable[..., Any], str] = {
     reference_semantics.two_listeners: "two_listeners",
     reference_semantics.overlapping_owners: "overlapping_owners",
     reference_semantics.order_violated: "order_violated",
+    reference_semantics.retry_uncounted: "retry_uncounted",
     reference_semantics.moved_keys: "key_moved",
     reference_semantics.retries: "retry_unprovoked retry_early retried_too_often premature_dead_letter "
     "duplicate_dead_letter "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from staticfire.checkers.model.history import OpType
 from tests.checkers.stories import Story
 from tests.support.history_language import BROKER, GROUP, TOPIC, fault
-from tests.support.reference_semantics import order_violated
+from tests.support.reference_semantics import order_violated, retry_uncounted
 
 ORDERLY = {"orderly": (GROUP,)}
 OWNER, OTHER = 100, 101
@@ -109,6 +110,45 @@ def given_again(*offsets: int, regained: bool = True) -> Story:
     return story
 
 
+def failed_for(*tries: int, **again: Any) -> Story:
+    """An owner whose listener fails for a message, and its calls for it, with these retry counts."""
+    story = owns(Story(), 0.5).send(1.0, "a")
+    for number, count in enumerate(tries[:-1]):
+        story.consume(2.0 + number, "a", 0, "info", tries=count)
+    return story.consume(2.0 + len(tries), "a", 0, tries=tries[-1], **again)
+
+
+def test_an_owner_counts_the_calls_that_failed() -> None:
+    assert failed_for(0, 1, 2).counts("orderly", **ORDERLY) == set()
+    assert (
+        failed_for(3, 4).counts("orderly", **ORDERLY) == set()
+    )  # the count is stored with a retry
+    [finding] = failed_for(0, 1, 1).verdict("orderly", **ORDERLY).findings
+    assert (finding.anomaly, finding.key, finding.queue_offset) == ("retry_uncounted", "a", 0)
+    assert (
+        finding.detail == "the listener failed for it, with retry count 1, and its next call has 1"
+    )
+    assert failed_for(0, 0).counts("orderly") == set()  # its members repeat nothing themselves
+    assert failed_for(2, 1).counts("orderly", **ORDERLY) == {"retry_uncounted"}
+
+
+def test_an_owner_that_gains_the_queue_again_counts_from_the_start() -> None:
+    story = owns(Story(), 0.5).consume(1.0, "a", 0, "info")
+    owns(owns(story, 2.0, queues=()), 2.1).consume(3.0, "a", 0)
+    assert story.counts("orderly", **ORDERLY) == set()
+    other = owns(Story(), 0.5).consume(1.0, "a", 0, "info")
+    owns(owns(other, 2.0, queues=()), 2.1, process=OTHER).consume(3.0, "a", 0, process=OTHER)
+    assert other.counts("orderly", **ORDERLY) == set()
+    unreported = Story().consume(1.0, "a", 0, "info").consume(3.0, "a", 0)
+    assert unreported.counts("orderly", **ORDERLY) == set()
+
+
+def test_a_call_that_has_not_ended_was_no_failure() -> None:
+    story = owns(Story(), 0.5).consume(1.0, "a", 0, "invoke").consume(3.0, "a", 0)
+    assert story.counts("orderly", **ORDERLY) == set()
+    assert failed_for(0, 0, queue=1).counts("orderly", **ORDERLY) == set()
+
+
 def test_what_an_owner_is_given_again_is_in_order_too() -> None:
     assert given_again(0, 1, 2).counts("orderly", **ORDERLY) == set()
     assert given_again(1, 2).counts("orderly", **ORDERLY) == set()
@@ -145,7 +185,10 @@ def random_story(seed: int) -> Story:
             continue
         queue, offset = random.randrange(2), random.randrange(4)
         end: OpType = random.choice(("ok", "ok", "ok", "info"))
-        story.consume(at_s, f"k{queue}{offset}", offset, end, queue=queue, process=process)
+        tries = random.randrange(3)
+        story.consume(
+            at_s, f"k{queue}{offset}", offset, end, queue=queue, process=process, tries=tries
+        )
     return story
 
 
@@ -153,10 +196,12 @@ def random_story(seed: int) -> Story:
 @given(st.integers(0, 2**32))
 def test_against_the_reference(seed: int) -> None:
     story = random_story(seed)
-    found = story.verdict("orderly", **ORDERLY).counts.get("order_violated", 0)
-    assert found == order_violated(story.ops, (GROUP,)).total()
+    found = story.verdict("orderly", **ORDERLY).counts
+    for reference in (order_violated, retry_uncounted):
+        assert found.get(reference.__name__, 0) == reference(story.ops, (GROUP,)).total()
 
 
 def test_the_reference_finds_some() -> None:
-    found = [bool(order_violated(random_story(seed).ops, (GROUP,))) for seed in range(60)]
-    assert 10 <= sum(found) <= 55
+    for reference in (order_violated, retry_uncounted):
+        found = [bool(reference(random_story(seed).ops, (GROUP,))) for seed in range(120)]
+        assert 8 <= sum(found) <= 110

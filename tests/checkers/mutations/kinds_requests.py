@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from staticfire.checkers.model.history import Op, OpType
 from staticfire.checkers.model.message_contents import NO_PROPERTIES
+from tests.checkers.mutations.events import Delivery
 from tests.checkers.mutations.kinds import KINDS
 from tests.checkers.mutations.model import EVIDENCE, MS, NoSuchSite, S
-from tests.checkers.mutations.pick import message_of
+from tests.checkers.mutations.pick import keeps_queue, message_of
 from tests.checkers.mutations.planting import Planting
 
 
@@ -78,6 +79,32 @@ def order_violated(draft: Planting) -> None:
     draft.replace(like.at, type="info", error="the listener failed")
     draft.deliver(like, after.time_ns + S // 2, [message_of(draft.run, like)])
     draft.clip_commits(like.group, like.place, like.offset, like.begin_ns, after.time_ns + S // 2)
+
+
+@KINDS.mutation(
+    "retry_uncounted",
+    "a member does not count a failed call for a message, which it repeats",
+    workloads=("ordered",),
+)
+def failure_uncounted(draft: Planting) -> None:
+    run = draft.run
+
+    def again(d: Delivery) -> Delivery | None:
+        """The next call of the same member, soon after, which still has the queue."""
+        later = [
+            o
+            for o in run.by_key[d.key]
+            if (o.process, o.topic, o.offset) == (d.process, d.topic, d.offset)
+            and d.time_ns < o.begin_ns < d.time_ns + 5 * S
+            and keeps_queue(run, d, o.begin_ns)
+        ]
+        return min(later, key=lambda o: o.begin_ns, default=None)
+
+    failed = [d for d in run.deliveries if d.type == "info" and d.tries == 0 and again(d)]
+    first = draft.choose(failed, lambda d: draft.is_here(d.time_ns))
+    later = again(first)
+    assert later is not None
+    draft.set_field(later, 4, first.tries)
 
 
 def _answers(draft: Planting) -> Op:
