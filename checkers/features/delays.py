@@ -16,7 +16,7 @@ Source: ScheduleMessageService of Apache RocketMQ 4.9 (delivers when the store t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -118,6 +118,13 @@ def clock_stepped(
 ) -> str | None:
     """Return a text if the clock of the queue's broker was wrong in this time, or of any broker without a queue."""
     brokers = context.facts.replica_sets if queue is None else (queue.stream,)
+    return clocks_stepped(context, brokers, since_ns, until_ns)
+
+
+def clocks_stepped(
+    context: Context, brokers: Iterable[str], since_ns: int, until_ns: int
+) -> str | None:
+    """Return a text if the clock of one of the brokers was wrong in this time."""
     for broker in brokers:
         window = context.excuses.find("clock", since_ns, until_ns, broker)
         if window is not None:

@@ -28,7 +28,7 @@ never seen is `lost`.)
   if a clock of the broker was wrong.
 
 **check_too_early**: a broker checked a transaction before the configured time, or before the time that its half names.
-Allowed if the broker's clock was stepped.
+Allowed if the clock of the broker that checked was stepped.
 
 **checked_too_often**: a broker checked a transaction without need. There are three cases.
 
@@ -60,7 +60,7 @@ from staticfire.checkers.derived.wall_clocks import (
 from staticfire.checkers.engine.kernel import Context, Kernel, finding_at, queue_of
 from staticfire.checkers.engine.screening import is_among
 from staticfire.checkers.features.check_rounds import ASKED_AGAIN, ON_ITS_WAY, Open, must_be_asked
-from staticfire.checkers.features.delays import CLOCK_ROUGHNESS_NS, clock_stepped
+from staticfire.checkers.features.delays import CLOCK_ROUGHNESS_NS, clocks_stepped
 from staticfire.checkers.features.needless_checks import (
     checked_again,
     is_committed,
@@ -410,20 +410,15 @@ def _checked(
     given_ns = _given_ns(columns, halves.message[list(asked)])
     for row, checks in asked.items():
         began = int(halves.invoke_ns[row])
-        early_ns = _first_check_ns(context, halves, row) - checks[0].time_ns
-        if early_ns > CLOCK_ROUGHNESS_NS:
-            what = f"asked {early_ns / NS_PER_S:.3f} s before the time in which it may be"
-            excuse = clock_stepped(
-                context, queue_of(columns, halves, row), began, checks[0].time_ns
-            )
-            yield _question(columns, context, halves, row, "check_too_early", what, excuse)
+        attempts = max(int(halves.tries[row]), 1)  # each may have stored a half of its own
+        # After several attempts only the queue of the last half is known; others may lie elsewhere.
+        holder = queue_of(columns, halves, row) if attempts == 1 else None
+        if early := _asked_early(context, halves, row, checks, holder):
+            yield _question(columns, context, halves, row, "check_too_early", *early)
         if _is_failed_commit(halves, row):
             what = "asked, and its send had failed: nothing of it is stored"
             yield _question(columns, context, halves, row, "checked_too_often", what, None)
             continue
-        attempts = max(int(halves.tries[row]), 1)  # each may have stored a half of its own
-        # After several attempts only the queue of the last half is known; others may lie elsewhere.
-        holder = queue_of(columns, halves, row) if attempts == 1 else None
         askers = list(_askers(context, checks, holder))
         again = checked_again(context, halves, row, askers, checks, given_ns)
         if len(checks) > facts.check_max * attempts:
@@ -436,6 +431,32 @@ def _checked(
             yield _question(columns, context, halves, row, "checked_too_often", *found)
         elif again:
             yield _question(columns, context, halves, row, "checked_too_often", *again)
+
+
+def _asked_early(
+    context: Context,
+    halves: MessageEvents,
+    row: int,
+    checks: Iterable[CheckBack],
+    holder: LogKey | None,
+) -> tuple[str, str | None] | None:
+    """Return a text for the first check that came too early, and what excuses it; one without an excuse, if any is.
+
+    Each half is checked by the clock of the broker that stores it.
+    """
+    first_ns, began_ns = _first_check_ns(context, halves, row), int(halves.invoke_ns[row])
+    excused = None
+    for check in checks:
+        early_ns = first_ns - check.time_ns
+        if early_ns <= CLOCK_ROUGHNESS_NS:
+            continue
+        askers = _askers(context, [check], holder)
+        excuse = clocks_stepped(context, askers, began_ns, check.time_ns)
+        what = f"asked {early_ns / NS_PER_S:.3f} s before the time in which it may be"
+        if excuse is None:
+            return what, None
+        excused = excused or (what, excuse)
+    return excused
 
 
 def _first_check_ns(context: Context, halves: MessageEvents, row: int) -> int:

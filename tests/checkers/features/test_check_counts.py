@@ -38,6 +38,28 @@ def test_brokers_ask_neither_too_early_nor_too_often(
 
 
 @pytest.mark.parametrize(
+    ("attempts", "broker", "node", "found"),
+    [
+        (2, "c", "c-0", "check_too_early_allowed"),
+        (2, "c", NODE, "check_too_early"),  # the clock of the broker that did not check
+        (2, "b", "c-0", "check_too_early"),
+        (2, None, "c-0", "check_too_early_allowed"),  # any of them may have checked
+        (1, None, "c-0", "check_too_early"),  # the only half is not there
+    ],
+)
+def test_a_half_is_asked_for_by_the_clock_of_its_broker(
+    attempts: int, broker: str | None, node: str, found: str
+) -> None:
+    story = Story().send(1.0, "a", "info", transaction="commit", state="unknown", attempts=attempts)
+    answer = {"topic": "t", "key": "a", "state": "commit"}
+    story.op(4.0, "ok", "check_back", answer if broker is None else answer | {"broker": broker})
+    story.op(7.5, "ok", "check_back", answer | {"broker": "b"})
+    story.consume(15.0, "a", 0)
+    stepped = fault("clock_skew", node, at_s=3.0, healed_s=5.0)
+    assert found in story.counts("transactions", **CHECKS, **TWO, faults=(stepped,))
+
+
+@pytest.mark.parametrize(
     ("attempts", "asked", "faults", "found"),
     [
         (2, 4, (), set()),  # each attempt may have stored a half
