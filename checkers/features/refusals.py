@@ -11,7 +11,8 @@ anyway: after SYSTEM_ERROR that is not known. A broker may also refuse a send of
 changes the rights of the account. The rule also applies to a message that a consumer sends back: the broker that holds
 it must make a copy, unless a fault explains that it could not, or that it had not loaded its groups yet. A broker may
 also report that the copy is not flushed or replicated yet (FLUSH_DISK_TIMEOUT, FLUSH_SLAVE_TIMEOUT). Only a fault that
-explains this status of a send (`send_status.py`) allows that.
+explains this status of a send (`send_status.py`) allows that, or a disk on which a flush takes longer without any
+fault than the broker waits for it.
 
 Cannot see: illegal sends that the client itself refused, which have no code (a client also refuses if a coordinator
 knows no route for the topic); sends that a client reports without a code; all attempts of a send but the last.
@@ -58,11 +59,12 @@ BUSY = SYSTEM_BUSY
 ACCOUNT_REFUSED = "account_refused"  # row of the table of excuses
 UNABLE = frozenset({SYSTEM_ERROR, SERVICE_NOT_AVAILABLE, TOPIC_NOT_EXIST})
 UNABLE_TO_TAKE_BACK = UNABLE | {SUBSCRIPTION_GROUP_NOT_EXIST}
+UNFLUSHED, UNCONFIRMED = 10, 12
 # Codes with which a broker reports that it made the copy, and that it is less safe than requested -> row of excuses.
 UNSAFE: Mapping[int, str] = MappingProxyType(
     {
-        10: "spurious_weak_status FLUSH_DISK_TIMEOUT",
-        12: "spurious_weak_status FLUSH_SLAVE_TIMEOUT",
+        UNFLUSHED: "spurious_weak_status FLUSH_DISK_TIMEOUT",
+        UNCONFIRMED: "spurious_weak_status FLUSH_SLAVE_TIMEOUT",
     }
 )
 
@@ -110,11 +112,14 @@ def _finding(context: Context, one: Refusal) -> Finding:
 
 def _excuse(context: Context, one: Refusal, anomaly: str) -> str | None:
     """Return the fault because of which the broker could not store the message, as a text; None without one."""
+    timings = context.facts.timings
     if one.is_sent_back and one.code in UNSAFE:
         anomaly = UNSAFE[one.code]
+        waited_s = timings.flush_timeout_s if one.code == UNFLUSHED else timings.follower_timeout_s
+        if timings.flush_wait_s > waited_s:
+            return f"a flush takes {timings.flush_wait_s:g} s, and the broker waits {waited_s:g} s"
     elif one.code not in (UNABLE_TO_TAKE_BACK if one.is_sent_back else UNABLE):
         return None
-    timings = context.facts.timings
     asked_s = timings.send_back_s if one.is_sent_back else timings.request_s
     since_ns = one.time_ns - round(asked_s * NS_PER_S)
     brokers = context.facts.replica_sets if one.broker is None else (one.broker,)

@@ -13,7 +13,7 @@ from staticfire.checkers.features.refusals import CODES
 from staticfire.checkers.formats.columnar.op_reader import read_ops
 from staticfire.checkers.formats.columnar.reader import ColumnarHistory
 from staticfire.checkers.formats.columnar.recording import ColumnarRecorder
-from staticfire.checkers.guarantees.facts import FaultFacts
+from staticfire.checkers.guarantees.facts import FaultFacts, Timings
 from staticfire.checkers.guarantees.judgement import Judgement
 from staticfire.checkers.guarantees.verdict import Verdict
 from staticfire.checkers.model.building.column_builder import build_columns
@@ -251,6 +251,25 @@ def test_what_a_consumer_sends_back_is_refused_only_where_it_cannot_be_stored(
     assert [one.anomaly for one in violations] == ["needless_refusal"] * found
     for one in violations:
         assert one.detail == f"a message that was sent back, refused with code {code}"
+
+
+@pytest.mark.parametrize(
+    ("code", "flush_wait_s", "judgement"),
+    [
+        (12, 3.1, Judgement.ALLOWED),
+        (12, 3.0, Judgement.VIOLATION),  # the broker waits as long
+        (10, 5.1, Judgement.ALLOWED),
+        (10, 4.9, Judgement.VIOLATION),
+        (1, 60.0, Judgement.VIOLATION),  # it stores the copy before it flushes
+    ],
+)
+def test_a_copy_on_a_slow_disk_is_not_flushed_in_time(
+    code: int, flush_wait_s: float, judgement: Judgement
+) -> None:
+    known = facts(replica_sets=BROKERS, timings=Timings(flush_wait_s=flush_wait_s))
+    [verdict] = check_run([sent_back(0, code)], [], known, only("refusals")).verdicts
+    [finding] = verdict.findings
+    assert finding.judgement is judgement
 
 
 def test_a_consumer_reports_a_refusal_when_it_has_sent_a_copy() -> None:
