@@ -1,5 +1,7 @@
 """Reads tables of simulated brokers after each of their turns: settings of groups, and progress.
 
+A turn runs at once, and takes its time afterwards. So a change counts from the next turn on.
+
 It makes no event and draws no random number, so a run with it is the same as one without. The observations only repeat
 what simulated processes hold, and are not part of the digest.
 """
@@ -89,9 +91,14 @@ class TableReader:
     files: dict[str, bytes] = field(default_factory=dict)  # by path, as they were read last
     recorded: dict[str, tuple[object, bool]] = field(default_factory=dict)  # last, by table
     again_ns: int = 0
+    # What the last turn changed. The turn may block in a disk call, and the process may die before it returns.
+    changed: list[dict[str, Any]] = field(default_factory=list)
 
     def read(self) -> None:
-        """Record what has changed since the last turn."""
+        """Record what the turn before this one has changed, and read what this one has."""
+        for seen in self.changed:
+            self.tables.observe("server_table", **seen)
+        self.changed.clear()
         if self.broker is None:
             self.broker = find_broker(self.process)
             if self.broker is None:
@@ -138,17 +145,18 @@ class TableReader:
         state = (entries, version), self.ready
         if self.recorded.get(table) != state:
             self.recorded[table] = state
-            self.tables.observe(
-                "server_table",
-                node=self.node,
-                life=self.process.incarnation,
-                broker_name=self.broker_name,
-                table=table,
-                version=version,
-                changes=changes,
-                ready=self.ready,
-                emptied=self.emptied,
-                entries=entries,
+            self.changed.append(
+                {
+                    "node": self.node,
+                    "life": self.process.incarnation,
+                    "broker_name": self.broker_name,
+                    "table": table,
+                    "version": version,
+                    "changes": changes,
+                    "ready": self.ready,
+                    "emptied": self.emptied,
+                    "entries": entries,
+                }
             )
 
     def _copies(self) -> dict[str, tuple[SimProcess, Tables]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from random import Random
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
@@ -15,11 +16,13 @@ from staticfire.faults.plans.catalogue import FAULTS, register
 from staticfire.harness.campaign.file import typed_options
 from staticfire.harness.draws.campaign import draw_campaign
 from staticfire.harness.results.run_result import RunResult
+from staticfire.harness.rocketmq.observers.server_tables import TableReader
 from staticfire.harness.runs.simulated_runner import run_simulated
 from staticfire.system_under_test.broker.metadata.subscription_groups import SubscriptionGroups
 from staticfire.system_under_test.broker.replication import metadata_restore
 from staticfire.system_under_test.broker.replication.metadata_restore import MetadataRestore
 from staticfire.system_under_test.broker.replication.slave_sync import SlaveSync
+from staticfire.system_under_test.protocol.bodies import SubscriptionGroupConfig
 
 
 class ReplacedDisk(Fault):
@@ -124,3 +127,37 @@ def test_what_is_not_taken_over_is_a_finding(
     monkeypatch.setattr(where, method, instead)
 
     assert anomaly in {of.anomaly for of in tables_of(run()).findings}
+
+
+def test_a_change_counts_once_its_turn_is_over() -> None:
+    """A turn that saves a group blocks until the disk has it; a power cut in between leaves nothing of it."""
+    groups = SimpleNamespace(_groups={}, _version=SimpleNamespace(counter=0, timestamp=0))
+    tables = SimpleNamespace(
+        groups=groups,
+        delay_offsets=SimpleNamespace(path="delays"),
+        offsets_file=SimpleNamespace(_file=SimpleNamespace(path="offsets")),
+    )
+    parts = SimpleNamespace(
+        tables=tables,
+        neighbours=SimpleNamespace(_slave_sync=SimpleNamespace(master_address=None)),
+    )
+    broker: Any = SimpleNamespace(
+        _parts=parts,
+        _registers=SimpleNamespace(is_set=lambda: True),
+        store=SimpleNamespace(end_offset=1),
+    )
+    seen: list[list[str]] = []
+
+    def observe(_kind: str, *, table: str, entries: Mapping[str, Any], **_: Any) -> None:
+        if table == "groups":
+            seen.append(sorted(entries))
+
+    server: Any = SimpleNamespace(observe=observe, now_ns=lambda: 0, file=lambda *_: b"")
+    process: Any = SimpleNamespace(incarnation=1)
+    reader = TableReader(server, "n0", "b", process, is_leader=True, broker=broker)
+    reader.read()
+    groups._groups = {"g": SubscriptionGroupConfig(group_name="g")}
+    reader.read()
+    assert seen == [[]]
+    reader.read()
+    assert seen == [[], ["g"]]
