@@ -19,7 +19,9 @@ because a delay level may be only a second longer than the previous one.
 
 A fault hinders a queue and a group while a row of the table of excuses covers the member that owns the queue (any
 member while none owns it), unless messages pass. So does a broken link to a follower that must have a message before
-members get it, until TCP repeats the data that the link delayed (`followers_behind.py`). A message passes if it was
+members get it, until TCP repeats the data that the link delayed (`followers_behind.py`). So does a send-back of the
+owner that no broker took: for the time of a request before each such report, the member may have waited for an answer
+instead of taking messages. A message passes if it was
 sent to this queue without a delay and delivered to this group within the time of one request: its broker stored,
 flushed, replicated and served it, and the member received it. In a retry queue, a message passes if the group received
 it within the time of one request after it was due. Between two passing messages less than a request apart, a fault is
@@ -35,7 +37,7 @@ again); bugs #3966 and #9249, which skipped a message whose delivery had failed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -70,7 +72,7 @@ from staticfire.checkers.model.columns import (
     Transaction,
 )
 from staticfire.checkers.model.event_times import began_earliest
-from staticfire.checkers.model.intervals import Span, shared, without
+from staticfire.checkers.model.intervals import Span, joined, shared, without
 
 # A broker moves a message within 100 ms of its due time, then stores and replicates it; a backlog may be ahead of it.
 LATE_AFTER_NS = 10 * NS_PER_S
@@ -154,7 +156,8 @@ def late_rows(columns: Columns, context: Context) -> Columns:
         for kept in (of_sends, _retries(columns, context))
     ]
     apart_ns, index = _apart_ns(context), index_of(columns)
-    for number, group in enumerate(columns.names.groups if context.excuses.has_faults else ()):
+    may_hinder = context.excuses.has_faults or context.timeline.sent_back
+    for number, group in enumerate(columns.names.groups if may_hinder else ()):
         for queue, (rows, began_ns, given_ns) in _passes(columns, context, group).items():
             if any(_near(context, group, queue)):
                 found = covering(began_ns, given_ns, apart_ns)
@@ -185,8 +188,25 @@ def _near(context: Context, group: str, queue: LogKey) -> Iterator[Span]:
     yield from unshown_spans(context, queue.stream)
     for process, span in owned:
         yield from shared([span], excuses.spans(LATE, queue.stream, (nodes.get(process),)))
+        yield from shared([span], _untaken_spans(context).get((group, process), ()))
     alone = without([_EVER], [span for _, span in owned])
     yield from shared(alone, excuses.spans(LATE, queue.stream, context.timeline.members(group)))
+
+
+def _untaken_spans(context: Context) -> Mapping[tuple[str, int], Sequence[Span]]:
+    """Return, by group and member, the times before its reports of send-backs that no broker took."""
+    found = context.cache.get("send-backs that no broker took")
+    if found is None:
+        request_ns = int(context.facts.timings.request_s * NS_PER_S)
+        spans: dict[tuple[str, int], list[Span]] = {}
+        for of in chain.from_iterable(context.timeline.sent_back.values()):
+            if of.is_declined or of.is_unanswered:
+                waited = Span(of.time_ns - request_ns, of.time_ns)
+                spans.setdefault((of.group, of.process), []).append(waited)
+        found = {member: joined(of) for member, of in spans.items()}
+        context.cache["send-backs that no broker took"] = found
+    assert isinstance(found, dict)
+    return found
 
 
 def _owned(context: Context, group: str, queue: LogKey) -> list[tuple[int, Span]]:
