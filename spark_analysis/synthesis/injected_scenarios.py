@@ -207,6 +207,7 @@ def _retry_uncounted(scenario: Scenario, _sets: int) -> None:
     scenario.facts["orderly"] = (scenario.group,)
     scenario.drained(4)
     scenario.expect("retry_uncounted", key, 0)
+    scenario.expect_again(key)
 
 
 def _two_listeners(scenario: Scenario, _sets: int) -> None:
