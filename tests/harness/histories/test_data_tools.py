@@ -82,15 +82,18 @@ def took_of_queues(folder: Path) -> dict[int, float]:
     return {queues.index(place): float(np.percentile(times, 99)) for place, times in took.items()}
 
 
-def run_example(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, **given: Any) -> None:
-    """Run an example in the folder of the run, and compare what it found."""
+def run_example(
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, *, prefix: str = "", **given: Any
+) -> None:
+    """Run an example in the folder of the run, with its relative path behind `prefix`, and compare what it found."""
     example = EXAMPLES[name]
     assert example is not None
     lines = [line for line in example[1].splitlines() if line]
     assert len(lines) <= 10
     monkeypatch.chdir(folder)
     found: dict[str, Any] = dict(given)
-    exec(compile(example[1], f"docs/history.md ({name})", "exec"), found)
+    text = example[1].replace('"history.parquet', f'"{prefix}history.parquet')
+    exec(compile(text, f"docs/history.md ({name})", "exec"), found)
     ids = MessageIds()
     assert sorted(found["unseen"]) == sorted(ids[key] for key in NEVER)
     assert found["p99_ms"] == pytest.approx(took_of_queues(folder))
@@ -114,9 +117,9 @@ def test_pandas_finds_what_was_planted(folder: Path, monkeypatch: pytest.MonkeyP
 def test_spark_finds_what_was_planted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from staticfire.spark_analysis.engine.session import Settings, spark_session
 
-    monkeypatch.chdir(folder)  # where the JVM starts is where its paths begin
+    # Paths begin where the JVM has started, and an earlier test may have started it.
     with spark_session(Settings(master="local[1]", driver_memory_mb=512)) as spark:
-        run_example("Spark", folder, monkeypatch, spark=spark)
+        run_example("Spark", folder, monkeypatch, prefix=f"{folder}/", spark=spark)
 
 
 def test_the_query_over_names_finds_what_was_planted(
