@@ -20,12 +20,12 @@ because a delay level may be only a second longer than the previous one.
 A fault hinders a queue and a group while a row of the table of excuses covers the member that owns the queue (any
 member while none owns it), unless messages pass. So does a broken link to a follower that must have a message before
 members get it, until TCP repeats the data that the link delayed (`followers_behind.py`). So does a send-back of the
-owner that no broker took: for the time of a request before each such report, the member may have waited for an answer
-instead of taking messages. A message passes if it was
-sent to this queue without a delay and delivered to this group within the time of one request: its broker stored,
-flushed, replicated and served it, and the member received it. In a retry queue, a message passes if the group received
-it within the time of one request after it was due. Between two passing messages less than a request apart, a fault is
-shorter than the row requires (`Excuse.at_least`), so it does not hinder.
+owner that its broker did not answer: for the time of one request before the report, the owner may have waited for the
+answer and taken no messages. A message passes if it was sent to this queue without a delay and delivered to this group
+within the time of one request: its broker stored, flushed, replicated and served it, and the member received it. In a
+retry queue, a message passes if the group received it within the time of one request after it was due. Between two
+passing messages less than a request apart, a fault is shorter than the row requires (`Excuse.at_least`), so it does not
+hinder.
 
 Cannot see: lateness below the bounds; late moves by a broker if clients report no store times, or after a step of its
 clock; the lateness of a send with several attempts, each of which may have begun a delay; the lateness of a retry that
@@ -188,23 +188,23 @@ def _near(context: Context, group: str, queue: LogKey) -> Iterator[Span]:
     yield from unshown_spans(context, queue.stream)
     for process, span in owned:
         yield from shared([span], excuses.spans(LATE, queue.stream, (nodes.get(process),)))
-        yield from shared([span], _untaken_spans(context).get((group, process), ()))
+        yield from shared([span], _unanswered_spans(context).get((group, process), ()))
     alone = without([_EVER], [span for _, span in owned])
     yield from shared(alone, excuses.spans(LATE, queue.stream, context.timeline.members(group)))
 
 
-def _untaken_spans(context: Context) -> Mapping[tuple[str, int], Sequence[Span]]:
-    """Return, by group and member, the times before its reports of send-backs that no broker took."""
-    found = context.cache.get("send-backs that no broker took")
+def _unanswered_spans(context: Context) -> Mapping[tuple[str, int], Sequence[Span]]:
+    """Return, by group and member, the times before its reports of send-backs that were not answered."""
+    found = context.cache.get("send-backs without an answer")
     if found is None:
         request_ns = int(context.facts.timings.request_s * NS_PER_S)
         spans: dict[tuple[str, int], list[Span]] = {}
         for of in chain.from_iterable(context.timeline.sent_back.values()):
-            if of.is_declined or of.is_unanswered:
+            if of.is_unanswered:
                 waited = Span(of.time_ns - request_ns, of.time_ns)
                 spans.setdefault((of.group, of.process), []).append(waited)
         found = {member: joined(of) for member, of in spans.items()}
-        context.cache["send-backs that no broker took"] = found
+        context.cache["send-backs without an answer"] = found
     assert isinstance(found, dict)
     return found
 

@@ -11,7 +11,8 @@ offset back before it.
 The harness records every change (`server_table`, `restored_table`, `server_life`).
 
 Cannot see: settings that changed and changed back while the leader did not write its table; progress that a follower
-had and the leader lost without losing its log; followers that do not run while the leader restores its tables.
+had and the leader lost without losing its log; followers that do not run while the leader restores its tables; the last
+change of a leader that ends before it runs again.
 
 Source: SubscriptionGroupManager, ConfigManager and SlaveSynchronize of Apache RocketMQ 4.9.
 """
