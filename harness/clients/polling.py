@@ -337,15 +337,21 @@ class QueueReader:
 
     async def run(self) -> None:
         """Read until cancelled."""
-        now_s = asyncio.get_running_loop().time
         offset = await self._start()
-        committed_at_s = now_s()
+        committing = asyncio.get_running_loop().create_task(self._commit_regularly())
+        try:
+            while True:
+                raise_errors([committing])
+                self._offset = offset
+                offset = await self._go_on(offset)
+        finally:
+            await end_tasks([committing])
+
+    async def _commit_regularly(self) -> None:
+        """Commit until cancelled. A task of its own does this, so that a silent replica delays no commit."""
         while True:
-            self._offset = offset
-            if now_s() >= committed_at_s + COMMIT_OFFSET_S:
-                await self.commit()
-                committed_at_s = now_s()
-            offset = await self._go_on(offset)
+            await asyncio.sleep(COMMIT_OFFSET_S)
+            await self.commit()
 
     async def commit(self) -> None:
         """Commit the consumed offset; repeat an unchanged one, since the broker may have lost it with its disk."""

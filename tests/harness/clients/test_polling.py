@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from staticfire.harness.clients.consumer import ListenerControl, serve_consumer
-from staticfire.harness.clients.consumer_kinds import CHOOSING, CONSUMER_KINDS, PUSH
+from staticfire.harness.clients.consumer_kinds import CHOOSING, CONSUMER_KINDS, PULL, PUSH
 from staticfire.harness.clients.polling import Callbacks, QueueReader, share_of
 from staticfire.harness.clients.port import ClientPort
 from staticfire.harness.simulation.hosts.world import World
@@ -182,6 +182,7 @@ class Answering:
         self.commits: list[int] = []
         self.errors: list[Exception] = []
         self.commit_s = 0.0
+        self.pull_s = 0.0
 
     async def committed_offset(self, _: MessageQueue) -> int | None:
         return None
@@ -191,6 +192,7 @@ class Answering:
 
     async def pull(self, _: MessageQueue, offset: int, **_options: Any) -> PullAnswer:
         self.asked.append(offset)
+        await asyncio.sleep(self.pull_s)
         return self.answers.pop(0) if self.answers else answer(PullOutcome.NOTHING_NEW, offset)
 
     async def commit(self, _: MessageQueue, offset: int) -> None:
@@ -260,6 +262,14 @@ def test_a_reader_commits_again_what_it_has_committed() -> None:
     assert (reported, unclear) == ([{QUEUE: 7}] * 2, [])
 
 
+def test_a_pull_that_no_replica_answers_delays_no_commit() -> None:
+    """The reader pulls from a slave that stands still, and its master takes commits."""
+    consumer = Answering()
+    consumer.pull_s = 60.0
+    reported, _ = read(consumer, 11.0)
+    assert reported == [{QUEUE: 7}] * 2
+
+
 @pytest.mark.parametrize(
     ("error", "is_unclear"),
     [
@@ -282,7 +292,11 @@ def test_a_commit_that_a_member_does_not_wait_for_any_more_is_unclear() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "f"),
-    [*((kind, "consume") for kind in POLLED), *((kind, "begin") for kind in CHOOSING)],
+    [
+        *((kind, "consume") for kind in POLLED),
+        *((kind, "begin") for kind in CHOOSING),
+        (PULL, "commit"),
+    ],
 )
 def test_a_member_that_cannot_report_ends(kind: str, f: str) -> None:
     members = Members(kind)
