@@ -468,8 +468,8 @@ def _judge(
             row,
             anomaly="slow_delivery",
             judgement=judge(context.facts.mode, "slow_delivery"),
-            detail=f"nothing held it up for {seconds(longest.length_ns)} before it was given to process "
-            f"{given.process[row]}; the bound is {seconds(bound)}",
+            detail=f"process {given.process[row]} could have had it {seconds(longest.length_ns)} earlier: no fault and "
+            f"no other work held it up; the bound is {seconds(bound)}",
             group=group,
             at_invocation=True,
         )

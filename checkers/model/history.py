@@ -70,6 +70,13 @@ _OBSERVED: dict[str, dict[str, str]] = {
     },
     "topic_table": {"node": "text", "topics": "numbers by name"},
     "topic_removal": {"node": "text", "topic": "text"},
+    "administration": {
+        "node": "text",
+        "broker_name": "text",
+        "topic": "text",
+        "queue": "an integer or null",
+        "step": "text",
+    },
     "server_life": {"node": "text", "life": "an integer", "ended": "text or null"},
     "server_table": {
         "node": "text",

@@ -10,16 +10,19 @@ from typing import Any, Protocol
 
 from staticfire.checkers.guarantees.facts import RunFacts
 from staticfire.checkers.guarantees.verdict import Finding, seconds
-from staticfire.checkers.model.history import Op
+from staticfire.checkers.model.history import HistoryError, Op
+from staticfire.checkers.model.message_ranges import messages_of, of_delivery, sends_of
 from staticfire.checkers.verdicts.compose import RunVerdict
 from staticfire.harness.explain.event import Event
 from staticfire.harness.explain.life import Record, life_of
+from staticfire.harness.observers.probe import PROBE_PROCESS
 from staticfire.harness.recording.stored_logs import StoredLogs
 from staticfire.harness.results.fingerprint import CAUSES, Fingerprint, fingerprint_of
 
 LINES_MAX = 25
 EVENTS_MAX = 16  # in text; JSON has all
 EVENTS_MIN = 4
+BESIDE_MAX = 2  # findings of other causes, in text
 FORMAT_VERSION = 2
 PROCESS = re.compile(r"process (\d+)(?: on [\w.-]*\w)?")  # with its node, if a checker names it
 NUMBER = re.compile(r"\d+")
@@ -41,6 +44,22 @@ class NothingToExplain(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """Numbers of a run, with which the numbers of its violations can be compared.
+
+    Attributes:
+        acknowledged: sends, of one message each.
+        delivered: messages that listeners got, each time.
+    """
+
+    acknowledged: int
+    delivered: int
+
+    def __str__(self) -> str:
+        return f"acknowledged sends {self.acknowledged}, deliveries {self.delivered}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
     """The explanation of one cause.
 
@@ -48,12 +67,14 @@ class Explanation:
         fingerprint: the cause and its leading anomaly.
         consequences: violations of other anomalies of the same cause, with their counts.
         others: violations of other causes, with their counts.
+        beside: the first finding of each of these causes, as far as findings were kept, the most frequent ones first.
         count: violations of the leading anomaly.
         witness: the first of them, or the one that the user chose.
         events: the life of its message, oldest first.
         commands: next commands for the user.
         parts: further parts, in the order of the text.
         setting: the campaign and the kinds of groups, in one line; empty: not known.
+        load: how much the run sent and delivered; None: not known.
     """
 
     fingerprint: Fingerprint
@@ -65,6 +86,8 @@ class Explanation:
     commands: Sequence[str]
     parts: Sequence[Part] = ()
     setting: str = ""
+    load: Load | None = None
+    beside: Sequence[Finding] = ()
 
     def lines(self) -> list[str]:
         """Return the text: at most 25 lines, unless the parts take more."""
@@ -74,7 +97,9 @@ class Explanation:
             f"cause     {self.fingerprint}: {self.count}"
             + (f"; with it {with_it}" if with_it else ""),
             *([f"beside    {beside}"] if beside else []),
+            *(f"          {_beside_text(found)}" for found in self.beside[:BESIDE_MAX]),
             *([f"run       {self.setting}"] if self.setting else []),
+            *([f"load      {self.load}"] if self.load is not None else []),
             f"witness   {_witness_text(self.witness)}",
         ]
         tail = [
@@ -91,9 +116,11 @@ class Explanation:
             "cause": self.fingerprint.cause,
             "leading": self.fingerprint.leading,
             "setting": self.setting,
+            "load": None if self.load is None else asdict(self.load),
             "count": self.count,
             "consequences": dict(self.consequences),
             "others": dict(self.others),
+            "beside": [found.to_json() for found in self.beside],
             "witness": self.witness.to_json(),
             "events": [asdict(event) for event in self.events],
             "commands": list(self.commands),
@@ -135,16 +162,53 @@ def explanation_of(
     witness = replace(witness, detail=_with_names(witness.detail, ops))
     nodes = brokers.get(witness.broker or "", ())
     same = {name: counts[name] for name in family if name in counts and name != fingerprint.leading}
+    others = {name: count for name, count in counts.items() if name not in family}
+    beside = [
+        replace(found, detail=_with_names(found.detail, ops))
+        for found in _first_findings(verdict, sorted(others, key=lambda name: -others[name]))
+    ]
     return Explanation(
         fingerprint=fingerprint,
         count=counts[fingerprint.leading],
         consequences=same,
-        others={name: count for name, count in counts.items() if name not in family},
+        others=others,
+        beside=beside,
         witness=witness,
         events=life_of(witness, ops, observations, faults, nodes, stored_logs, facts),
         commands=commands,
         setting=setting,
+        load=load_of(ops),
     )
+
+
+def load_of(ops: Iterable[Op]) -> Load:
+    """Count the acknowledged sends and the deliveries of a history. Raises HistoryError."""
+    acknowledged = delivered = 0
+    for op in ops:
+        try:
+            match op.f, op.type:
+                case "send", "ok":
+                    acknowledged += 1
+                case "send_many", "ok":
+                    acknowledged += sum(1 for _ in sends_of(op.value))
+                case "consume", "invoke" if op.process != PROBE_PROCESS:
+                    delivered += len(op.value["messages"])
+                case "consume_many", "invoke":
+                    rows = map(of_delivery, op.value["stretches"])
+                    delivered += sum(1 for row in rows for _ in messages_of(row))
+        except (KeyError, TypeError, ValueError) as error:
+            raise HistoryError(f"op {op.index} is no {op.f}: {op.value!r:.200}") from error
+    return Load(acknowledged=acknowledged, delivered=delivered)
+
+
+def _first_findings(verdict: RunVerdict, anomalies: Iterable[str]) -> Iterator[Finding]:
+    """Yield the first violation of each of the anomalies, in their order."""
+    firsts: dict[str, Finding] = {}
+    for found in verdict.findings():
+        if found.judgement == "violation":
+            first = firsts.setdefault(found.anomaly, found)
+            firsts[found.anomaly] = min(first, found, key=lambda one: one.sort_key()[2:])
+    yield from (firsts[anomaly] for anomaly in anomalies if anomaly in firsts)
 
 
 def _with_names(detail: str, ops: Iterable[Op]) -> str:
@@ -183,6 +247,11 @@ def _witness_text(witness: Finding) -> str:
         f"{witness.anomaly} at {seconds(witness.time_ns)}",
     ]
     return "  ".join(filter(None, parts))
+
+
+def _beside_text(found: Finding) -> str:
+    key = f" {found.key}" if found.key is not None else ""
+    return f"{found.anomaly}{key} at {seconds(found.time_ns)}: {found.detail}"
 
 
 def _event_lines(events: Sequence[Event], most: int) -> list[str]:

@@ -79,10 +79,11 @@ def _of_incidents(fault: Mapping[str, Any], stored_logs: StoredLogs | None) -> I
     for incident in fault["incidents"]:
         dropped = incident["dropped"]
         logs = [one for one in dropped if log_position(stored_logs, one["path"]) is not None]
-        more = f" and {len(dropped) - 1} more" if len(dropped) > 1 else ""
+        more = len(dropped) - 1
+        others = f" and {more} more range{'s' * (more > 1)}" if more > 0 else ""
         gone = ""
         for one in (logs or dropped)[:1]:
-            gone = f": bytes {one['start']}-{one['end']} of {one['path']}{more} are gone"
+            gone = f": bytes {one['start']}-{one['end']} of {one['path']}{others} are gone"
         what = "" if incident["what"] == "power cut" else f", {incident['what']}"
         text = f"{fault['kind']} strikes{what}{gone}"
         yield Event(time_ns=incident["at_ns"], where=incident["node"], text=text)

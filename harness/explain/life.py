@@ -17,6 +17,7 @@ from staticfire.harness.explain.fault_events import of_faults
 from staticfire.harness.explain.op_events import events_of, has_key
 from staticfire.harness.explain.other_message import of_other
 from staticfire.harness.explain.passing import (
+    last_steps,
     owners_between,
     ownership,
     passing,
@@ -103,9 +104,12 @@ def _of_queue(
     faults: Sequence[Record],
     stored_logs: StoredLogs | None,
 ) -> Iterator[Event]:
-    """Return the changes of the queue's owner, and the faults that bit in the time before the finding."""
+    """Yield the changes of the queue's owner, its group's last steps, and the faults of the time before the finding."""
     queue = [witness.broker, witness.queue]
+    ops = list(ops)
     yield from ownership(ops, witness.group, witness.topic, queue)
+    if witness.group is not None and witness.queue is not None:
+        yield from _of_groups(last_steps(witness, ops, witness.group))
     at_ns = witness.time_ns
     nodes = {node: at_ns for fault in faults for node in fault["targets"]}
     topic = witness.topic
@@ -220,6 +224,8 @@ def _observed(
             yield Event(time_ns=time_ns, where="", text=text), False
             if is_moved(witness, seen):
                 position = None  # a node may have recovered before the message was stored
+        elif kind == "administration" and _is_administered(witness, seen):
+            yield Event(time_ns=time_ns, where=node, text=seen["step"]), False
         elif kind == "recovery" and node in nodes and node not in without and time_ns > begin_ns:
             if position is None or seen["clean"] or "end_offset" not in seen:
                 continue
@@ -230,6 +236,12 @@ def _observed(
                 Event(time_ns=time_ns, where=node, text=_recovery_text(seen, position, is_lost)),
                 is_lost,
             )
+
+
+def _is_administered(witness: Finding, seen: Record) -> bool:
+    """Whether a step of an administrator concerns the queue of a finding."""
+    is_of_broker = seen["broker_name"] == witness.broker and seen["topic"] == witness.topic
+    return is_of_broker and seen["queue"] in (None, witness.queue)
 
 
 def is_moved(witness: Finding, seen: Record) -> bool:

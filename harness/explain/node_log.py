@@ -9,7 +9,7 @@ from staticfire.checkers.guarantees.verdict import Finding, seconds
 from staticfire.harness.explain.event import Event
 from staticfire.harness.run_folder.node_logs import NodeLine
 
-NEAR_NS = 1_000_000_000  # before the first and after the last moment of the message's life
+AFTER_NS = 1_000_000_000  # after the last moment of the message's life
 LINES_MAX = 3  # in text
 FIELDS_MAX = 3  # of a line, in text
 VALUE_LENGTH_MAX = 60
@@ -61,7 +61,7 @@ def node_log_of(
         nodes: servers of the message's queue; empty: all servers count.
     """
     times = [witness.time_ns, *(event.time_ns for event in events)]
-    first_ns, last_ns = min(times) - NEAR_NS, max(times) + NEAR_NS
+    first_ns, last_ns = min(times), max(times) + AFTER_NS
     kinds: dict[tuple[str, str], list[NodeLine]] = {}
     for line in lines:
         is_near = first_ns <= line.time_ns <= last_ns

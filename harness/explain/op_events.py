@@ -78,7 +78,7 @@ def _send_text(op: Op, value: SendValue) -> str:
         case "invoke":
             size = f", {value['size']} bytes" if "size" in value else ""
             batch = f", in a batch of {value['batch']}" if "batch" in value else ""
-            return f"sends it{size}{batch}{''.join(_traits(value))}"
+            return f"sends it{size}{batch}{''.join(traits(value))}"
         case "ok":
             position = f"{value.get('broker')} queue {value.get('queue')} offset {value.get('queue_offset')}"
             return f"is answered {value.get('status', 'ok')}: {position}"
@@ -87,7 +87,7 @@ def _send_text(op: Op, value: SendValue) -> str:
     return f"has no certain answer: {op.error or value.get('status')}"
 
 
-def _traits(value: Mapping[str, Any]) -> Iterator[str]:
+def traits(value: Mapping[str, Any]) -> Iterator[str]:
     """Yield what distinguishes a message from a plain one."""
     for name, words in TRAITS.items():
         if value.get(name) not in (None, "", 0, False):
@@ -103,7 +103,7 @@ def _of_delivery(
     key, offset, *_ = message
     if key is not None and key == witness.key:
         tries = message[4] if len(message) > 4 else 0
-        text = "is found" if op.process == PROBE_PROCESS else f"{group} gets it"
+        text = "is read at the end" if op.process == PROBE_PROCESS else f"{group} gets it"
         text += f" as retry {tries}" if tries else ""
         text += f", {op.value.get('broker')} queue {op.value.get('queue')} offset {offset}"
         text += "" if home in (None, topic) else f" of {topic}"

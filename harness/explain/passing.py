@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from staticfire.checkers.guarantees.verdict import Finding
+from staticfire.checkers.guarantees.verdict import Finding, seconds
 from staticfire.checkers.model.history import Op
 from staticfire.checkers.model.message_ranges import messages_of, of_delivery
+from staticfire.checkers.op_kinds.values import SendValue
 from staticfire.harness.explain.event import Event
+from staticfire.harness.explain.op_events import traits
 
 EVERYTHING = "*"  # the expression of a member that wants all messages
 
@@ -17,17 +19,22 @@ def ownership(
 ) -> Iterator[Event]:
     """Yield when members of a group get a queue, `[broker, queue]`, and give it up."""
     owners: set[int] = set()  # processes
-    expressions: dict[int, str] = {}  # of members that do not want everything
+    expressions: dict[int, str] = {}  # of members
+    wanted = before = ""  # the last expression of the group, and the one before it
     for op in ops:
         if op.f == "open" and op.value.get("group") == group:
-            expressions[op.process] = op.value.get("expression") or EVERYTHING
+            expression = expressions[op.process] = op.value.get("expression") or EVERYTHING
+            if expression != wanted:
+                wanted, before = expression, wanted
         if op.f != "assign" or (op.value.get("group"), op.value.get("topic")) != (group, topic):
             continue
         has = list(queue) in op.value["queues"]
         if has != (op.process in owners):
             text = f"{group} {'has' if has else 'gives up'} the queue"
             expression = expressions.get(op.process, EVERYTHING)
-            text += f", and wants {expression}" if has and expression != EVERYTHING else ""
+            if has and (before or expression != EVERYTHING):
+                text += f", and wants {expression}"
+                text += f", before {before}" if before and expression == wanted else ""
             yield Event(time_ns=op.time_ns, where=op.node or "", text=text)
         owners = owners | {op.process} if has else owners - {op.process}
 
@@ -54,9 +61,10 @@ def passing(
     """
     if witness.queue_offset is None or witness.queue_offset < 0:
         return
+    sent = {op.value.get("key"): op.value for op in ops if op.f == "send" and op.type == "invoke"}
     for group in sorted(_readers(witness, ops).difference(unconcerned)):
-        past = list(_past(witness, ops, group))
-        before = list(_before(witness, ops, group))
+        past = list(_past(witness, ops, group, sent))
+        before = list(_before(witness, ops, group, sent))
         yield from past
         yield from before
         if not past:
@@ -101,6 +109,45 @@ def steps_between(
     yield from commits[-1:]
 
 
+def last_steps(witness: Finding, ops: Iterable[Op], group: str) -> Iterator[Event]:
+    """Yield what a group last did in a finding's queue until the finding: its start, deliveries and commits.
+
+    The last delivery of each member is shown with the listener's answer, or that it had none.
+    """
+    begins: list[Event] = []
+    commits: list[Event] = []
+    given: dict[int, tuple[Op, str]] = {}  # by process, with what its listener did
+    for op in ops:
+        if op.time_ns > witness.time_ns:
+            break
+        if op.value.get("group") != group:
+            continue
+        where = op.node or ""
+        if op.f == "begin" and _is_queue(witness, op):
+            text = f"{group} begins to read the queue at offset {op.value['offset']}"
+            begins.append(Event(time_ns=op.time_ns, where=where, text=text))
+        elif op.f == "consume" and _is_queue(witness, op):
+            if op.type == "invoke":
+                given[op.process] = op, "its listener has not ended"
+            elif op.process in given:
+                ended = "its listener ended" if op.type == "ok" else "its listener failed"
+                given[op.process] = given[op.process][0], f"{ended} at {seconds(op.time_ns)}"
+        for offset in _committed(witness, op):
+            text = f"{group} commits offset {offset} of the queue"
+            commits.append(Event(time_ns=op.time_ns, where=where, text=text))
+    yield from begins[-1:]
+    yield from commits[-2:]
+    for op, listener in given.values():
+        offsets = [offset for _, offset, *_ in op.value["messages"]]
+        span = (
+            f"offset {offsets[0]}"
+            if len(offsets) == 1
+            else f"offsets {min(offsets)} to {max(offsets)}"
+        )
+        text = f"{group} gets {span} of the queue; {listener}"
+        yield Event(time_ns=op.time_ns, where=op.node or "", text=text)
+
+
 def _commit_before(
     witness: Finding, ops: Iterable[Op], group: str, until_ns: int
 ) -> Iterator[Event]:
@@ -127,19 +174,21 @@ def _committed(witness: Finding, op: Op) -> Iterator[int]:
                 yield committed
 
 
-def _past(witness: Finding, ops: Iterable[Op], group: str) -> Iterator[Event]:
+def _past(
+    witness: Finding, ops: Iterable[Op], group: str, sent: Mapping[str | None, SendValue]
+) -> Iterator[Event]:
     """Yield the first commit, the first start of a reader and the first delivery past the message."""
     seen: set[str] = set()
     for op in ops:
         if op.f in seen or op.value.get("group") != group:
             continue
-        text = _past_text(witness, op, group)
+        text = _past_text(witness, op, group, sent)
         if text:
             seen.add(op.f)
             yield Event(time_ns=op.time_ns, where=op.node or "", text=text)
 
 
-def _past_text(witness: Finding, op: Op, group: str) -> str:
+def _past_text(witness: Finding, op: Op, group: str, sent: Mapping[str | None, SendValue]) -> str:
     offset, value = witness.queue_offset or 0, op.value
     for committed in _committed(witness, op):
         if committed > offset:
@@ -148,11 +197,20 @@ def _past_text(witness: Finding, op: Op, group: str) -> str:
         return f"{group} begins to read the queue at offset {value['offset']}: past it"
     for key, given in _given(witness, op):
         if given > offset:
-            return f"{group} gets {key} at offset {given} of the queue, past it"
+            return (
+                f"{group} gets {key} at offset {given} of the queue, past it{_traits_of(key, sent)}"
+            )
     return ""
 
 
-def _before(witness: Finding, ops: Iterable[Op], group: str) -> Iterator[Event]:
+def _traits_of(key: str | None, sent: Mapping[str | None, SendValue]) -> str:
+    """Return what distinguishes the message of a key from a plain one."""
+    return "".join(traits(sent[key])) if key in sent else ""
+
+
+def _before(
+    witness: Finding, ops: Iterable[Op], group: str, sent: Mapping[str | None, SendValue]
+) -> Iterator[Event]:
     """Return the delivery of the nearest message before it."""
     nearest: tuple[int, Event] | None = None
     for op in ops:
@@ -161,6 +219,7 @@ def _before(witness: Finding, ops: Iterable[Op], group: str) -> Iterator[Event]:
         for key, given in _given(witness, op):
             if given < (witness.queue_offset or 0) and (nearest is None or given > nearest[0]):
                 text = f"{group} gets {key} at offset {given} of the queue, before it"
+                text += _traits_of(key, sent)
                 nearest = given, Event(time_ns=op.time_ns, where=op.node or "", text=text)
     if nearest is not None:
         yield nearest[1]

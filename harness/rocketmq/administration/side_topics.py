@@ -137,7 +137,14 @@ class SideTopic:
         scope = {"srcGroup": self.group, "destGroup": self._clone_group, "topic": self.topic}
         request = order(RequestCode.CLONE_GROUP_OFFSET, {**scope, "offline": "true"})
         outcome = await self._ask(self._master(name), request)
-        return await self._stands(name, self._clone_group) if outcome.type == "ok" else {}
+        if outcome.type != "ok":
+            return {}
+        self._note(
+            name,
+            f"clones the offsets of {self.group} to {self._clone_group}; from now on {self._first.group} of the "
+            f"history is the clone, and {self._again.group} the source",
+        )
+        return await self._stands(name, self._clone_group)
 
     async def go_on(self) -> None:
         """Let the group catch up, and send more. A clone also commits what it has read."""
@@ -166,15 +173,26 @@ class SideTopic:
 
     async def _make(self, name: str) -> bool:
         request = {"f": "create_topic", "topic": self.topic, "queues": QUEUES}
-        return await self._until_ok(self._master(name), request) and await self._make_group(name)
+        if not await self._until_ok(self._master(name), request):
+            return False
+        self._note(name, "makes the topic")
+        return await self._make_group(name)
 
     async def _make_group(self, name: str) -> bool:
         group = json.dumps({"groupName": self.group, "consumeEnable": True, "retryQueueNums": 1})
-        return await self._order(name, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, {}, group)
+        code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
+        is_made = await self._order(name, code, {}, group)
+        if is_made:
+            self._note(name, f"makes the group {self.group}")
+        return is_made
 
     async def _delete_group(self, name: str) -> bool:
         ext = {"groupName": self.group, "removeOffset": "true"}
-        return await self._order(name, RequestCode.DELETE_SUBSCRIPTIONGROUP, ext, tries=1)
+        code = RequestCode.DELETE_SUBSCRIPTIONGROUP
+        is_deleted = await self._order(name, code, ext, tries=1)
+        if is_deleted:
+            self._note(name, f"deletes the group {self.group} with its offsets")
+        return is_deleted
 
     async def _delete_topic(self, masters: Sequence[str]) -> list[str]:
         """Delete the topic as mqadmin does: on all masters, then at the name servers.
@@ -186,7 +204,11 @@ class SideTopic:
         """
         ext = {"topic": self.topic}
         code = RequestCode.DELETE_TOPIC_IN_BROKER
-        deleted = [name for name in masters if await self._order(name, code, ext)]
+        deleted = []
+        for name in masters:
+            if await self._order(name, code, ext):
+                deleted.append(name)
+                self._note(name, "deletes the topic")
         if deleted != masters:
             return deleted
         for server in self._environment.topology.coordinators:
@@ -220,6 +242,7 @@ class SideTopic:
                     return False
             if not (await self._delete_group(name) and await self._make_group(name)):
                 return False
+            self._note(name, f"from now on {self.group} is {self._again.group} of the history")
             if not (stands := await self._stands(name, self.group)):
                 return False
             begins |= stands
@@ -230,7 +253,10 @@ class SideTopic:
     async def _stands(self, name: str, group: str) -> dict[BrokerQueue, int]:
         """Return a group's offsets on a broker, or else the begin of a queue; empty without an answer."""
         outcome = await self._queue_state(name, group)
-        return {(name, queue): at for queue, _, _, at in outcome.value.get("queues", [])}
+        stands = {(name, queue): at for queue, _, _, at in outcome.value.get("queues", [])}
+        for (_, queue), at in stands.items():
+            self._note(name, f"answers offset {at} for {group}", queue)
+        return stands
 
     async def _commit(
         self, name: str, queue: int, offset: int, *, group: str = "", tries: int = TRIES
@@ -239,7 +265,10 @@ class SideTopic:
         where = {**scope, "queueId": str(queue)}
         ext = {**where, "commitOffset": str(offset)}
         request = order(RequestCode.UPDATE_CONSUMER_OFFSET, ext)
-        return await self._until_ok(self._master(name), request, tries=tries)
+        is_committed = await self._until_ok(self._master(name), request, tries=tries)
+        if is_committed:
+            self._note(name, f"takes offset {offset} for {group or self.group}", queue)
+        return is_committed
 
     async def _order(
         self,
@@ -260,6 +289,17 @@ class SideTopic:
             if outcome.type == "ok":
                 return True
         return False
+
+    def _note(self, name: str, step: str, queue: int | None = None) -> None:
+        """Observe what a broker did or answered, for explanations; without a queue it concerns the whole topic."""
+        self._environment.recorder.observe_state(
+            "administration",
+            node=self._living(name),
+            broker_name=name,
+            topic=self.topic,
+            queue=queue,
+            step=step,
+        )
 
     async def _ask(self, node: str, request: dict[str, object]) -> Outcome:
         address = self._environment.server_address(node)

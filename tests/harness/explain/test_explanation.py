@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -14,10 +15,13 @@ from staticfire.harness.explain.copies import copies_of
 from staticfire.harness.explain.event import Event
 from staticfire.harness.explain.explanation import (
     EVENTS_MAX,
+    Load,
     NothingToExplain,
     explanation_of,
+    load_of,
 )
 from staticfire.harness.explain.life import life_of
+from staticfire.harness.observers.probe import PROBE_PROCESS
 from tests.harness.explain.recorded_ops import PLACE, S, finding, op
 
 
@@ -126,7 +130,7 @@ def test_without_a_message_the_owners_of_the_queue_are_listed() -> None:
 
 
 def verdict(*findings: Finding) -> RunVerdict:
-    counts = {one.anomaly: 1 for one in findings}
+    counts = Counter(one.anomaly for one in findings)
     judged = Verdict(checker="loss", valid=not findings, counts=counts, findings=findings)
     return RunVerdict.from_json(
         {
@@ -160,14 +164,68 @@ def test_the_consequences_of_a_loss_are_listed_with_it() -> None:
         found, OPS, [], [], {"b": ["b-0"]}, commands=["staticfire shrink R"]
     )
     lines = explanation.lines()
-    assert lines[:3] == [
+    assert lines[:5] == [
         "cause     loss (lost): 1; with it realtime_order 1",
         "beside    corrupt 1",
+        "          corrupt y at 2.000s: it must survive",
+        "load      acknowledged sends 3, deliveries 1",
         "witness   k  t  b  queue 0  offset 7  lost at 2.000s",
     ]
     assert lines[-2:] == ["broken    it must survive", "go on     staticfire shrink R"]
     assert explanation.to_json()["others"] == {"corrupt": 1}
+    assert explanation.to_json()["load"] == {"acknowledged": 3, "delivered": 1}
     assert explanation.to_json()["events"][0]["text"] == "sends it, 10 bytes"
+
+
+def test_of_other_causes_the_first_findings_of_the_most_frequent_are_shown() -> None:
+    late = replace(finding("corrupt", "late"), time_ns=9 * S, detail="given to process 1")
+    others = [*[late] * 3, finding("corrupt", "first"), *[finding("misrouted", "m")] * 5]
+    found = verdict(finding("lost"), *others, finding("wrong_answer"))
+    ops = [op(1, "ok", "assign", {}, "c-1", 1)]
+    explanation = explanation_of(found, ops, [], [], {})
+    assert explanation.lines()[2:4] == [
+        "          misrouted m at 2.000s: it must survive",
+        "          corrupt first at 2.000s: it must survive",
+    ]
+    assert [one.anomaly for one in explanation.beside] == ["misrouted", "corrupt", "wrong_answer"]
+    found = verdict(finding("lost"), late)
+    assert explanation_of(found, ops, [], [], {}).beside[0].detail == "given to c-1"
+
+
+def test_the_load_counts_messages_however_they_are_recorded() -> None:
+    sends = {"key": "p1-0", "count": 2, "stretches": [["p1-0", 6, 0, 2, 100]]}
+    read = {"group": "g", "stretches": [["p1-0", 6, 0, True, 0, 1, 0]]}
+    ops = [
+        op(1, "fail", "send", {"key": "x"}, "p"),
+        op(2, "ok", "send", {"key": "y"}, "p"),
+        op(3, "ok", "send_many", sends, "p"),
+        op(4, "invoke", "consume", {"messages": [["y", 1, 0], ["z", 2, 0]]}, "c"),
+        op(5, "ok", "consume", {"messages": [["y", 1, 0], ["z", 2, 0]]}, "c"),
+        op(6, "invoke", "consume", {"messages": [["y", 1, 0]]}, "", PROBE_PROCESS),
+        op(7, "invoke", "consume_many", read, "c"),
+    ]
+    assert load_of(ops) == Load(acknowledged=3, delivered=3)
+    with pytest.raises(HistoryError, match="op 4 is no consume"):
+        load_of([op(4, "invoke", "consume", {}, "c")])
+
+
+def test_the_steps_of_an_administrator_in_the_queue_of_the_message() -> None:
+    def step(time_s: int, text: str, **place: object) -> dict[str, Any]:
+        seen = {"kind": "administration", "node": "b-0", "broker_name": "b", "topic": "t"}
+        return {**seen, "time_ns": time_s * S, "queue": None, "step": text, **place}
+
+    observations = [
+        step(0, "makes the topic"),
+        step(3, "answers offset 9 for g", queue=0),
+        step(3, "answers offset 8 for g", queue=1),
+        step(3, "deletes the topic", topic="u"),
+        step(3, "deletes the topic", broker_name="c"),
+    ]
+    found = texts(life_of(finding(), OPS, observations, [], ["b-0"]))
+    assert [text for text in found if "b-0" in text] == [
+        "0 b-0: makes the topic",
+        "3 b-0: answers offset 9 for g",
+    ]
 
 
 def test_the_witness_that_is_asked_for() -> None:
@@ -203,9 +261,9 @@ def long_life(texts: list[str]) -> list[str]:
 
 def test_a_long_life_is_cut_in_the_middle() -> None:
     lines = long_life([f"e{number}" for number in range(99)])
-    assert len(lines) == EVENTS_MAX + 7 <= 25
+    assert len(lines) == EVENTS_MAX + 9 <= 25
     assert f"{99 - EVENTS_MAX} more events; --json has all" in "\n".join(lines)
-    assert [line[-2:] for line in lines[10:12]] == ["e7", "ll"]
+    assert [line[-2:] for line in lines[12:14]] == ["e7", "ll"]
 
 
 def test_of_a_long_life_what_repeats_is_left_out_first() -> None:

@@ -56,8 +56,8 @@ def test_warnings_come_before_what_is_nearer_and_lines_are_in_order_of_time() ->
 @pytest.mark.parametrize(
     ("one", "is_there"),
     [
-        (line(9.0, "x"), True),
-        (line(8.9, "x"), False),  # before the life
+        (line(10.0, "x"), True),
+        (line(9.9, "x"), False),  # before the life
         (line(21.0, "x"), True),
         (line(21.1, "x"), False),  # after it
         (line(15, "x", node="b-2"), False),  # of another queue

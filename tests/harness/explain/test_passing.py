@@ -11,6 +11,7 @@ from staticfire.checkers.guarantees.verdict import Finding
 from staticfire.checkers.model.history import HistoryError, Op
 from staticfire.harness.explain.fault_events import of_faults
 from staticfire.harness.explain.life import life_of
+from staticfire.harness.explain.passing import ownership
 from staticfire.harness.explain.surroundings import surroundings_of
 from staticfire.harness.observers.probe import PROBE_PROCESS
 from tests.harness.explain.recorded_ops import S, finding, op
@@ -103,7 +104,7 @@ def test_a_message_that_comes_again_until_it_is_a_dead_letter() -> None:
         "5 n5: sends it back",
         "6 n5: g gets it as retry 1, b queue 0 offset 2 of again",
         "7 n5: sends it back: no answer",
-        f"9 n{PROBE_PROCESS}: is found as retry 2, b queue 0 offset 0 of dead",
+        f"9 n{PROBE_PROCESS}: is read at the end as retry 2, b queue 0 offset 0 of dead",
     ]
 
 
@@ -282,6 +283,65 @@ def test_a_member_that_wants_not_all_says_what_it_wants() -> None:
         (4, "ok", "commit", {**GROUP, "offsets": [["b", 0, 9]]}, 5),
     )
     assert texts(finding(), ops)[0] == "1 n5: g has the queue, and wants a || b"
+
+
+def test_a_group_that_has_changed_what_it_wants_says_both() -> None:
+    ops = history(
+        (1, "ok", "open", {"group": "g", "expression": "a"}, 5),
+        (1, "ok", "open", {"group": "g", "expression": "a"}, 6),
+        (1, "ok", "assign", {**GROUP, "queues": [["b", 0]]}, 5),
+        (2, "ok", "open", {"group": "g", "expression": None}, 6),
+        (2, "ok", "assign", {**GROUP, "queues": [["b", 0]]}, 6),
+        *SENT,
+        (4, "ok", "commit", {**GROUP, "offsets": [["b", 0, 9]]}, 5),
+    )
+    events = list(ownership(ops, "g", "t", ["b", 0]))
+    assert [event.text for event in events] == [
+        "g has the queue, and wants a",
+        "g has the queue, and wants *, before a",
+    ]
+    assert texts(finding(), ops)[0] == "2 n6: g has the queue, and wants *, before a"
+
+
+def test_what_distinguishes_the_neighbours_of_a_passed_message_is_said() -> None:
+    ops = history(
+        (1, "invoke", "send", {"key": "x", "topic": "t", "tag": "red"}, 1),
+        *SENT,
+        (4, "invoke", "consume", given(("x", 6, 0), ("y", 8, 0)), 5),
+    )
+    assert texts(finding(), ops)[-2:] == [
+        "4 n5: g gets x at offset 6 of the queue, before it, tag red",
+        "4 n5: g gets y at offset 8 of the queue, past it",
+    ]
+
+
+def test_the_last_steps_of_a_group_of_a_finding_without_a_message() -> None:
+    def gets(time_s: int, type_: str, process: int, *offsets: int) -> tuple[Any, ...]:
+        messages = given(*(("m", offset, 0) for offset in offsets))
+        return (time_s, type_, "consume", messages, process)
+
+    ops = history(
+        (1, "ok", "begin", {**GROUP, **QUEUE, "offset": 3}, 5),
+        *(
+            (second, "ok", "commit", {**GROUP, "offsets": [["b", 0, second]]}, 5)
+            for second in (2, 3, 4)
+        ),
+        gets(4, "invoke", 5, 3, 4),
+        gets(5, "ok", 5, 3, 4),
+        gets(5, "invoke", 6, 5),
+        gets(6, "info", 6, 5),
+        gets(6, "invoke", 7, 6, 8, 7),
+        (8, "ok", "begin", {**GROUP, **QUEUE, "offset": 9}, 5),
+    )
+    witness = replace(finding("commit_ahead", key=None, group="g"), time_ns=7 * S)
+    assert texts(witness, ops) == [
+        "1 n5: g begins to read the queue at offset 3",
+        "3 n5: g commits offset 3 of the queue",
+        "4 n5: g commits offset 4 of the queue",
+        "4 n5: g gets offsets 3 to 4 of the queue; its listener ended at 5.000s",
+        "5 n6: g gets offset 5 of the queue; its listener failed at 6.000s",
+        "6 n7: g gets offsets 6 to 8 of the queue; its listener has not ended",
+    ]
 
 
 def test_groups_that_do_not_want_the_message_are_left_out() -> None:

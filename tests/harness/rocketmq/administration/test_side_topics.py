@@ -97,6 +97,35 @@ def test_the_topic_is_deleted_between_the_former_sends_and_the_others() -> None:
     assert ("DELETE_TOPIC_IN_NAMESRV", "ns-1") in cluster.launch_specs
 
 
+def steps(cluster: Cluster, node: str) -> list[str]:
+    """The steps of the administrator on a node and its first queue, as explanations show them."""
+    return [
+        seen["step"]
+        for seen in cluster.recorder.observations
+        if seen["kind"] == "administration" and seen["node"] == node and seen["queue"] in (None, 0)
+    ]
+
+
+def test_the_steps_on_a_broker_are_observed() -> None:
+    cluster, _ = made_anew(("CLONE_GROUP_OFFSET", "broker-b-0"), SideTopic.clone_offsets)
+    group = "staticfire-group-side-4"
+    begin = ["makes the topic", f"makes the group {group}", f"answers offset 3 for {group}"]
+    before = [*begin, f"takes offset 4 for {group}"]
+    assert steps(cluster, "broker-b-0") == before
+    cloned, now = steps(cluster, "broker-a-0")[4:]
+    assert cloned.startswith(f"clones the offsets of {group} to {group}-clone; from now on")
+    assert now == f"answers offset 3 for {group}-clone"
+
+    cluster, _ = made_anew()
+    assert steps(cluster, "broker-a-0") == [
+        *begin[:2],
+        f"takes offset 1 for {group}",
+        "deletes the topic",
+        f"deletes the group {group} with its offsets",
+        *begin,
+    ]
+
+
 def places(cluster: Cluster, what: str) -> list[int]:
     return [at for at, (did, _) in enumerate(cluster.launch_specs) if did == what]
 
