@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from staticfire.checkers.guarantees.promises import NS_PER_S
 from staticfire.faults.plans.catalogue import FAULTS
 from staticfire.harness.explain.event import Event
 from staticfire.harness.recording.stored_logs import StoredLogs, log_position
@@ -44,6 +45,7 @@ def of_faults(
         elif not any(struck <= min(end_ns, last_ns.get(node, -1)) for node in fault["targets"]):
             continue
         targets = ", ".join(fault["targets"])
+        yield from _of_stall(fault, targets, struck)
         if fault.get("incidents"):
             yield from _of_incidents(fault, stored_logs)
         else:
@@ -51,6 +53,18 @@ def of_faults(
             yield Event(time_ns=struck, where=targets, text=text)
         if healed is not None and healed <= end_ns:
             yield Event(time_ns=healed, where=targets, text=f"{fault['kind']} is over")
+
+
+def _of_stall(fault: Mapping[str, Any], targets: str, struck_ns: int) -> Iterator[Event]:
+    """Yield the moment from which disks were slow before a power cut; none where the environment cannot slow them."""
+    params, fired_ns = fault.get("params") or {}, fault.get("fired_ns")
+    if "slow_factor" not in params or fired_ns is None:
+        return
+    if struck_ns - fired_ns >= params["slow_s"] * NS_PER_S:
+        text = (
+            f"its disk gets {params['slow_factor']:g} times slower, until {fault['kind']} strikes"
+        )
+        yield Event(time_ns=fired_ns, where=targets, text=text)
 
 
 def _params_text(fault: Mapping[str, Any]) -> str:

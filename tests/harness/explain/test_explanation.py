@@ -177,6 +177,16 @@ def test_the_consequences_of_a_loss_are_listed_with_it() -> None:
     assert explanation.to_json()["events"][0]["text"] == "sends it, 10 bytes"
 
 
+def test_a_disk_that_is_slow_before_the_power_is_cut() -> None:
+    cut = {**fault(3, 4, "b-0"), "fired_ns": 5 * S // 2, "params": {"slow_factor": 50.0}}
+    for slow_s, is_seen in ((0.5, True), (0.6, False)):  # False: this environment slows no disk
+        cut["params"] = {"slow_factor": 50.0, "slow_s": slow_s}
+        found = texts(
+            life_of(finding(), OPS, [DURABILITY, recovery(5, "b-0", 500)], [cut], ["b-0"])
+        )
+        assert ("2 b-0: its disk gets 50 times slower, until power-cut strikes" in found) is is_seen
+
+
 def test_of_other_causes_the_first_findings_of_the_most_frequent_are_shown() -> None:
     late = replace(finding("corrupt", "late"), time_ns=9 * S, detail="given to process 1")
     others = [*[late] * 3, finding("corrupt", "first"), *[finding("misrouted", "m")] * 5]
