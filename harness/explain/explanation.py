@@ -250,8 +250,7 @@ def _witness_text(witness: Finding) -> str:
 
 
 def _beside_text(found: Finding) -> str:
-    key = f" {found.key}" if found.key is not None else ""
-    return f"{found.anomaly}{key} at {seconds(found.time_ns)}: {found.detail}"
+    return f"{_witness_text(found)}: {found.detail}"
 
 
 def _event_lines(events: Sequence[Event], most: int) -> list[str]:

@@ -23,16 +23,18 @@ class NodeLog:
     Attributes:
         found: of each kind of line of a node the one nearest to the finding, warnings first, then the nearest.
         counts: how many lines of that kind there were, as in `found`.
+        firsts_ns: when the first line of that kind was logged, as in `found`.
     """
 
     found: Sequence[NodeLine]
     counts: Sequence[int]
+    firsts_ns: Sequence[int]
     name: str = "log"
 
     def lines(self) -> list[str]:
-        shown = list(zip(self.found, self.counts, strict=True))[:LINES_MAX]
+        shown = list(zip(self.found, self.counts, self.firsts_ns, strict=True))[:LINES_MAX]
         shown.sort(key=lambda one: one[0].time_ns)
-        return [f"log       {_text(line, count)}" for line, count in shown]
+        return [f"log       {_text(line, count, first_ns)}" for line, count, first_ns in shown]
 
     def to_json(self) -> list[dict[str, object]]:
         return [
@@ -43,8 +45,9 @@ class NodeLog:
                 "event": line.event,
                 "fields": dict(line.fields),
                 "count": count,
+                "first_ns": first_ns,
             }
-            for line, count in zip(self.found, self.counts, strict=True)
+            for line, count, first_ns in zip(self.found, self.counts, self.firsts_ns, strict=True)
         ]
 
 
@@ -75,15 +78,19 @@ def node_log_of(
     def distance_ns(line: NodeLine) -> int:
         return abs(line.time_ns - witness.time_ns)
 
-    found = [(min(of_kind, key=distance_ns), len(of_kind)) for of_kind in kinds.values()]
+    found = [
+        (min(of_kind, key=distance_ns), len(of_kind), min(line.time_ns for line in of_kind))
+        for of_kind in kinds.values()
+    ]
     found.sort(key=lambda one: (one[0].level in ("", "info"), distance_ns(one[0])))
     if not found:
         return None
-    return NodeLog(found=[line for line, _ in found], counts=[count for _, count in found])
+    lines, counts, firsts_ns = zip(*found, strict=True)
+    return NodeLog(found=lines, counts=counts, firsts_ns=firsts_ns)
 
 
-def _text(line: NodeLine, count: int) -> str:
-    more = f", {count} times" if count > 1 else ""
+def _text(line: NodeLine, count: int, first_ns: int) -> str:
+    more = f", {count} times, first at {seconds(first_ns)}" if count > 1 else ""
     return f"{seconds(line.time_ns)} {line.node}: {line.event}{_fields_text(line.fields)}{more}"
 
 

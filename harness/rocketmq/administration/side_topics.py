@@ -141,8 +141,8 @@ class SideTopic:
             return {}
         self._note(
             name,
-            f"clones the offsets of {self.group} to {self._clone_group}; from now on {self._first.group} of the "
-            f"history is the clone, and {self._again.group} the source",
+            f"confirms that {self._clone_group} has the offsets of {self.group}; from now on the history has the clone "
+            f"as {self._first.group}, and the source as {self._again.group}",
         )
         return await self._stands(name, self._clone_group)
 
@@ -175,7 +175,7 @@ class SideTopic:
         request = {"f": "create_topic", "topic": self.topic, "queues": QUEUES}
         if not await self._until_ok(self._master(name), request):
             return False
-        self._note(name, "makes the topic")
+        self._note(name, "confirms the topic")
         return await self._make_group(name)
 
     async def _make_group(self, name: str) -> bool:
@@ -183,7 +183,7 @@ class SideTopic:
         code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
         is_made = await self._order(name, code, {}, group)
         if is_made:
-            self._note(name, f"makes the group {self.group}")
+            self._note(name, f"confirms the group {self.group}")
         return is_made
 
     async def _delete_group(self, name: str) -> bool:
@@ -191,7 +191,7 @@ class SideTopic:
         code = RequestCode.DELETE_SUBSCRIPTIONGROUP
         is_deleted = await self._order(name, code, ext, tries=1)
         if is_deleted:
-            self._note(name, f"deletes the group {self.group} with its offsets")
+            self._note(name, f"confirms the deletion of the group {self.group} with its offsets")
         return is_deleted
 
     async def _delete_topic(self, masters: Sequence[str]) -> list[str]:
@@ -208,7 +208,7 @@ class SideTopic:
         for name in masters:
             if await self._order(name, code, ext):
                 deleted.append(name)
-                self._note(name, "deletes the topic")
+                self._note(name, "confirms the deletion of the topic")
         if deleted != masters:
             return deleted
         for server in self._environment.topology.coordinators:
@@ -242,7 +242,7 @@ class SideTopic:
                     return False
             if not (await self._delete_group(name) and await self._make_group(name)):
                 return False
-            self._note(name, f"from now on {self.group} is {self._again.group} of the history")
+            self._note(name, f"from now on the history has {self.group} as {self._again.group}")
             if not (stands := await self._stands(name, self.group)):
                 return False
             begins |= stands
@@ -267,7 +267,7 @@ class SideTopic:
         request = order(RequestCode.UPDATE_CONSUMER_OFFSET, ext)
         is_committed = await self._until_ok(self._master(name), request, tries=tries)
         if is_committed:
-            self._note(name, f"takes offset {offset} for {group or self.group}", queue)
+            self._note(name, f"confirms offset {offset} for {group or self.group}", queue)
         return is_committed
 
     async def _order(

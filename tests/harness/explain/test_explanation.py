@@ -167,7 +167,7 @@ def test_the_consequences_of_a_loss_are_listed_with_it() -> None:
     assert lines[:5] == [
         "cause     loss (lost): 1; with it realtime_order 1",
         "beside    corrupt 1",
-        "          corrupt y at 2.000s: it must survive",
+        "          y  t  b  queue 0  offset 7  corrupt at 2.000s: it must survive",
         "load      acknowledged sends 3, deliveries 1",
         "witness   k  t  b  queue 0  offset 7  lost at 2.000s",
     ]
@@ -194,8 +194,8 @@ def test_of_other_causes_the_first_findings_of_the_most_frequent_are_shown() -> 
     ops = [op(1, "ok", "assign", {}, "c-1", 1)]
     explanation = explanation_of(found, ops, [], [], {})
     assert explanation.lines()[2:4] == [
-        "          misrouted m at 2.000s: it must survive",
-        "          corrupt first at 2.000s: it must survive",
+        "          m  t  b  queue 0  offset 7  misrouted at 2.000s: it must survive",
+        "          first  t  b  queue 0  offset 7  corrupt at 2.000s: it must survive",
     ]
     assert [one.anomaly for one in explanation.beside] == ["misrouted", "corrupt", "wrong_answer"]
     found = verdict(finding("lost"), late)
@@ -225,7 +225,7 @@ def test_the_steps_of_an_administrator_in_the_queue_of_the_message() -> None:
         return {**seen, "time_ns": time_s * S, "queue": None, "step": text, **place}
 
     observations = [
-        step(0, "makes the topic"),
+        step(0, "confirms the topic"),
         step(3, "answers offset 9 for g", queue=0),
         step(3, "answers offset 8 for g", queue=1),
         step(3, "deletes the topic", topic="u"),
@@ -233,7 +233,7 @@ def test_the_steps_of_an_administrator_in_the_queue_of_the_message() -> None:
     ]
     found = texts(life_of(finding(), OPS, observations, [], ["b-0"]))
     assert [text for text in found if "b-0" in text] == [
-        "0 b-0: makes the topic",
+        "0 b-0: confirms the topic",
         "3 b-0: answers offset 9 for g",
     ]
 

@@ -38,7 +38,7 @@ def test_each_kind_of_line_is_there_once_with_its_number() -> None:
         line(14, "disk full", node="b-1"),
     )
     assert lines == [
-        "log       14.000s b-0: disk full (usage 0.99), 3 times",
+        "log       14.000s b-0: disk full (usage 0.99), 3 times, first at 11.000s",
         "log       14.000s b-1: disk full",
     ]
 

@@ -109,19 +109,19 @@ def steps(cluster: Cluster, node: str) -> list[str]:
 def test_the_steps_on_a_broker_are_observed() -> None:
     cluster, _ = made_anew(("CLONE_GROUP_OFFSET", "broker-b-0"), SideTopic.clone_offsets)
     group = "staticfire-group-side-4"
-    begin = ["makes the topic", f"makes the group {group}", f"answers offset 3 for {group}"]
-    before = [*begin, f"takes offset 4 for {group}"]
+    begin = ["confirms the topic", f"confirms the group {group}", f"answers offset 3 for {group}"]
+    before = [*begin, f"confirms offset 4 for {group}"]
     assert steps(cluster, "broker-b-0") == before
     cloned, now = steps(cluster, "broker-a-0")[4:]
-    assert cloned.startswith(f"clones the offsets of {group} to {group}-clone; from now on")
+    assert cloned.startswith(f"confirms that {group}-clone has the offsets of {group}; from now on")
     assert now == f"answers offset 3 for {group}-clone"
 
     cluster, _ = made_anew()
     assert steps(cluster, "broker-a-0") == [
         *begin[:2],
-        f"takes offset 1 for {group}",
-        "deletes the topic",
-        f"deletes the group {group} with its offsets",
+        f"confirms offset 1 for {group}",
+        "confirms the deletion of the topic",
+        f"confirms the deletion of the group {group} with its offsets",
         *begin,
     ]
 
