@@ -39,7 +39,7 @@ OBSERVED_BYTES_MAX = 256 << 20  # of observations: about 1.1 million acknowledge
 # the nemesis begins to inject a fault; `start_` follows when the fault is in effect
 FIRING = "fire_"
 NEMESIS_PREFIXES = (FIRING, "start_", "stop_", "node_exit", CLUSTER_GONE)
-# The fields of each kind of observation that checkers read; other fields and other kinds are for people.
+# The fields of each kind of observation that checkers or explanations read; others are for people.
 _OBSERVED: dict[str, dict[str, str]] = {
     "ack_durability": {
         "key": "text",

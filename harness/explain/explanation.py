@@ -11,11 +11,10 @@ from typing import Any, Protocol
 from staticfire.checkers.guarantees.facts import RunFacts
 from staticfire.checkers.guarantees.verdict import Finding, seconds
 from staticfire.checkers.model.history import HistoryError, Op
-from staticfire.checkers.model.message_ranges import messages_of, of_delivery, sends_of
+from staticfire.checkers.model.message_ranges import messages_in
 from staticfire.checkers.verdicts.compose import RunVerdict
 from staticfire.harness.explain.event import Event
 from staticfire.harness.explain.life import Record, life_of
-from staticfire.harness.observers.probe import PROBE_PROCESS
 from staticfire.harness.recording.stored_logs import StoredLogs
 from staticfire.harness.results.fingerprint import CAUSES, Fingerprint, fingerprint_of
 
@@ -48,8 +47,8 @@ class Load:
     """Numbers of a run, with which the numbers of its violations can be compared.
 
     Attributes:
-        acknowledged: sends, of one message each.
-        delivered: messages that listeners got, each time.
+        acknowledged: acknowledged sends; each message of a batch counts.
+        delivered: deliveries; a message that was delivered twice counts twice.
     """
 
     acknowledged: int
@@ -159,12 +158,13 @@ def explanation_of(
         raise NothingToExplain("no promise was broken")
     family = CAUSES.get(fingerprint.cause, (fingerprint.leading,))
     witness = _witness(verdict, family, key)
-    witness = replace(witness, detail=_with_names(witness.detail, ops))
+    names = {op.process: op.node for op in ops if op.node}
+    witness = replace(witness, detail=_with_names(witness.detail, names))
     nodes = brokers.get(witness.broker or "", ())
     same = {name: counts[name] for name in family if name in counts and name != fingerprint.leading}
     others = {name: count for name, count in counts.items() if name not in family}
     beside = [
-        replace(found, detail=_with_names(found.detail, ops))
+        replace(found, detail=_with_names(found.detail, names))
         for found in _first_findings(verdict, sorted(others, key=lambda name: -others[name]))
     ]
     return Explanation(
@@ -186,16 +186,10 @@ def load_of(ops: Iterable[Op]) -> Load:
     acknowledged = delivered = 0
     for op in ops:
         try:
-            match op.f, op.type:
-                case "send", "ok":
-                    acknowledged += 1
-                case "send_many", "ok":
-                    acknowledged += sum(1 for _ in sends_of(op.value))
-                case "consume", "invoke" if op.process != PROBE_PROCESS:
-                    delivered += len(op.value["messages"])
-                case "consume_many", "invoke":
-                    rows = map(of_delivery, op.value["stretches"])
-                    delivered += sum(1 for row in rows for _ in messages_of(row))
+            if op.f in ("send", "send_many") and op.type == "ok":
+                acknowledged += messages_in(op)
+            elif op.f in ("consume", "consume_many") and op.type == "invoke":
+                delivered += messages_in(op)
         except (KeyError, TypeError, ValueError) as error:
             raise HistoryError(f"op {op.index} is no {op.f}: {op.value!r:.200}") from error
     return Load(acknowledged=acknowledged, delivered=delivered)
@@ -211,9 +205,8 @@ def _first_findings(verdict: RunVerdict, anomalies: Iterable[str]) -> Iterator[F
     yield from (firsts[anomaly] for anomaly in anomalies if anomaly in firsts)
 
 
-def _with_names(detail: str, ops: Iterable[Op]) -> str:
+def _with_names(detail: str, nodes: Mapping[int, str]) -> str:
     """Name the nodes of processes in the text of a finding, unless two of its processes are of one node."""
-    nodes = {op.process: op.node for op in ops if op.node}
     numbers = dict.fromkeys(int(found[1]) for found in PROCESS.finditer(detail))
     named = {number: nodes[number] for number in numbers if number in nodes}
     if len({*named.values()}) < len(named):

@@ -57,13 +57,14 @@ def of_faults(
 
 def _of_stall(fault: Mapping[str, Any], targets: str, struck_ns: int) -> Iterator[Event]:
     """Yield the moment from which disks were slow before a power cut; none where the environment cannot slow them."""
-    params, fired_ns = fault.get("params") or {}, fault.get("fired_ns")
-    if "slow_factor" not in params or fired_ns is None:
+    params, fired_ns = fault.get("params"), fault.get("fired_ns")
+    if fired_ns is None or not isinstance(params, Mapping):
         return
-    if struck_ns - fired_ns >= params["slow_s"] * NS_PER_S:
-        text = (
-            f"its disk gets {params['slow_factor']:g} times slower, until {fault['kind']} strikes"
-        )
+    factor, slow_s = params.get("slow_factor"), params.get("slow_s")
+    if not isinstance(factor, int | float) or not isinstance(slow_s, int | float):
+        return
+    if struck_ns - fired_ns >= round(slow_s * NS_PER_S):
+        text = f"disk writes get {factor:g} times slower, until {fault['kind']} strikes"
         yield Event(time_ns=fired_ns, where=targets, text=text)
 
 

@@ -64,10 +64,10 @@ def node_log_of(
         nodes: servers of the message's queue; empty: all servers count.
     """
     times = [witness.time_ns, *(event.time_ns for event in events)]
-    first_ns, last_ns = min(times), max(times) + AFTER_NS
+    begin_ns, end_ns = min(times), max(times) + AFTER_NS
     kinds: dict[tuple[str, str], list[NodeLine]] = {}
     for line in lines:
-        is_near = first_ns <= line.time_ns <= last_ns
+        is_near = begin_ns <= line.time_ns <= end_ns
         if (
             is_near
             and (not nodes or line.node in nodes)
@@ -85,8 +85,8 @@ def node_log_of(
     found.sort(key=lambda one: (one[0].level in ("", "info"), distance_ns(one[0])))
     if not found:
         return None
-    lines, counts, firsts_ns = zip(*found, strict=True)
-    return NodeLog(found=lines, counts=counts, firsts_ns=firsts_ns)
+    nearest, counts, firsts_ns = zip(*found, strict=True)
+    return NodeLog(found=nearest, counts=counts, firsts_ns=firsts_ns)
 
 
 def _text(line: NodeLine, count: int, first_ns: int) -> str:

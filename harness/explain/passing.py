@@ -20,21 +20,21 @@ def ownership(
     """Yield when members of a group get a queue, `[broker, queue]`, and give it up."""
     owners: set[int] = set()  # processes
     expressions: dict[int, str] = {}  # of members
-    wanted = before = ""  # the last expression of the group, and the one before it
+    wanted = former = ""  # the last expression of the group, and the one before it
     for op in ops:
         if op.f == "open" and op.value.get("group") == group:
             expression = expressions[op.process] = op.value.get("expression") or EVERYTHING
             if expression != wanted:
-                wanted, before = expression, wanted
+                wanted, former = expression, wanted
         if op.f != "assign" or (op.value.get("group"), op.value.get("topic")) != (group, topic):
             continue
         has = list(queue) in op.value["queues"]
         if has != (op.process in owners):
             text = f"{group} {'has' if has else 'gives up'} the queue"
             expression = expressions.get(op.process, EVERYTHING)
-            if has and (before or expression != EVERYTHING):
+            if has and (former or expression != EVERYTHING):
                 text += f", and wants {expression}"
-                text += f", before {before}" if before and expression == wanted else ""
+                text += f"; formerly {former}" if former and expression == wanted else ""
             yield Event(time_ns=op.time_ns, where=op.node or "", text=text)
         owners = owners | {op.process} if has else owners - {op.process}
 
@@ -96,17 +96,21 @@ def steps_between(
         if not since_ns <= op.time_ns <= until_ns or op.value.get("group") != group:
             continue
         if op.f == "begin" and _is_queue(witness, op):
-            text = f"{group} begins to read the queue at offset {op.value['offset']}"
-            yield Event(time_ns=op.time_ns, where=op.node or "", text=text)
-        commits += [
-            Event(
-                time_ns=op.time_ns,
-                where=op.node or "",
-                text=f"{group} commits offset {offset} of the queue",
-            )
-            for offset in _committed(witness, op)
-        ]
+            yield _begin(op, group)
+        commits += [_commit(op, group, offset) for offset in _committed(witness, op)]
     yield from commits[-1:]
+
+
+def _commit(op: Op, group: str, offset: int) -> Event:
+    text = f"{group} commits offset {offset} of the queue"
+    return Event(time_ns=op.time_ns, where=op.node or "", text=text)
+
+
+def _begin(op: Op, group: str) -> Event:
+    offset = op.value.get("offset")
+    at = f" at offset {offset}" if offset is not None else ", of which the broker knows no offset"
+    text = f"{group} begins to read the queue{at}"
+    return Event(time_ns=op.time_ns, where=op.node or "", text=text)
 
 
 def last_steps(witness: Finding, ops: Iterable[Op], group: str) -> Iterator[Event]:
@@ -116,35 +120,30 @@ def last_steps(witness: Finding, ops: Iterable[Op], group: str) -> Iterator[Even
     """
     begins: list[Event] = []
     commits: list[Event] = []
-    given: dict[int, tuple[Op, str]] = {}  # by process, with what its listener did
+    given: dict[int, tuple[Op, list[int]]] = {}  # by process, with the offsets
+    ended: dict[tuple[int, int], str] = {}  # what the listener did, by process and first offset
     for op in ops:
         if op.time_ns > witness.time_ns:
             break
         if op.value.get("group") != group:
             continue
-        where = op.node or ""
+        commits += [_commit(op, group, offset) for offset in _committed(witness, op)]
         if op.f == "begin" and _is_queue(witness, op):
-            text = f"{group} begins to read the queue at offset {op.value['offset']}"
-            begins.append(Event(time_ns=op.time_ns, where=where, text=text))
-        elif op.f == "consume" and _is_queue(witness, op):
-            if op.type == "invoke":
-                given[op.process] = op, "its listener has not ended"
-            elif op.process in given:
-                ended = "its listener ended" if op.type == "ok" else "its listener failed"
-                given[op.process] = given[op.process][0], f"{ended} at {seconds(op.time_ns)}"
-        for offset in _committed(witness, op):
-            text = f"{group} commits offset {offset} of the queue"
-            commits.append(Event(time_ns=op.time_ns, where=where, text=text))
+            begins.append(_begin(op, group))
+        offsets = [offset for _, offset in _messages(witness, op)]
+        if offsets and op.type == "invoke":
+            given[op.process] = op, offsets
+            ended.pop((op.process, offsets[0]), None)
+        elif offsets:
+            how = "has ended" if op.type == "ok" else "has failed"
+            ended[op.process, offsets[0]] = f"{how}, at {seconds(op.time_ns)}"
     yield from begins[-1:]
     yield from commits[-2:]
-    for op, listener in given.values():
-        offsets = [offset for _, offset, *_ in op.value["messages"]]
-        span = (
-            f"offset {offsets[0]}"
-            if len(offsets) == 1
-            else f"offsets {min(offsets)} to {max(offsets)}"
-        )
-        text = f"{group} gets {span} of the queue; {listener}"
+    for op, offsets in given.values():
+        low, high = min(offsets), max(offsets)
+        which = f"offset {low}" if low == high else f"offsets {low} to {high}"
+        how = ended.get((op.process, offsets[0]), "has not ended")
+        text = f"{group} gets {which} of the queue; its listener {how}"
         yield Event(time_ns=op.time_ns, where=op.node or "", text=text)
 
 
@@ -153,11 +152,7 @@ def _commit_before(
 ) -> Iterator[Event]:
     """Return the last commit of a group up to the message, before a time."""
     found = [
-        Event(
-            time_ns=op.time_ns,
-            where=op.node or "",
-            text=f"{group} commits offset {offset} of the queue",
-        )
+        _commit(op, group, offset)
         for op in ops
         if op.value.get("group") == group and op.time_ns < until_ns
         for offset in _committed(witness, op)
@@ -189,12 +184,13 @@ def _past(
 
 
 def _past_text(witness: Finding, op: Op, group: str, sent: Mapping[str | None, SendValue]) -> str:
-    offset, value = witness.queue_offset or 0, op.value
+    offset = witness.queue_offset or 0
     for committed in _committed(witness, op):
         if committed > offset:
             return f"{group} commits offset {committed} of the queue: past it"
-    if op.f == "begin" and _is_queue(witness, op) and value["offset"] > offset:
-        return f"{group} begins to read the queue at offset {value['offset']}: past it"
+    begun = op.value.get("offset")  # None: the broker knows no offset of the group
+    if op.f == "begin" and _is_queue(witness, op) and begun is not None and begun > offset:
+        return f"{_begin(op, group).text}: past it"
     for key, given in _given(witness, op):
         if given > offset:
             return (
@@ -205,7 +201,7 @@ def _past_text(witness: Finding, op: Op, group: str, sent: Mapping[str | None, S
 
 def _traits_of(key: str | None, sent: Mapping[str | None, SendValue]) -> str:
     """Return what distinguishes the message of a key from a plain one."""
-    return "".join(traits(sent[key])) if key in sent else ""
+    return "".join(traits(sent[key])) if key is not None and key in sent else ""
 
 
 def _before(
@@ -227,8 +223,12 @@ def _before(
 
 def _given(witness: Finding, op: Op) -> Iterator[tuple[str | None, int]]:
     """Yield keys and offsets of the messages that an op delivers from the message's queue."""
-    if op.type != "invoke":
-        return
+    if op.type == "invoke":
+        yield from _messages(witness, op)
+
+
+def _messages(witness: Finding, op: Op) -> Iterator[tuple[str | None, int]]:
+    """Yield keys and offsets of the messages of a delivery from the message's queue, or of its end."""
     if op.f == "consume" and _is_queue(witness, op):
         yield from ((key, offset) for key, offset, *_ in op.value["messages"])
     elif op.f == "consume_many" and _is_queue(witness, op):

@@ -298,20 +298,21 @@ def test_a_group_that_has_changed_what_it_wants_says_both() -> None:
     events = list(ownership(ops, "g", "t", ["b", 0]))
     assert [event.text for event in events] == [
         "g has the queue, and wants a",
-        "g has the queue, and wants *, before a",
+        "g has the queue, and wants *; formerly a",
     ]
-    assert texts(finding(), ops)[0] == "2 n6: g has the queue, and wants *, before a"
+    assert texts(finding(), ops)[0] == "2 n6: g has the queue, and wants *; formerly a"
 
 
 def test_what_distinguishes_the_neighbours_of_a_passed_message_is_said() -> None:
     ops = history(
         (1, "invoke", "send", {"key": "x", "topic": "t", "tag": "red"}, 1),
+        (1, "invoke", "send", {"topic": "t", "tag": "blue"}, 1),
         *SENT,
-        (4, "invoke", "consume", given(("x", 6, 0), ("y", 8, 0)), 5),
+        (4, "invoke", "consume", given(("x", 6, 0), (None, 8, 0)), 5),
     )
     assert texts(finding(), ops)[-2:] == [
+        "4 n5: g gets None at offset 8 of the queue, past it",
         "4 n5: g gets x at offset 6 of the queue, before it, tag red",
-        "4 n5: g gets y at offset 8 of the queue, past it",
     ]
 
 
@@ -338,9 +339,34 @@ def test_the_last_steps_of_a_group_of_a_finding_without_a_message() -> None:
         "1 n5: g begins to read the queue at offset 3",
         "3 n5: g commits offset 3 of the queue",
         "4 n5: g commits offset 4 of the queue",
-        "4 n5: g gets offsets 3 to 4 of the queue; its listener ended at 5.000s",
-        "5 n6: g gets offset 5 of the queue; its listener failed at 6.000s",
+        "4 n5: g gets offsets 3 to 4 of the queue; its listener has ended, at 5.000s",
+        "5 n6: g gets offset 5 of the queue; its listener has failed, at 6.000s",
         "6 n7: g gets offsets 6 to 8 of the queue; its listener has not ended",
+    ]
+
+
+def test_a_start_of_a_reader_without_an_offset() -> None:
+    for begun in ({}, {"offset": None}):
+        ops = history(*SENT, (4, "ok", "begin", {**GROUP, **QUEUE, **begun}, 5), DRAINED)
+        begin = "4 n5: g begins to read the queue, of which the broker knows no offset"
+        assert begin not in texts(finding(group="g"), ops)  # it is not past the message
+        assert texts(replace(finding(key=None, group="g"), time_ns=9 * S), ops) == [begin]
+
+
+def test_the_listener_of_the_last_delivery_of_several() -> None:
+    read = {**GROUP, **QUEUE, "stretches": [["p1-0", 8, 0, True, 0, 3, 0]]}
+    ops = history(
+        (1, "invoke", "consume", given(("a", 3, 0)), 5),
+        (2, "invoke", "consume", given(("b", 4, 0)), 5),
+        (3, "ok", "consume", given(("a", 3, 0)), 5),
+        (4, "invoke", "consume_many", read, 6),
+        (5, "ok", "consume_many", read, 6),
+        (6, "invoke", "consume", given(), 7),
+    )
+    witness = replace(finding("commit_ahead", key=None, group="g"), time_ns=7 * S)
+    assert texts(witness, ops) == [
+        "2 n5: g gets offset 4 of the queue; its listener has not ended",
+        "4 n6: g gets offsets 8 to 10 of the queue; its listener has ended, at 5.000s",
     ]
 
 
