@@ -378,7 +378,7 @@ class QueueReader:
                 await asyncio.sleep(ERROR_PAUSE_S)
 
     async def _go_on(self, offset: int) -> int:
-        """Pull once; return queue and offset of the next pull."""
+        """Pull once; return the offset of the next pull."""
         try:
             answer = await self._consumer.pull(
                 self._queue,

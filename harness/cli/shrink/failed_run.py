@@ -16,7 +16,7 @@ def failed_run(folder: RunFolder) -> tuple[Campaign, dict[str, Any]]:
         document = folder.read_verdict()
     if (valid := document["verdict"]["valid"]) is not False:
         raise BadInput(
-            f"{folder.path} is {'valid' if valid is True else valid}; only an invalid run can be shrunk or searched "
-            f"for again, and `staticfire hunt --until-found` looks for one"
+            f"{folder.path} is {'valid' if valid is True else valid}; only an invalid run can be shrunk or "
+            f"resimulated, and `staticfire hunt --until-found` looks for one"
         )
     return campaign, document

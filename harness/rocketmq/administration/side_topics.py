@@ -139,12 +139,12 @@ class SideTopic:
         outcome = await self._ask(self._master(name), request)
         if outcome.type != "ok":
             return {}
-        self._note(
-            name,
-            f"confirms that {self._clone_group} has the offsets of {self.group}; from now on the history has the clone "
-            f"as {self._first.group}, and the source as {self._again.group}",
-        )
-        return await self._stands(name, self._clone_group)
+        self._note(name, f"confirms that {self._clone_group} has the offsets of {self.group}")
+        stands = await self._stands(name, self._clone_group)
+        if stands:
+            names = f"the clone as {self._first.group}, and the source as {self._again.group}"
+            self._note(name, f"from now on the history has {names}")
+        return stands
 
     async def go_on(self) -> None:
         """Let the group catch up, and send more. A clone also commits what it has read."""
@@ -242,12 +242,13 @@ class SideTopic:
                     return False
             if not (await self._delete_group(name) and await self._make_group(name)):
                 return False
-            self._note(name, f"from now on the history has {self.group} as {self._again.group}")
             if not (stands := await self._stands(name, self.group)):
                 return False
             begins |= stands
         # A slave whose master is lost never got the deletion, so it is read from the master's first offsets.
         self._again.positions = begins
+        for name in self.brokers:
+            self._note(name, f"from now on the history has {self.group} as {self._again.group}")
         return True
 
     async def _stands(self, name: str, group: str) -> dict[BrokerQueue, int]:
@@ -255,7 +256,11 @@ class SideTopic:
         outcome = await self._queue_state(name, group)
         stands = {(name, queue): at for queue, _, _, at in outcome.value.get("queues", [])}
         for (_, queue), at in stands.items():
-            self._note(name, f"answers offset {at} for {group}", queue)
+            self._note(
+                name,
+                f"has {group} at offset {at}, or no offset and a queue that begins there",
+                queue,
+            )
         return stands
 
     async def _commit(

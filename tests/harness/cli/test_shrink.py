@@ -22,7 +22,7 @@ def test_a_run_that_is_not_invalid_is_refused(run_folder: Path, staticfire: Stat
     path.write_text(json.dumps(document))
     said = staticfire("shrink", run_folder)
     assert said.status == 254
-    assert "is valid; only an invalid run can be shrunk or searched for again" in said.err
+    assert "is valid; only an invalid run can be shrunk or resimulated" in said.err
     assert not (run_folder / "shrunk").exists()
 
 
