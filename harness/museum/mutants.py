@@ -51,6 +51,7 @@ OPTIONS: tuple[dict[str, Any], ...] = (
 HUNTS: Hunts = tuple(enumerate((*({"workload": one} for one in WORKLOADS), *OPTIONS), start=12))
 # Further hunts (--again) of survivors without a different digest. With HUNTS they are EQUIVALENT_SEEDS.
 MORE_HUNTS: Hunts = tuple(enumerate(({"workload": one} for one in WORKLOADS), start=24))
+PROCESS = "process"  # `found_by` of a system that does not start, and of a node that spins: no sample has them
 EQUIVALENT_SEEDS = 20  # seeds without a different digest, before a mutant may count as equivalent
 
 
@@ -130,7 +131,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     known = {trial.name: trial for trial in trials.trials}
     chosen = sample(system_folder(), trials.seed, options.count, known)
     if options.sample:
-        found = [one for one in chosen if one.name in known and known[one.name].found_by]
+        found_by = {name: trial.found_by for name, trial in known.items()}
+        found = [one for one in chosen if found_by.get(one.name, "") not in ("", PROCESS)]
         random = Random(f"mutants/{options.rotation}")
         chosen = random.sample(found, min(options.sample, len(found)))
     left = [one for one in chosen if options.sample or one.name not in known]
