@@ -51,7 +51,6 @@ OPTIONS: tuple[dict[str, Any], ...] = (
 HUNTS: Hunts = tuple(enumerate((*({"workload": one} for one in WORKLOADS), *OPTIONS), start=12))
 # Further hunts (--again) of survivors without a different digest. With HUNTS they are EQUIVALENT_SEEDS.
 MORE_HUNTS: Hunts = tuple(enumerate(({"workload": one} for one in WORKLOADS), start=24))
-PROCESS = "process"  # `found_by` of a system that does not start, and of a node that spins: no sample has them
 EQUIVALENT_SEEDS = 20  # seeds without a different digest, before a mutant may count as equivalent
 
 
@@ -131,12 +130,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     known = {trial.name: trial for trial in trials.trials}
     chosen = sample(system_folder(), trials.seed, options.count, known)
     if options.sample:
-        found_by = {name: trial.found_by for name, trial in known.items()}
-        found = [one for one in chosen if found_by.get(one.name, "") not in ("", PROCESS)]
-        random = Random(f"mutants/{options.rotation}")
-        chosen = random.sample(found, min(options.sample, len(found)))
-    left = [one for one in chosen if options.sample or one.name not in known]
-    if left and not options.sample:  # the system may have changed since the last call
+        found = [one for one in chosen if one.name in known and known[one.name].found_by]
+        Random(f"mutants/{options.rotation}").shuffle(found)
+        return 0 if are_found(found, options.sample, trials.clean) else 1
+    left = [one for one in chosen if one.name not in known]
+    if left:  # the system may have changed since the last call
         with working("repeating"):
             trials.clean = clean_digests()
     for number, mutation in enumerate(left, start=1):
@@ -145,11 +143,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
             trial = try_mutation(mutation, trials.clean)
         trials.trials.append(trial)
         print(f"{number}/{len(left)}  {line_of(trial)}", flush=True)
-        if not options.sample:
-            write_trials(trials)
-        elif not trial.found_by:
-            return 1
+        write_trials(trials)
     return 0
+
+
+def are_found(mutations: Sequence[Mutation], count: int, clean: Sequence[str]) -> bool:
+    """Judge the first `count` mutations, and return whether each was found.
+
+    One whose process ended early for another reason, such as a step that took too much CPU time, is not judged, and the
+    next one takes its place.
+    """
+    judged = 0
+    for mutation in mutations:
+        with working("mutants") as progress:
+            progress.update(details=f"{judged} of {count} judged")
+            trial = try_mutation(mutation, clean)
+        print(line_of(trial), flush=True)
+        if not trial.found_by and not trial.reason:
+            return False
+        judged += bool(trial.found_by)
+        if judged == count:
+            return True
+    return False
+
 
 
 def try_again(trials: Trials, count: int) -> None:
@@ -219,6 +235,8 @@ def line_of(trial: Trial) -> str:
     """Return the result of a mutant as a line for the terminal."""
     if trial.found_by:
         return f"{trial.name}: found by {trial.found_by}: {trial.reason[:100]}"
+    if trial.reason:
+        return f"{trial.name}: not judged: {trial.reason[:100]}"
     return f"{trial.name}: survived; {trial.differs} of {trial.hunts} digests differ"
 
 

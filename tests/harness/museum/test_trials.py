@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from staticfire.harness.museum import mutants
 from staticfire.harness.museum.mutants import (
     EQUIVALENT_SEEDS,
     HUNTS,
     MORE_HUNTS,
     Trial,
     Trials,
+    are_found,
     read_trials,
     write_trials,
 )
@@ -53,3 +55,33 @@ def test_a_reason_alone_makes_no_mutant_equivalent(
     else:
         with pytest.raises(ValueError, match="allowed: 0 of 20 or more"):
             read_trials(path)
+
+
+FOUND = Trial(name="f", kind="constant", change=[], found_by="conformance", reason="RMQ-1")
+SURVIVOR = Trial(name="s", kind="constant", change=[])
+TOO_LONG = Trial(name="t", kind="constant", change=[], reason="a step took more than 60 CPU s")
+
+
+@pytest.mark.parametrize(
+    ("trials", "is_found", "tried"),
+    [
+        ([FOUND, FOUND, SURVIVOR], True, 2),
+        ([FOUND, SURVIVOR, FOUND], False, 2),
+        ([TOO_LONG, FOUND, TOO_LONG, FOUND], True, 4),
+        ([FOUND, TOO_LONG], False, 2),  # too few were judged
+    ],
+)
+def test_a_sample_is_found_if_each_judged_mutant_is(
+    trials: list[Trial],
+    is_found: bool,
+    tried: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    left = iter(trials)
+    monkeypatch.setattr(mutants, "try_mutation", lambda _mutation, _clean: next(left))
+    mutations = [None] * len(trials)
+    assert are_found(mutations, 2, []) is is_found  # type: ignore[arg-type]
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == tried
+    assert all(("not judged" in line) == line.startswith("t:") for line in lines)
