@@ -167,7 +167,6 @@ def are_found(mutations: Sequence[Mutation], count: int, clean: Sequence[str]) -
     return False
 
 
-
 def try_again(trials: Trials, count: int) -> None:
     """Run MORE_HUNTS for survivors without a different digest, and keep the results."""
     known = [one.name for one in trials.trials]
