@@ -108,7 +108,11 @@ def _commit(op: Op, group: str, offset: int) -> Event:
 
 def _begin(op: Op, group: str) -> Event:
     offset = op.value.get("offset")
-    at = f" at offset {offset}" if offset is not None else ", of which the broker knows no offset"
+    at = (
+        f" at offset {offset}"
+        if offset is not None
+        else "; the broker knows no offset of the group"
+    )
     text = f"{group} begins to read the queue{at}"
     return Event(time_ns=op.time_ns, where=op.node or "", text=text)
 

@@ -132,7 +132,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.sample:
         found = [one for one in chosen if one.name in known and known[one.name].found_by]
         Random(f"mutants/{options.rotation}").shuffle(found)
-        return 0 if are_found(found, options.sample, trials.clean) else 1
+        count = min(options.sample, len(found))
+        return 0 if are_found(found, count, trials.clean) else 1
     left = [one for one in chosen if one.name not in known]
     if left:  # the system may have changed since the last call
         with working("repeating"):
@@ -150,8 +151,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def are_found(mutations: Sequence[Mutation], count: int, clean: Sequence[str]) -> bool:
     """Judge the first `count` mutations, and return whether each was found.
 
-    One whose process ended early for another reason, such as a step that took too much CPU time, is not judged, and the
-    next one takes its place.
+    A mutation whose process ended early without a finding, for example because a step took too much CPU time, is not
+    judged, and the next one takes its place.
     """
     judged = 0
     for mutation in mutations:

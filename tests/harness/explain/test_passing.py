@@ -348,7 +348,7 @@ def test_the_last_steps_of_a_group_of_a_finding_without_a_message() -> None:
 def test_a_start_of_a_reader_without_an_offset() -> None:
     for begun in ({}, {"offset": None}):
         ops = history(*SENT, (4, "ok", "begin", {**GROUP, **QUEUE, **begun}, 5), DRAINED)
-        begin = "4 n5: g begins to read the queue, of which the broker knows no offset"
+        begin = "4 n5: g begins to read the queue; the broker knows no offset of the group"
         assert begin not in texts(finding(group="g"), ops)  # it is not past the message
         assert texts(replace(finding(key=None, group="g"), time_ns=9 * S), ops) == [begin]
 
