@@ -15,15 +15,16 @@ from random import Random
 
 from staticfire.harness.simulation.disk.disk import DiskOptions, PowerCut, SimDisk
 from staticfire.harness.store_crash.answers import AnswerComparison
-from staticfire.harness.store_crash.check import StoreComparison
+from staticfire.harness.store_crash.check import ENTRY_SIZE, StoreComparison
 from staticfire.harness.store_crash.harm import Harm, StoreHarm
 from staticfire.harness.store_crash.index_files import IndexShape
 from staticfire.harness.store_crash.messages import MessageDraw
-from staticfire.harness.store_crash.model import LogModel, PromiseBroken
+from staticfire.harness.store_crash.model import LogModel, PromiseBroken, QueueKey
 from staticfire.harness.store_crash.plan import (
     DEATHS,
     LOG_FILES_MIN,
     LOG_FOLDERS,
+    NAME_CHANGES,
     PUTS_MIN,
     QUEUES,
     ROOT,
@@ -123,7 +124,7 @@ class Cycle:
             self._work_until_disk_error()
             return
         if death in (Death.CUT_IN_OPERATION, Death.DEATH_IN_OPERATION):
-            self._disk.cut_at(1 + self._draw(40))
+            self._choose_cut(40)
         try:
             for _ in range(5 + self._draw(25)):
                 self._work_step()
@@ -132,11 +133,17 @@ class Cycle:
         except PowerCut:
             assert death in (Death.CUT_IN_OPERATION, Death.DEATH_IN_OPERATION)
         if death in (Death.PROCESS_DEATH, Death.DEATH_IN_OPERATION):
-            self._disk.heal()  # cancels a cut that has not struck, and frees a full disk
-            self._disk.power_on()
+            self._restart_disk()
             self._end_process()
         else:
             self._cut_power()
+
+    def _choose_cut(self, operations: int) -> None:
+        """Choose one of the next `operations` for a cut, or one of the next few changes of names."""
+        if self._draw(3) == 0:
+            self._disk.cut_at_name(1 + self._draw(NAME_CHANGES))
+        else:
+            self._disk.cut_at(1 + self._draw(operations))
 
     def _work_until_disk_error(self) -> None:
         """Let one write or sync fail, then end the process, as a broker must."""
@@ -196,6 +203,9 @@ class Cycle:
     def _cut_power(self) -> None:
         self._disk.power_cut()
         self._model.lose_cache()
+        self._restart_disk()
+
+    def _restart_disk(self) -> None:
         self._disk.heal()  # cancels a cut that has not struck, and frees a full disk
         self._disk.power_on()
 
@@ -215,7 +225,7 @@ class Cycle:
             if self.plan.pool and self._draw(8) == 0:
                 self._commit()
         elif choice < 66:
-            self._delete_old() if self.plan.deletes else self._put()
+            self._delete() if self.plan.deletes else self._put()
         elif choice < 80:
             self._flush()
         elif choice < 88:
@@ -240,8 +250,9 @@ class Cycle:
             raise PromiseBroken(f"committed only up to {self._store.readable_end}")
         self.counts.commits += 1
 
-    def _put(self) -> None:
-        if not self._try_put():
+    def _put(self, message: Message | None = None) -> None:
+        """Put the message, or drawn ones."""
+        if not (self._try_put() if message is None else self._try_message(message)):
             raise PromiseBroken("put was refused, though there is space")
 
     def _try_put(self) -> bool:
@@ -262,8 +273,16 @@ class Cycle:
             message = self._messages.filling_file(self._model.end_offset)
         else:
             message = self._messages.plain()
+        return self._try_message(message, forged_at)
+
+    def _try_message(self, message: Message, forged_at: int | None = None) -> bool:
         self._model.begin_put([message])
         return self._accept([message], [self._store.put(message)], forged_at)
+
+    def _closing_queues(self) -> list[QueueKey]:
+        """Return the queues whose next entry is the last one of a file."""
+        entries = self.plan.queue_file_size // ENTRY_SIZE
+        return [queue for queue in QUEUES if (self._model.count(queue) + 1) % entries == 0]
 
     def _put_all(self, messages: Sequence[Message]) -> Sequence[PutResult]:
         self._model.begin_put(messages)
@@ -369,10 +388,22 @@ class Cycle:
         self._comparison.check_checkpoint()
         self.counts.truncations += 1
 
-    def _delete_old(self) -> None:
-        """Delete some old files, the oldest first. The process may die between any two."""
+    def _delete(self) -> None:
+        """Delete old files, and in some cases make the last entry of a file of a queue the first one that must stay."""
+        closing = self._closing_queues()
+        if closing and self._draw(2) == 0:
+            queue = closing[self._draw(len(closing))]
+            self._put(self._messages.opening_file(self._model.end_offset, queue))
+            self._put(self._messages.plain(queue))
+            self._flush()
+            self._dispatch()
+            self._delete_old(limit=100)
+        else:
+            self._delete_old(limit=self._draw(4))
+
+    def _delete_old(self, limit: int) -> None:
+        """Delete up to `limit` + 1 old files, the oldest first. The process may die between any two."""
         self._flush_queues()
-        limit = self._draw(4)
         for number, removal in enumerate(self._store.retention.clean()):
             self._model.begin_delete(self._store.min_offset)
             try:
@@ -395,15 +426,20 @@ class Cycle:
     # --- recovery -------------------------------------------------------------------------------------------------
 
     def _recover(self) -> None:
-        """Open the store, in half of the cases after a power cut inside another recovery, and compare."""
+        """Open the store, in half of the cases after a crash inside another recovery, and compare."""
         choice = self._draw(8)
         if choice < 4:
-            self._disk.cut_at(1 + self._draw(30))
+            self._choose_cut(30)
             try:
                 self._open()
             except PowerCut:
                 self.counts.cuts_in_recovery += 1
-            self._cut_power()
+            if self._draw(3) == 0:
+                self._restart_disk()
+                self._disk.release_locks()
+                self.counts.process_deaths += 1
+            else:
+                self._cut_power()
         elif choice == 4:
             self._open_on_failing_disk()
         report = self._open()

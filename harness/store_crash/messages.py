@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from staticfire.harness.store_crash.model import QueueKey
 from staticfire.harness.store_crash.plan import (
     BODY_SIZE_MAX,
     FILLING,
@@ -30,11 +31,11 @@ class MessageDraw:
         self._draw = draw
         self.count = 0
 
-    def plain(self) -> Message:
-        """Draw a message with the plan's body size."""
+    def plain(self, queue: QueueKey | None = None) -> Message:
+        """Draw a message with the plan's body size, of a drawn queue by default."""
         size = self._plan.body_size or self._draw(BODY_SIZE_MAX)
         body = bytes(size) if self._draw(20) == 0 else self._filling(size)
-        return self._message(body, self._next_queue())
+        return self._message(body, queue or self._next_queue())
 
     def batch(self) -> list[Message]:
         """Draw small messages of one queue, which together fit into any file."""
@@ -52,6 +53,13 @@ class MessageDraw:
         if size < 0:
             size += self._plan.log_file_size
         message.body = self._filling(min(size, self._largest(message)))
+        return message
+
+    def opening_file(self, end_offset: int, queue: QueueKey) -> Message:
+        """Draw a message that does not fit into the last file, and so opens the next one."""
+        room = self._plan.log_file_size - end_offset % self._plan.log_file_size
+        message = self._message(b"", queue)
+        message.body = self._filling(min(room, self._largest(message)))
         return message
 
     def too_large(self) -> Message:

@@ -11,6 +11,7 @@ LOG_FOLDERS = (f"{ROOT}/commitlog", "/data/b/commitlog", "/data/c/commitlog")
 QUEUES: tuple[tuple[str, int], ...] = (("TopicA", 0), ("TopicA", 1), ("TopicB", 0))
 PUTS_MIN = 20
 LOG_FILES_MIN = 2
+NAME_CHANGES = 6  # a cut at a change of a name strikes at one of so many
 BODY_SIZE_MAX = 1_500
 FILLING = bytes(Random("bodies").randrange(256) for _ in range(2 * BODY_SIZE_MAX))
 

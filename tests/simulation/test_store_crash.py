@@ -30,6 +30,7 @@ from staticfire.system_under_test.store.index.index_recovery import IndexRecover
 from staticfire.system_under_test.store.index.key_search import KeyFound, KeyQuery
 from staticfire.system_under_test.store.index_keys import KeyHasher
 from staticfire.system_under_test.store.log.commit_log import CommitLog
+from staticfire.system_under_test.store.queues.consume_queue import ConsumeQueue
 from staticfire.system_under_test.store.reading import reading
 from staticfire.system_under_test.store.reading.queue_view import QueueView
 from staticfire.system_under_test.store.record_scan import ScannedRecord
@@ -264,6 +265,14 @@ def lost_image_of_v6(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(record_scan, "_body_of", lambda *_: None)
 
 
+def greedy_retention(patch: pytest.MonkeyPatch) -> None:
+    """The first file of a queue goes although its last entry is that of the first record that stays."""
+    is_below = ConsumeQueue.is_first_file_below
+    patch.setattr(
+        ConsumeQueue, "is_first_file_below", lambda queue, offset: is_below(queue, offset + 1)
+    )
+
+
 @pytest.mark.parametrize(
     ("wrong", "text"),
     [
@@ -280,6 +289,7 @@ def lost_image_of_v6(patch: pytest.MonkeyPatch) -> None:
         (forgetful_recovery, "does not agree with the log"),
         (false_alarm, "a start warns"),
         (lost_image_of_v6, "answers GetStatus.RECORD_DAMAGED"),
+        (greedy_retention, "put got queue offset"),
     ],
 )
 def test_a_wrong_store_is_found(wrong: Wrong, text: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,9 +36,9 @@ class DiskDevice:
     """Charges costs, hands out blocks and decides which call fails.
 
     `now_ns` is the caller's time, and `charge(ns)` delays the caller. `world_ns` is the time of all other processes; a
-    delayed caller is ahead of it. When a cut of `cut_at` or `cut_at_sync` strikes, the device calls `on_power_cut()`
-    inside the disk call, then raises PowerCut; every call raises PowerCut from then to `power_on`. `caller()` returns
-    the executor job that runs now, None on the loop's own thread.
+    delayed caller is ahead of it. When a chosen cut (`cut_at`, `cut_at_sync`, `cut_at_name`) strikes, the device calls
+    `on_power_cut()` inside the disk call, then raises PowerCut; every call raises PowerCut from then to `power_on`.
+    `caller()` returns the executor job that runs now, None on the loop's own thread.
     """
 
     def __init__(
@@ -71,6 +71,7 @@ class DiskDevice:
         self._slow_factor = 1.0
         self._cut_operation: int | None = None
         self._cut_sync: int | None = None
+        self._cut_change: int | None = None  # changes of names up to the cut
         self._write_failures = 0
         self._sync_failures = 0
 
@@ -136,9 +137,16 @@ class DiskDevice:
         self._cut_sync = self.counters.syncs + sync
         self._update_restricted()
 
+    def cut_at_name(self, change: int) -> None:
+        """Cut the power before or after the `change`-th change of a name from now (1 is the next one)."""
+        if change < 1:
+            raise ValueError(f"cut_at_name({change}): changes count from 1")
+        self._cut_change = change
+        self._update_restricted()
+
     def cancel_cut(self) -> None:
-        """Cancel the cut that `cut_at` or `cut_at_sync` chose, if it has not struck."""
-        self._cut_operation = self._cut_sync = None
+        """Cancel the cut that was chosen, if it has not struck."""
+        self._cut_operation = self._cut_sync = self._cut_change = None
         self._update_restricted()
 
     def destroy(self) -> None:
@@ -225,8 +233,15 @@ class DiskDevice:
             self._cut_sync is not None and self.counters.syncs + 1 >= self._cut_sync
         )
 
+    def is_cut_due_in_name(self) -> bool:
+        """Whether the change of a name just counted is the operation or the change that a cut chose."""
+        if self._cut_change is None:
+            return self.is_cut_due()
+        self._cut_change -= 1
+        return self._cut_change == 0 or self.is_cut_due()
+
     def strike(self) -> NoReturn:
-        """Cut the power now, as `cut_at` or `cut_at_sync` chose."""
+        """Cut the power now, as `cut_at`, `cut_at_sync` or `cut_at_name` chose."""
         self.is_powered = False
         self.cancel_cut()
         if self.on_power_cut is not None:
@@ -270,6 +285,7 @@ class DiskDevice:
             or self.is_destroyed
             or self._cut_operation is not None
             or self._cut_sync is not None
+            or self._cut_change is not None
             or self._write_failures > 0
             or self._sync_failures > 0
             or self.calls.has_replays

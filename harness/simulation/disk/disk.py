@@ -3,8 +3,8 @@
 `SimDisk` implements the system's `Storage` and knows no event loop: time, randomness and the cost of a call come in
 through the constructor. The page cache survives the death of a process (`release_locks`) and not a power cut
 (`power_cut`, later `power_on`). `crash` decides what is left of files, `namespace` what is left of their names. The
-faults (`fill`, `fail_write`, `fail_fsync`, `slow`, `cut_at`, `cut_at_sync`, `destroy`, `heal`) are those of `device`.
-`wipe` replaces the disk by an empty one.
+faults (`fill`, `fail_write`, `fail_fsync`, `slow`, `cut_at`, `cut_at_sync`, `cut_at_name`, `destroy`, `heal`) are those
+of `device`. `wipe` replaces the disk by an empty one.
 """
 
 from __future__ import annotations
@@ -320,7 +320,7 @@ class SimDisk(DiskDevice):
         """Apply one change of a name; a chosen power cut strikes before or after it."""
         self.calls.changed()
         self.counters.operations += 1
-        if self.is_cut_due():
+        if self.is_cut_due_in_name():
             if self.random.random() < 0.5:
                 change()
             self.strike()

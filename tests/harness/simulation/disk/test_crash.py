@@ -247,8 +247,34 @@ def test_cut_at_sync_counts_folders_and_nothing_but_syncs() -> None:
         disk.fsync_dir("/d")
 
 
+@pytest.mark.parametrize(
+    ("change", "done_before"), [(1, []), (2, ["created", "written", "synced"])]
+)
+def test_cut_at_name_strikes_before_or_after_the_chosen_change(
+    change: int, done_before: list[str]
+) -> None:
+    found = set()
+    for seed in range(50):
+        disk = make_disk(seed)
+        durable_file(disk, data=b"old")
+        done: list[str] = []
+        disk.cut_at_name(change)
+        with pytest.raises(PowerCut):
+            run_small_scenario(disk, done)
+        assert done == done_before
+        disk.release_locks()  # the process dies, and the page cache survives
+        disk.heal()
+        disk.power_on()
+        found.add((disk.has("/d/f.tmp"), disk.read_cached("/d/f")))
+    before, after = [((False, b"old"), (True, b"old")), ((True, b"old"), (False, b"new"))][
+        change - 1
+    ]
+    assert found == {before, after}
+
+
 def test_a_cancelled_cut_never_strikes() -> None:
     disk = make_disk()
+    disk.cut_at_name(1)
     disk.cut_at_sync(1)
     disk.cut_at(1)
     disk.cancel_cut()
@@ -259,3 +285,9 @@ def test_a_cancelled_cut_never_strikes() -> None:
 def test_cut_at_sync_refuses_the_past(sync: int) -> None:
     with pytest.raises(ValueError, match="count from 1"):
         make_disk().cut_at_sync(sync)
+
+
+@pytest.mark.parametrize("change", [0, -1])
+def test_cut_at_name_refuses_the_past(change: int) -> None:
+    with pytest.raises(ValueError, match="count from 1"):
+        make_disk().cut_at_name(change)
