@@ -276,10 +276,7 @@ def encode_host(address: Address) -> tuple[bytes, bool]:
     packed = _packed_v4(address[0])
     if packed is not None:
         return _V4.pack(packed, address[1]), False
-    parsed = ip_address(address[0])
-    if parsed.version == 4:
-        return _V4.pack(parsed.packed, address[1]), False
-    return _V6.pack(parsed.packed, address[1]), True
+    return _V6.pack(ip_address(address[0]).packed, address[1]), True
 
 
 def _packed_v4(host: str) -> bytes | None:
