@@ -19,6 +19,8 @@ from staticfire.harness.machines.options import MachineOptions
 from staticfire.harness.museum.worker import recipe_of
 from staticfire.harness.shrink.search import Search
 from staticfire.harness.shrink.trials import Trial, run_trial
+from staticfire.harness.store_crash.shrinking import Played, cause_of, drawn, played, shrink
+from staticfire.system_under_test.store.assembly.store_policy import HARDENED_STORE
 
 FAULTS_MAX, OPS_MAX = 3, 10  # the limits of a run that counts as small
 
@@ -32,8 +34,11 @@ def shrunk(job: Mapping[str, Any]) -> dict[str, object]:
     """Run the seed of the recipe and shrink it; return the sizes, and when they were reached.
 
     Args:
-        job: `name` of the piece, `seed`, `jobs` and `budget_s` of the shrink.
+        job: `name` of the piece, `seed`, `jobs` and `budget_s` of the shrink. With `is_cycle` the seed is that of a
+            cycle of `staticfire crash-store`, which is shrunk until nothing simpler is found.
     """
+    if job["is_cycle"]:
+        return _shrunk_cycle(job["seed"])
     judging = Judging(client_only=False, provider=MachineOptions())
     first = best = run_trial(campaign_of(job["seed"], recipe_of(job["name"]), judging))
     assert first.fingerprint is not None
@@ -63,6 +68,37 @@ def shrunk(job: Mapping[str, Any]) -> dict[str, object]:
         "whole": now(),
         "is_complete": is_complete,
         "is_repeated": run_trial(best.campaign).digest == best.digest,
+    }
+
+
+def _shrunk_cycle(seed: int) -> dict[str, object]:
+    """Shrink a cycle of crash-store; its ops are the steps of load."""
+    first = best = drawn(seed)
+    started, cpu_started = time.monotonic(), time.process_time()
+    reached: tuple[float, float] | None = None
+    last = (0.0, 0.0)
+
+    def now() -> tuple[float, float]:
+        return round(time.process_time() - cpu_started, 1), round(time.monotonic() - started, 1)
+
+    def improved(cycle: Played) -> None:
+        nonlocal best, reached, last
+        best, last = cycle, now()
+        if reached is None and cycle.faults <= FAULTS_MAX and cycle.works <= OPS_MAX:
+            reached = last
+
+    improved(first)
+    shrink(first, HARDENED_STORE, improved)
+    return {
+        "seed": seed,
+        "failure": cause_of(best.failure.rpartition(", at ")[0]),
+        "faults": (first.faults, best.faults),
+        "ops": (first.works, best.works),
+        "reached": reached,
+        "last": last,
+        "whole": now(),
+        "is_complete": True,
+        "is_repeated": played(best.script) == best,
     }
 
 

@@ -55,7 +55,9 @@ class Shrunk:
 
 def measure(name: str, seed: int, jobs: int, budget_s: float) -> Shrunk | str:
     """Return the figures, or the reason that there are none."""
-    row = row_of(name, WORKER, {"seed": seed, "jobs": jobs, "budget_s": budget_s})
+    is_cycle = DEFECTS[name].store_crashes > 0
+    job = {"seed": seed, "jobs": jobs, "budget_s": budget_s, "is_cycle": is_cycle}
+    row = row_of(name, WORKER, job)
     return row if isinstance(row, str) else Shrunk(**row)
 
 
@@ -84,8 +86,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ]
     for name in names:
         recipe = found[name].recipe if name in found else None
-        if recipe is None or recipe.seed is None or DEFECTS[name].store_crashes:
-            print(f"{name}: no campaign is known to show it", flush=True)
+        if recipe is None or recipe.seed is None:
+            print(f"{name}: no run is known to show it", flush=True)
             continue
         with working("shrinking") as progress:
             progress.update(details=name)

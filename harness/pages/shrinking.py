@@ -30,7 +30,7 @@ def shrunk_text() -> str:
             f" the worst after {max(cpu_s):.1f} ({max(wall_s):.0f} s).",
             f"{in_time} got there within {WALL_S:.0f} s of wall time.",
             f"Their last improvement came after {median(last_s):.1f} CPU s in the median, {max(last_s):.1f} at worst.",
-            f"Of {len(rows)} shrunk campaigns, {repeated} had the same digest when they were run once more.",
+            f"Of {len(rows)} shrunk runs, {repeated} were the same when they were run once more.",
         )
     )
 

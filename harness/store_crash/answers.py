@@ -57,6 +57,12 @@ class AnswerComparison:
         if found != expected:
             raise PromiseBroken(f"{queue} does not give back what was put")
 
+    def check_first(self, queue: QueueKey, store: MessageStore) -> None:
+        """Check that a deletion has left the entries of the messages that stay."""
+        begin, first = store.queue_bounds(*queue)[0], self._model.first(queue)
+        if begin > first:
+            raise PromiseBroken(f"consume queue {queue} begins at {begin}; {first} was not deleted")
+
     # --- by key ---------------------------------------------------------------------------------------------------
 
     def check_keys(self, store: MessageStore, every: int = 1) -> None:

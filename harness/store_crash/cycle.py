@@ -1,6 +1,7 @@
 """One cycle of the storage crash test: a store on a small simulated disk lives, dies and is compared with its model.
 
-A cycle is a series of lives. In a life the store is opened, and puts, flushes and dispatches at seeded moments. The
+A cycle is a series of moves, which the seed decides (`Cycle.run`) or a script lists (`Cycle.play`), and the moves are a
+series of lives. In a life the store is opened, and puts, flushes and dispatches at seeded moments. The
 life ends with a power cut inside a disk operation (also during recovery or a clean close), with a power cut between two
 operations, with the death of the process (the page cache survives), or with a clean close. After each end the files and
 the answers of the recovered store must agree with the model, and a second recovery must change nothing. Before the
@@ -9,8 +10,9 @@ second recovery the cycle may close the store, remove files that the log can rep
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from enum import Enum, auto
 from random import Random
 
 from staticfire.harness.simulation.disk.disk import DiskOptions, PowerCut, SimDisk
@@ -34,6 +36,7 @@ from staticfire.harness.store_crash.plan import (
     Death,
     SilentLog,
 )
+from staticfire.harness.store_crash.script import Move, MoveKind, drawn_move
 from staticfire.system_under_test.protocol.message import Message
 from staticfire.system_under_test.runtime.env import Storage
 from staticfire.system_under_test.store.appending.config import StoreConfig
@@ -55,23 +58,53 @@ from staticfire.system_under_test.store.transient_pool import PoolConfig
 WrapStorage = Callable[[Storage], Storage]
 INCOMPLETE_QUEUES = "consume queues are incomplete, rebuilding all"
 NOT_OF_THIS_LOG = "the index does not fit the log, rebuilding it"
+DISK_SEED = 0x5BD1E995  # the disk draws other numbers than the move
 STABLE_EVERY = 4  # one of so many keys is checked again after the second recovery
 
 
+class StoreState(Enum):
+    """The state of the store between two moves."""
+
+    DEAD = auto()  # a start comes next
+    OPEN = auto()
+    CLOSED = auto()
+    BROKEN = auto()  # a cut or an error of the disk has struck
+
+
 class Cycle:
-    """Runs one seed. `wrap` may put a faulty layer between store and disk, to prove that the test can fail."""
+    """Runs one cycle.
+
+    Args:
+        seed: decides everything that `run` does, and nothing in `play`.
+        wrap: may put a faulty layer between store and disk, to prove that the test can fail.
+        policy: the store's policy.
+        plan: the parameters; by default drawn from the seed.
+        say: takes each event of the cycle as a sentence.
+    """
 
     def __init__(
-        self, seed: int, *, wrap: WrapStorage | None = None, policy: StorePolicy = HARDENED_STORE
+        self,
+        seed: int,
+        *,
+        wrap: WrapStorage | None = None,
+        policy: StorePolicy = HARDENED_STORE,
+        plan: CyclePlan | None = None,
+        say: Callable[[str], None] | None = None,
     ) -> None:
-        self.random = Random(f"storage crash {seed}")
-        self.plan = CyclePlan.draw(self.random)
+        self._script_random = Random(f"storage crash {seed}")
+        self.plan = plan or CyclePlan.draw(self._script_random)
+        self.moves: list[Move] = []  # carried out so far
+        self._say = say
+        self._state = StoreState.DEAD
+        self._death = Death.POWER_CUT
+        self._errors_before = 0  # of the disk, when an error was chosen
+        self._random, self._disk_random = Random(0), Random(0)  # of the present move
         self._policy = _with_rocketmq_reads(policy) if self.plan.rocketmq_reads else policy
         self.counts = CycleCounts(cycles=1)
         self._log = SilentLog()
         self._clock = CycleClock()
         self._disk = SimDisk(
-            random=Random(f"storage crash disk {seed}"),
+            random=self._disk_random,
             now_ns=self._clock.monotonic_ns,
             charge=self._charge,
             options=DiskOptions(
@@ -98,15 +131,22 @@ class Cycle:
         self._store = self._new_store()
 
     def run(self) -> CycleCounts:
-        """Run the cycle.
+        """Run the cycle of the seed.
 
         Raises PromiseBroken, and any error that the store raises although nothing but crashes happened.
         """
-        self._recover()
-        for _ in range(self.plan.lives):
-            self._live()
-            self._recover()
-            self._check_recovery_is_stable()
+        for move in self._drawn_moves():
+            self._carry_out(move)
+        return self.counted()
+
+    def play(self, moves: Iterable[Move]) -> CycleCounts:
+        """Carry out the moves of a script; raises like `run`."""
+        for move in moves:
+            self._carry_out(move)
+        return self.counted()
+
+    def counted(self) -> CycleCounts:
+        """Return the counters so far."""
         counters = self._disk.counters
         self.counts.bytes_lost = counters.bytes_lost
         self.counts.sectors_torn = counters.sectors_torn
@@ -114,29 +154,94 @@ class Cycle:
         self.counts.power_cuts = counters.power_cuts
         return self.counts
 
+    # --- moves ----------------------------------------------------------------------------------------------------
+
+    def _drawn_moves(self) -> Iterator[Move]:
+        """Yield the moves of the seed; some depend on the state that the former ones have left."""
+        yield from self._drawn_starts()
+        for _ in range(self.plan.lives):
+            yield from self._drawn_life()
+            yield self._drawn(MoveKind.DIE)
+            yield from self._drawn_starts()
+            yield self._drawn(MoveKind.START_AGAIN)
+
+    def _drawn_starts(self) -> Iterator[Move]:
+        """Yield a start, in half of the cases after one that crashes, and in some after one that fails."""
+        choice = self._draw_of_script(8)
+        if choice < 4:
+            yield self._drawn(MoveKind.BROKEN_START)
+        elif choice == 4:
+            yield self._drawn(MoveKind.FAILED_START)
+        yield self._drawn(MoveKind.START)
+
+    def _drawn_life(self) -> Iterator[Move]:
+        """Yield work without a crash until there is data to lose, then work until the store dies."""
+        target = PUTS_MIN if self._messages.count == 0 else self._draw_of_script(10)
+        done_before = self._messages.count
+        while self._messages.count - done_before < target or not self._has_enough():
+            yield self._drawn(MoveKind.WORK)
+        yield self._drawn(MoveKind.ARM)
+        if self._death is Death.DISK_ERROR:
+            while self._state is StoreState.OPEN:
+                yield self._drawn(MoveKind.WORK)
+            return
+        for _ in range(5 + self._draw_of_script(25)):
+            yield self._drawn(MoveKind.WORK)
+            if self._state is not StoreState.OPEN:
+                return
+        if self._death is Death.CLEAN_CLOSE or self._draw_of_script(4) == 0:
+            yield self._drawn(MoveKind.CLOSE)
+
+    def _drawn(self, kind: MoveKind) -> Move:
+        return drawn_move(self._script_random, kind)
+
+    def _draw_of_script(self, bound: int) -> int:
+        return int(self._script_random.random() * bound)
+
+    def _carry_out(self, move: Move) -> None:
+        """Carry out a move if the state of the store permits it."""
+        needed, do = self._doers()[move.kind]
+        if self._state not in needed:
+            return
+        self.moves.append(move)
+        self._random.seed(move.seed)
+        self._disk_random.seed(move.seed ^ DISK_SEED)
+        do()
+
+    def _doers(self) -> Mapping[MoveKind, tuple[tuple[StoreState, ...], Callable[[], None]]]:
+        """Return the states in which a kind of move is possible, and the method that carries it out."""
+        dead, is_open = (StoreState.DEAD,), (StoreState.OPEN,)
+        not_dead = (StoreState.OPEN, StoreState.CLOSED, StoreState.BROKEN)
+        return {
+            MoveKind.WORK: (is_open, self._work),
+            MoveKind.ARM: (is_open, self._arm),
+            MoveKind.CLOSE: (is_open, self._close_in_life),
+            MoveKind.DIE: (not_dead, self._die),
+            MoveKind.BROKEN_START: (dead, self._break_start),
+            MoveKind.FAILED_START: (dead, self._fail_start),
+            MoveKind.START: (dead, self._start),
+            MoveKind.START_AGAIN: (is_open, self._start_again),
+        }
+
+    def _tell(self, text: str) -> None:
+        if self._say is not None:
+            self._say(text)
+
     # --- lives and deaths -----------------------------------------------------------------------------------------
 
-    def _live(self) -> None:
-        """Work without a crash until there is data to lose, then work until the store dies."""
-        self._work_undisturbed()
-        death = DEATHS[self._draw(len(DEATHS))]
-        if death is Death.DISK_ERROR:
-            self._work_until_disk_error()
-            return
-        if death in (Death.CUT_IN_OPERATION, Death.DEATH_IN_OPERATION):
+    def _arm(self) -> None:
+        """Choose how this life ends. A cut or an error of the disk may strike during a later move."""
+        self._death = DEATHS[self._draw(len(DEATHS))]
+        if self._death is Death.DISK_ERROR:
+            if self._draw(2) == 0:
+                self._disk.fail_write()
+                self._tell("the next write fails")
+            else:
+                self._disk.fail_fsync()
+                self._tell("the next sync fails")
+            self._errors_before = self._count_errors()
+        elif self._death in (Death.CUT_IN_OPERATION, Death.DEATH_IN_OPERATION):
             self._choose_cut(40)
-        try:
-            for _ in range(5 + self._draw(25)):
-                self._work_step()
-            if death is Death.CLEAN_CLOSE or self._draw(4) == 0:
-                self._close()
-        except PowerCut:
-            assert death in (Death.CUT_IN_OPERATION, Death.DEATH_IN_OPERATION)
-        if death in (Death.PROCESS_DEATH, Death.DEATH_IN_OPERATION):
-            self._restart_disk()
-            self._end_process()
-        else:
-            self._cut_power()
 
     def _choose_cut(self, operations: int) -> None:
         """Choose one of the next `operations` for a cut, or one of the next few changes of names."""
@@ -145,43 +250,65 @@ class Cycle:
         else:
             self._disk.cut_at(1 + self._draw(operations))
 
-    def _work_until_disk_error(self) -> None:
-        """Let one write or sync fail, then end the process, as a broker must."""
-        if self._draw(2) == 0:
-            self._disk.fail_write()
-        else:
-            self._disk.fail_fsync()
-        errors_before = self._count_errors()
+    def _work(self) -> None:
+        if self._death is Death.DISK_ERROR and self._count_errors() > self._errors_before:
+            raise PromiseBroken("the store goes on after a failed write or sync")
+        self._suffer(self._work_step)
+
+    def _close_in_life(self) -> None:
+        self._suffer(self._close)
+        if self._state is StoreState.OPEN:
+            self._state = StoreState.CLOSED
+
+    def _suffer(self, do: Callable[[], None]) -> None:
+        """Do something that the chosen cut or error of the disk may strike."""
         try:
-            while self._store.failure is None:
-                if self._count_errors() > errors_before:
-                    raise PromiseBroken("the store goes on after a failed write or sync")
-                self._work_step()
+            do()
+        except PowerCut:
+            self._state = StoreState.BROKEN
+            self._tell("the cut strikes in this step")
         except OSError:
+            if self._death is not Death.DISK_ERROR:
+                raise
             self.counts.disk_errors += 1
-        self._disk.heal()
-        self._check_store_has_stopped()
-        self._disk.release_locks()
-        self.counts.process_deaths += 1
-        if self._draw(2) == 0:
+            self._state = StoreState.BROKEN
+            self._tell("the disk fails in this step")
+        else:
+            if self._store.failure is not None and self._death is Death.DISK_ERROR:
+                self._state = StoreState.BROKEN
+
+    def _die(self) -> None:
+        """End the life in the chosen way; an error of the disk ends the process, as it must end a broker."""
+        death, self._death = self._death, Death.POWER_CUT
+        if death is Death.DISK_ERROR:
+            self._end_by_disk_error()
+        elif death in (Death.PROCESS_DEATH, Death.DEATH_IN_OPERATION):
+            self._restart_disk()
+            self._end_process()
+        else:
             self._cut_power()
+        self._state = StoreState.DEAD
 
-    def _count_errors(self) -> int:
-        return self._disk.counters.write_errors + self._disk.counters.sync_errors
-
-    def _check_store_has_stopped(self) -> None:
-        """Check that the store refuses puts after a disk error, since only a new start knows what is on the disk."""
+    def _end_by_disk_error(self) -> None:
+        """End the process, and check that the store refuses puts: only a new start knows what is on the disk."""
+        has_failed = self._state is StoreState.BROKEN
+        self._disk.heal()
+        if not has_failed:  # a script has too few moves for the error
+            self._end_process()
+            return
         result = self._store.put(self._messages.plain())
         if result.status is PutStatus.PUT_OK:
             raise PromiseBroken("a put was accepted after a failed write or sync")
         if self._draw(2) == 0:
             self._store.close()  # must not count as a clean close
+        self._disk.release_locks()
+        self.counts.process_deaths += 1
+        self._tell("the process ends itself")
+        if self._draw(2) == 0:
+            self._cut_power()
 
-    def _work_undisturbed(self) -> None:
-        target = PUTS_MIN if self._messages.count == 0 else self._draw(10)
-        done_before = self._messages.count
-        while self._messages.count - done_before < target or not self._has_enough():
-            self._work_step()
+    def _count_errors(self) -> int:
+        return self._disk.counters.write_errors + self._disk.counters.sync_errors
 
     def _has_enough(self) -> bool:
         return (
@@ -199,11 +326,18 @@ class Cycle:
             self._model.promise_cached(self._model.end_offset)
         self._disk.release_locks()
         self.counts.process_deaths += 1
+        self._tell("the process dies")
 
     def _cut_power(self) -> None:
-        self._disk.power_cut()
+        report = self._disk.power_cut()
         self._model.lose_cache()
         self._restart_disk()
+        dropped = ", ".join(
+            f"{one.start:,} to {one.end:,} of {one.path}"
+            for one in report.dropped
+            if not one.path.endswith("lock")
+        )
+        self._tell("the power fails" + (f" and drops {dropped}" if dropped else ""))
 
     def _restart_disk(self) -> None:
         self._disk.heal()  # cancels a cut that has not struck, and frees a full disk
@@ -214,6 +348,7 @@ class Cycle:
         self._comparison.check_index_files()
         self._model.promise(self._model.end_offset)
         self.counts.clean_closes += 1
+        self._tell("the store is closed")
 
     # --- work -----------------------------------------------------------------------------------------------------
 
@@ -239,7 +374,8 @@ class Cycle:
         elif choice < 99:
             self._truncate()
         else:
-            self._clock.wall_offset_ms -= self._draw(20_000)  # the node's clock steps back
+            self._clock.wall_offset_ms -= self._draw(20_000)
+            self._tell("the clock of the node steps back")
 
     def _commit(self) -> None:
         """Commit the transient store pool, as the broker's timer does."""
@@ -249,6 +385,7 @@ class Cycle:
         if self._store.readable_end < self._model.end_offset:
             raise PromiseBroken(f"committed only up to {self._store.readable_end}")
         self.counts.commits += 1
+        self._tell(f"commit of the pool up to {self._store.readable_end:,}")
 
     def _put(self, message: Message | None = None) -> None:
         """Put the message, or drawn ones."""
@@ -301,11 +438,18 @@ class Cycle:
                     put.forged_at = forged_at
             self._model.end_put()
             self.counts.puts += len(messages)
+            for message, result in zip(messages, results, strict=True):
+                end = result.physical_offset + result.size_bytes
+                where = f"{message.topic}/{message.queue_id} at {result.queue_offset}"
+                self._tell(
+                    f"put to {where}: the log has it at {result.physical_offset:,} to {end:,}"
+                )
             return True
         if self._store.failure is not None:
             raise OSError(results[0].reason)  # an unknown part of the record has been written
         self._model.end_put()
         self.counts.refused_puts += 1
+        self._tell("a put is refused, because the disk is full")
         return False
 
     def _put_too_large(self) -> None:
@@ -317,12 +461,15 @@ class Cycle:
         self.counts.too_large_puts += 1
 
     def _put_on_full_disk(self) -> None:
-        self._disk.fill(free_bytes=self._draw(20_000))
+        free_bytes = self._draw(20_000)
+        self._disk.fill(free_bytes=free_bytes)
+        self._tell(f"the disk has {free_bytes:,} free bytes left")
         for _ in range(self._draw(10)):
             self._try_put()
         self._flush()
         self._dispatch()
         self._disk.free()
+        self._tell("the disk has space again")
         self._put()
 
     def _flush(self) -> None:
@@ -333,8 +480,10 @@ class Cycle:
         self._interfere()
         self._run_flush(task)
         self._interfere()
-        self._model.promise(self._store.finish_flush(task))
+        flushed_end = self._store.finish_flush(task)
+        self._model.promise(flushed_end)
         self.counts.flushes += 1
+        self._tell(f"flush of the log up to {flushed_end:,}")
 
     def _dispatch(self) -> None:
         """Dispatch.
@@ -342,6 +491,7 @@ class Cycle:
         No consumer may get a message, and commit an offset behind it, that a power cut may still remove.
         """
         self._store.dispatch()
+        self._tell(f"dispatch up to {self._store.dispatched_offset:,}")
         if self._store.dispatched_offset > self._model.promised_end:
             raise PromiseBroken(
                 f"dispatched up to {self._store.dispatched_offset}, flushed up to {self._model.promised_end}"
@@ -355,6 +505,7 @@ class Cycle:
         self._run_flush(task)
         self._interfere()
         self._store.finish_queue_flush(task)
+        self._tell("flush of the queues and the index")
         self._comparison.check_checkpoint()
 
     def _interfere(self) -> None:
@@ -385,21 +536,24 @@ class Cycle:
                 raise
             raise OSError(str(error)) from error  # the write of buffered records failed
         self._model.finish_truncate(offset)
+        self._tell(f"the log is cut at {offset:,}, like that of a replica")
         self._comparison.check_checkpoint()
         self.counts.truncations += 1
 
     def _delete(self) -> None:
         """Delete old files, and in some cases make the last entry of a file of a queue the first one that must stay."""
         closing = self._closing_queues()
-        if closing and self._draw(2) == 0:
-            queue = closing[self._draw(len(closing))]
-            self._put(self._messages.opening_file(self._model.end_offset, queue))
-            self._put(self._messages.plain(queue))
-            self._flush()
-            self._dispatch()
-            self._delete_old(limit=100)
-        else:
+        if not closing or self._draw(2) == 0:
             self._delete_old(limit=self._draw(4))
+            return
+        queue = closing[self._draw(len(closing))]
+        other = QUEUES[QUEUES.index(queue) - 1]
+        self._put(self._messages.filling_file(self._model.end_offset, other))
+        self._put(self._messages.small(queue))  # begins a file of the log
+        self._put(self._messages.small(queue))  # begins a file of the queue
+        self._flush()
+        self._dispatch()
+        self._delete_old(limit=100)
 
     def _delete_old(self, limit: int) -> None:
         """Delete up to `limit` + 1 old files, the oldest first. The process may die between any two."""
@@ -413,8 +567,11 @@ class Cycle:
                 raise
             self._model.finish_delete()
             self.counts.deletions += 1
+            self._tell("an old file is deleted")
             if number >= limit:
                 break
+        for queue in QUEUES:
+            self._answers.check_first(queue, self._store)
 
     def _run_flush(self, task: FlushTask | QueueFlushTask) -> None:
         try:
@@ -425,26 +582,31 @@ class Cycle:
 
     # --- recovery -------------------------------------------------------------------------------------------------
 
-    def _recover(self) -> None:
-        """Open the store, in half of the cases after a crash inside another recovery, and compare."""
-        choice = self._draw(8)
-        if choice < 4:
-            self._choose_cut(30)
-            try:
-                self._open()
-            except PowerCut:
-                self.counts.cuts_in_recovery += 1
-            if self._draw(3) == 0:
-                self._restart_disk()
-                self._disk.release_locks()
-                self.counts.process_deaths += 1
-            else:
-                self._cut_power()
-        elif choice == 4:
-            self._open_on_failing_disk()
+    def _start(self) -> None:
+        """Open the store, and compare it with the model."""
         report = self._open()
+        self._state = StoreState.OPEN
+        self._tell(f"start: the log has {self._store.min_offset:,} to {self._store.end_offset:,}")
         self._check_report(report, Harm())
         self._compare()
+
+    def _break_start(self) -> None:
+        """Let the power fail, or the process die, inside a start."""
+        self._choose_cut(30)
+        struck = False
+        try:
+            self._open()
+        except PowerCut:
+            self.counts.cuts_in_recovery += 1
+            struck = True
+        self._tell("a start is interrupted" if struck else "a start, and before the next step:")
+        if self._draw(3) == 0:
+            self._restart_disk()
+            self._disk.release_locks()
+            self.counts.process_deaths += 1
+            self._tell("the process dies")
+        else:
+            self._cut_power()
 
     def _open(self) -> RecoveryReport:
         """Open the store. What recovery found must survive from then on, even a power cut right after it."""
@@ -457,7 +619,7 @@ class Cycle:
         )
         return report
 
-    def _open_on_failing_disk(self) -> None:
+    def _fail_start(self) -> None:
         """Let a write or sync of a start fail.
 
         The failed start must close all files, and the next start must succeed.
@@ -471,6 +633,7 @@ class Cycle:
             self._open()
         except StoreError:
             self.counts.failed_starts += 1
+            self._tell("a start fails, because a write or sync of it fails")
             if paths := self._disk.open_paths():
                 raise PromiseBroken(f"a start that failed keeps {paths[0]} open") from None
         self._disk.heal()
@@ -485,7 +648,7 @@ class Cycle:
         self._answers.check_look_ups(self._store)
         self._answers.check_times(self._store, self._comparison.queue_files)
 
-    def _check_recovery_is_stable(self) -> None:
+    def _start_again(self) -> None:
         """Check that a second recovery changes nothing.
 
         Before it the process dies, or the store is closed and may be harmed.
@@ -495,6 +658,7 @@ class Cycle:
         choice = self._draw(8)
         if choice < 4:
             self._disk.release_locks()
+            self._tell("the process dies")
         else:
             self._close()
             if choice == 5:
@@ -505,8 +669,13 @@ class Cycle:
                 harm = self._harm.damage_without_entry()
             self.counts.files_lost += len(harm.lost)
             self.counts.records_damaged += len(harm.damaged)
+            for path in harm.lost:
+                self._tell(f"the file {path} is lost")
+            for offset in harm.damaged:
+                self._tell(f"the record at {offset:,} is damaged")
         self._store = self._new_store()
         report = self._store.open()
+        self._tell(f"start: the log has {self._store.min_offset:,} to {self._store.end_offset:,}")
         self._store.dispatch()
         self._check_report(report, harm)
         if report.cut_bytes:
@@ -559,7 +728,7 @@ class Cycle:
         self._clock.now_ns += cost_ns
 
     def _draw(self, bound: int) -> int:
-        return int(self.random.random() * bound)
+        return int(self._random.random() * bound)
 
 
 def _with_rocketmq_reads(policy: StorePolicy) -> StorePolicy:

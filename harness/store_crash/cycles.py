@@ -64,6 +64,9 @@ class CrashSummary:
             yield printable(f"FAILED seed {failure.seed}: {failure.text}")
             yield f"  repeat with: {command} --cycles 1 --seed {failure.seed}"
         yield f"{len(failures)} of {self.counts.cycles} cycles failed"
+        if failures:
+            seed = failures[0].seed
+            yield f"make one small with: {command} --cycles 1 --seed {seed} --shrink cycle.json"
 
 
 def store_policy(names: Sequence[str]) -> StorePolicy:

@@ -31,35 +31,29 @@ class MessageDraw:
         self._draw = draw
         self.count = 0
 
-    def plain(self, queue: QueueKey | None = None) -> Message:
-        """Draw a message with the plan's body size, of a drawn queue by default."""
+    def plain(self) -> Message:
+        """Draw a message with the plan's body size."""
         size = self._plan.body_size or self._draw(BODY_SIZE_MAX)
         body = bytes(size) if self._draw(20) == 0 else self._filling(size)
-        return self._message(body, queue or self._next_queue())
+        return self._message(body, self._next_queue())
+
+    def small(self, queue: QueueKey) -> Message:
+        """Draw a small message of a queue, of which any file takes two."""
+        return self._message(self._filling(20), queue)
 
     def batch(self) -> list[Message]:
         """Draw small messages of one queue, which together fit into any file."""
         queue = self._next_queue()
-        return [
-            self._message(self._filling(20), queue)
-            for _ in range(2 if self._is_tiny else BATCH_MAX)
-        ]
+        return [self.small(queue) for _ in range(2 if self._is_tiny else BATCH_MAX)]
 
-    def filling_file(self, end_offset: int) -> Message:
+    def filling_file(self, end_offset: int, queue: QueueKey | None = None) -> Message:
         """Draw a message that leaves room for only a blank's header in its file; the log ends at `end_offset`."""
         room = self._plan.log_file_size - end_offset % self._plan.log_file_size
-        message = self._message(b"", self._next_queue())
+        message = self._message(b"", queue or self._next_queue())
         size = room - BLANK_SIZE - len(encode_record(message))
         if size < 0:
             size += self._plan.log_file_size
         message.body = self._filling(min(size, self._largest(message)))
-        return message
-
-    def opening_file(self, end_offset: int, queue: QueueKey) -> Message:
-        """Draw a message that does not fit into the last file, and so opens the next one."""
-        room = self._plan.log_file_size - end_offset % self._plan.log_file_size
-        message = self._message(b"", queue)
-        message.body = self._filling(min(room, self._largest(message)))
         return message
 
     def too_large(self) -> Message:

@@ -1,0 +1,89 @@
+"""The moves of a cycle of the storage crash test, as data.
+
+Each move has a seed of its own. A move draws from its own seed alone, so the others stay as they are if it is left
+out. `shrinking` does that.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields
+from enum import Enum
+from random import Random
+from typing import Any, NamedTuple
+
+from staticfire.harness.store_crash.plan import CyclePlan
+
+FORMAT = 1
+
+
+class MoveKind(Enum):
+    """The kinds of moves. Those that need an open store do nothing without one, and the starts nothing with one."""
+
+    WORK = "work"  # one step of load, flush, dispatch, retention or truncation
+    ARM = "arm"  # choose how this life ends
+    CLOSE = "close"
+    DIE = "die"
+    BROKEN_START = "broken start"  # the power fails, or the process dies, during a start
+    FAILED_START = "failed start"  # a write or sync of a start fails
+    START = "start"  # and compare with the model
+    START_AGAIN = "start again"  # after a harmed disk, a clean close or the death of the process
+
+
+class Move(NamedTuple):
+    """One move. `seed` decides what it draws, and what the disk draws during it."""
+
+    kind: MoveKind
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """The parameters and the moves of a cycle."""
+
+    plan: CyclePlan
+    moves: tuple[Move, ...]
+
+    def to_text(self, **said: str) -> str:
+        """Return the script as JSON, with texts about it."""
+        moves = [[move.kind.value, move.seed] for move in self.moves]
+        document = {"format": FORMAT, **said, "plan": asdict(self.plan), "moves": moves}
+        return json.dumps(document, indent=2) + "\n"
+
+
+def drawn_move(random: Random, kind: MoveKind) -> Move:
+    """Return a move with a drawn seed."""
+    return Move(kind, random.getrandbits(32))
+
+
+def script_of(text: str) -> tuple[Script, dict[str, str]]:
+    """Read a script and the texts about it.
+
+    Raises ValueError with a sentence if the text is no script.
+    """
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"not JSON: {error}") from error
+    try:
+        return _script_of(document)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        raise ValueError(f"not a cycle of crash-store: {reason}") from error
+
+
+def _script_of(document: dict[str, Any]) -> tuple[Script, dict[str, str]]:
+    if document["format"] != FORMAT:
+        raise ValueError(f"its format is {document['format']!r}; this version reads {FORMAT}")
+    moves = tuple(Move(MoveKind(kind), int(seed)) for kind, seed in document["moves"])
+    plan = CyclePlan(**document["plan"])
+    drawn = CyclePlan.draw(Random(0))
+    for field in fields(CyclePlan):
+        given = getattr(plan, field.name)
+        may_be = (
+            (int, type(None)) if field.name == "body_size" else type(getattr(drawn, field.name))
+        )
+        if not isinstance(given, may_be):
+            raise TypeError(f"{field.name} of its plan is {given!r}")
+    texts = {name: text for name, text in document.items() if isinstance(text, str)}
+    return Script(plan, moves), texts
