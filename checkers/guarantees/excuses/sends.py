@@ -139,6 +139,17 @@ ROWS: tuple[Excuse, ...] = (
             ),
         )
     ),
+    *(
+        Excuse(
+            anomaly="too_busy",
+            effects=effects,
+            on=(Role.LEADER,),
+            after=after,
+            held_up=one_request,
+            mechanism="requests waited behind a slow disk, or while the broker stood still",
+        )
+        for effects, after in (((STOPS, STALLS), two_requests), ((DISK,), disk_checked))
+    ),
     Excuse(
         anomaly="account_refused",
         effects=(RIGHTS,),

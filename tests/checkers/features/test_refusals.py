@@ -56,11 +56,35 @@ def test_another_code_is_a_finding() -> None:
 
 @pytest.mark.parametrize("illegal", CODES)
 def test_the_code_of_rocketmq_and_a_busy_broker_are_right(illegal: str) -> None:
-    verdict = verdict_of([refused(0, illegal, CODES[illegal]), refused(1, illegal, 2)])
+    stall = fault("pause", "n0", at_s=10, healed_s=14)
+    verdict = verdict_of([refused(0, illegal, CODES[illegal]), refused(1, illegal, 2)], stall)
 
     assert verdict is not None
     assert verdict.valid is True
     assert verdict.counts["refusals"] == 2
+
+
+@pytest.mark.parametrize(
+    ("simulated", "flush_wait_s", "found"), [(True, 0.01, 1), (True, 0.21, 0), (False, 0.01, 0)]
+)
+def test_a_broker_is_busy_without_a_fault_only_on_a_slow_disk_or_a_real_machine(
+    simulated: bool, flush_wait_s: float, found: int
+) -> None:
+    run = facts(
+        replica_sets=BROKERS,
+        disks_observed=simulated,
+        timings=Timings(flush_wait_s=flush_wait_s),
+    )
+    for ops, anomaly in (
+        ([refused(0, "properties", 2)], "wrong_refusal"),
+        (turned_away(2), "needless_refusal"),
+    ):
+        findings = [
+            finding
+            for verdict in check_run(ops, [], run, only("refusals")).verdicts
+            for finding in verdict.findings
+        ]
+        assert [one.anomaly for one in findings] == [anomaly] * found
 
 
 def test_every_illegal_send_of_a_campaign_has_a_code() -> None:
@@ -166,7 +190,11 @@ def turned_away(
         (14, (), 1),
         (1, (), 1),
         (16, (), 1),
-        (2, (), 0),  # too busy
+        (2, (), 1),
+        (2, (fault("pause", "n0", at_s=10, healed_s=14),), 0),  # too busy
+        (2, (fault("pause", "n1", at_s=10, healed_s=14),), 1),  # no follower makes requests wait
+        (2, (fault("slow_disk", "n0", at_s=10, healed_s=14),), 0),
+        (2, (fault("partition", "n0", at_s=10, healed_s=14),), 1),
         (14, (fault("kill", "n0", at_s=10, healed_s=14),), 0),
         (14, (fault("kill", "n1", at_s=10, healed_s=14),), 1),  # sends go to the leader
         (16, (fault("kill", "n0", at_s=10, healed_s=14),), 1),  # no broker that comes up says so
@@ -227,7 +255,8 @@ def sent_back(index: int, code: int | None, *, at_s: float = 15) -> Op:
     [
         (1, (), 1),
         (14, (), 1),
-        (2, (), 0),  # too busy
+        (2, (), 1),
+        (2, (fault("slow_disk", "n0", at_s=10, healed_s=14),), 0),  # too busy
         (1, (fault("kill", "n0", at_s=10, healed_s=14),), 0),
         (26, (fault("disk_lost", "n0", at_s=10, healed_s=14),), 0),  # its groups, too
         (26, (), 1),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from staticfire.checkers.features.refusals import QUEUED_MAX_S
 from staticfire.checkers.model.history import Op, OpType
 from tests.checkers.mutations.kinds import KINDS
 from tests.checkers.mutations.model import NoSuchSite, S
@@ -95,14 +96,26 @@ def turned_away_for_an_error(draft: Planting) -> None:
     _turned_away(draft, 1, "info")  # after an error it is not known whether the message was stored
 
 
-@KINDS.oddity("a broker that is too busy refuses a legal send")
+@KINDS.mutation(
+    "needless_refusal", "a healthy broker of the simulation refuses a legal send as busy"
+)
 def turned_away_as_busy(draft: Planting) -> None:
+    _only_simulated(draft)
     _turned_away(draft, 2)
 
 
-@KINDS.oddity("a broker that is too busy says so before it looks at what is illegal")
+@KINDS.mutation(
+    "wrong_refusal", "a healthy broker of the simulation is too busy for an illegal send"
+)
 def refused_as_busy(draft: Planting) -> None:
+    _only_simulated(draft)
     _refused(draft, 2)
+
+
+def _only_simulated(draft: Planting) -> None:
+    facts = draft.run.facts
+    if not facts.disks_observed or facts.timings.flush_wait_s > QUEUED_MAX_S:
+        raise NoSuchSite
 
 
 @KINDS.oddity("a broker refuses an illegal send with the code of RocketMQ")

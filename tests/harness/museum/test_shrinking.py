@@ -50,7 +50,7 @@ def test_the_page_counts_those_that_became_small(
     monkeypatch.setattr(shrinking, "DATA", path)
     text = shrinking.shrunk_text()
     assert text.startswith("1 of 2 runs came to at most 3 faults and 10 ops: the median after 0.4")
-    assert "Of 2 shrunk campaigns, 1 had the same digest" in text
+    assert "Of 2 shrunk runs, 1 were the same" in text
     assert shrinking.shrunk_table().splitlines()[-1] == (
         f"| `{NAME}` | S | loss (lost) | 3 -> 1 | 700 -> 1 | 0.4 | 2 | 2.0 | 10 |"
     )

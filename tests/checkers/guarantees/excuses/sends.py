@@ -144,6 +144,18 @@ def histories() -> Iterator[Legal]:
         ops=Story().op(8.9, "invoke", "send", unable).op(9.0, "fail", "send", unable),
         faults=(full,),
     )
+    busy = {**unable, "code": 2}
+    for of in (
+        fault("pause", "n0", at_s=7.5, healed_s=8.0),
+        fault("slow_disk", "n0", at_s=1, healed_s=2),
+    ):
+        yield Legal(
+            mechanism="requests waited behind a slow disk, or while the broker stood still",
+            anomaly="needless_refusal",
+            row_of="too_busy",
+            ops=Story().op(8.9, "invoke", "send", busy).op(9.0, "fail", "send", busy),
+            faults=(of,),
+        )
     of_guest = {**unable, "code": 1, "account": "guest"}
     yield Legal(
         mechanism="an administrator was changing the rights of the account",
