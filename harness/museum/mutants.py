@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ import staticfire
 from staticfire.faults.defects.diffs import SYSTEM, apply_diff
 from staticfire.harness.cli.progress import working
 from staticfire.harness.defect_loader import patched_system
-from staticfire.harness.museum.mutations import Mutation, sample
+from staticfire.harness.museum.mutations import Mutation, mutations, sample
 from staticfire.harness.museum.processes import rows_of
 
 DATA = Path("docs/data/mutants.json")
@@ -141,6 +141,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         Random(f"mutants/{options.rotation}").shuffle(found)
         count = min(options.sample, len(found))
         return 0 if are_found(found, count, trials.clean) else 1
+    if forget_gone(trials, {one.name for one in mutations(system_folder())}):
+        write_trials(trials)
     left = [one for one in chosen if one.name not in known]
     if left:  # the system may have changed since the last call
         with working("repeating"):
@@ -155,14 +157,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def are_found(mutations: Sequence[Mutation], count: int, clean: Sequence[str]) -> bool:
+def forget_gone(trials: Trials, names: Collection[str]) -> bool:
+    """Forget trials of mutants that the system no longer has; return whether there were any."""
+    before = len(trials.trials)
+    trials.trials = [one for one in trials.trials if one.name in names]
+    return len(trials.trials) < before
+
+
+def are_found(chosen: Sequence[Mutation], count: int, clean: Sequence[str]) -> bool:
     """Judge the first `count` mutations, and return whether each was found.
 
     A mutation whose process ended early without a finding, for example because a step took too much CPU time, is not
     judged, and the next one takes its place.
     """
     judged = 0
-    for mutation in mutations:
+    for mutation in chosen:
         with working("mutants") as progress:
             progress.update(details=f"{judged} of {count} judged")
             trial = try_mutation(mutation, clean)
@@ -178,14 +187,14 @@ def are_found(mutations: Sequence[Mutation], count: int, clean: Sequence[str]) -
 def try_again(trials: Trials, count: int) -> None:
     """Run MORE_HUNTS for survivors without a different digest, and keep the results."""
     known = [one.name for one in trials.trials]
-    mutations = {one.name: one for one in sample(system_folder(), trials.seed, count, known)}
+    drawn = {one.name: one for one in sample(system_folder(), trials.seed, count, known)}
     left = [one for one in trials.trials if not one.found_by and not one.differs]
-    left = [one for one in left if one.hunts < EQUIVALENT_SEEDS and one.name in mutations]
+    left = [one for one in left if one.hunts < EQUIVALENT_SEEDS and one.name in drawn]
     clean = clean_digests(0, MORE_HUNTS, conforms=False) if left else []
     for number, trial in enumerate(left, start=1):
         with working("mutants") as progress:
             progress.update(details=f"survivor {number} of {len(left)}")
-            diff = mutations[trial.name].diff(system_folder())
+            diff = drawn[trial.name].diff(system_folder())
             more = _judged(diff, 0, MORE_HUNTS, clean, conforms=False)
         trial.hunts += more.hunts
         trial.differs = more.differs

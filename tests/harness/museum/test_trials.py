@@ -14,6 +14,7 @@ from staticfire.harness.museum.mutants import (
     Trial,
     Trials,
     are_found,
+    forget_gone,
     read_trials,
     write_trials,
 )
@@ -60,6 +61,13 @@ def test_a_reason_alone_makes_no_mutant_equivalent(
 FOUND = Trial(name="f", kind="constant", change=[], found_by="conformance", reason="RMQ-1")
 SURVIVOR = Trial(name="s", kind="constant", change=[])
 TOO_LONG = Trial(name="t", kind="constant", change=[], reason="a step took more than 60 CPU s")
+
+
+def test_a_mutant_that_the_system_no_longer_has_is_forgotten() -> None:
+    trials = Trials(clean=[], trials=[FOUND, SURVIVOR])
+    assert forget_gone(trials, {"f"})
+    assert trials.trials == [FOUND]
+    assert not forget_gone(trials, {"f", "t"})
 
 
 @pytest.mark.parametrize(
