@@ -60,6 +60,7 @@ def test_which_clauses_the_cpp_library_keeps(
         ("RMQ-ADM-17", "cannot start the administrator"),
         ("RMQ-SND-15", "has no message trace"),
         ("RMQ-TXN-15", "has no transactions"),
+        ("RMQ-SND-18", "has no requests"),
     ):
         untried = found.pop(clause)
         assert untried.outcome is Outcome.NOT_RUN

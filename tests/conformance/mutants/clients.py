@@ -29,7 +29,13 @@ from staticfire.system_under_test.client.consumer.rebalance.rebalancing import R
 from staticfire.system_under_test.client.consumer.subscription import Subscription
 from staticfire.system_under_test.client.consumer.subscription_check import check_subscriptions
 from staticfire.system_under_test.client.errors import BrokerRefused
-from staticfire.system_under_test.client.producer import producer, sender, tracing, transactions
+from staticfire.system_under_test.client.producer import (
+    producer,
+    request_reply,
+    sender,
+    tracing,
+    transactions,
+)
 from staticfire.system_under_test.client.producer.latency_faults import LatencyFaults
 from staticfire.system_under_test.client.producer.ordered_queues import OrderedQueues, index_of_key
 from staticfire.system_under_test.client.producer.send_back import SendBack
@@ -39,6 +45,7 @@ from staticfire.system_under_test.client.routing import client_instance
 from staticfire.system_under_test.client.routing.client_instance import ClientInstance
 from staticfire.system_under_test.client.routing.routes import BrokerRoute, Route
 from staticfire.system_under_test.client.trace import trace_reading, trace_records
+from staticfire.system_under_test.client.waiting import wait_until
 from staticfire.system_under_test.protocol import unique_id
 from staticfire.system_under_test.protocol.bodies import MessageQueue
 from staticfire.system_under_test.protocol.bodies_clients import ProcessQueueInfo
@@ -386,6 +393,22 @@ def of_slow_brokers_the_fastest_is_taken(patch: pytest.MonkeyPatch) -> None:
 @system("RMQ-SND-17")
 def slow_brokers_are_not_avoided(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LatencyFaults, "is_available", lambda *_: True)
+
+
+@system("RMQ-SND-18")
+def requests_wait_for_ever(patch: pytest.MonkeyPatch) -> None:
+    async def without_a_bound(futures: Any, is_enough: Any, _timeout_s: float | None) -> None:
+        await wait_until(futures, is_enough, None)
+
+    patch.setattr(request_reply, "wait_until", without_a_bound)
+
+
+@system("RMQ-SND-18")
+def requests_give_up_at_once(patch: pytest.MonkeyPatch) -> None:
+    async def not_at_all(*_: Any) -> None:
+        """Do not wait."""
+
+    patch.setattr(request_reply, "wait_until", not_at_all)
 
 
 @system("RMQ-OFF-13")

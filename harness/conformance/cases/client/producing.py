@@ -28,6 +28,7 @@ from staticfire.harness.conformance.cases.client.sends import (
 )
 from staticfire.harness.conformance.client import Client
 from staticfire.harness.conformance.clients.stage import Stage
+from staticfire.harness.conformance.failures import NotTriable
 from staticfire.system_under_test.protocol.codes import RequestCode
 from staticfire.system_under_test.protocol.command import RemotingCommand
 
@@ -39,6 +40,9 @@ ATTEMPTS = 3
 SLOW_S = (0.6, 0.75, 0.9, 1.05, 1.2, 1.35)  # brokers' answer times, all too slow (from 0.55 s)
 COPIES_S = 3.0  # for all attempts; the next round begins 5 s after the first
 END_S = 10.0
+REPLY_S = (1.0, 2.5)  # that callers wait for a reply
+LATE_S = 2.0  # until the client has reported the end
+UNSENT = "so nothing was sent"  # of a client without such an operation
 ENDS = {"commit": "8", "rollback": "12", "unknown": "0"}
 
 
@@ -192,6 +196,32 @@ async def brokers_to_avoid(bench: Bench) -> None:
         f"of {count} slow brokers, fastest first, a producer took numbers {used[count:]};"
         f" expected the first {half} in turn",
     )
+
+
+@case("RMQ-SND-18", limit_s=60)
+async def a_request_without_a_reply(bench: Bench) -> None:
+    topic, broker = await bench.topic(queues=1), await bench.broker()
+    await bench.await_route(topic)
+    producer = await Stage(bench).producer(topic)
+    loop = asyncio.get_running_loop()
+    for number, wait_s in enumerate(REPLY_S):
+        began_s = loop.time()
+        outcome = await producer.request(
+            "request", topic=topic, key=f"r{number}", size=SIZE, timeout_s=wait_s
+        )
+        took_s = loop.time() - began_s
+        if outcome.error is not None and UNSENT in outcome.error:
+            raise NotTriable(outcome.error)
+        require(
+            outcome.type == "info",
+            f"a request without a reply ended as {outcome.type}; expected an error, and a message that is sent",
+        )
+        require(
+            wait_s <= took_s <= wait_s + LATE_S,
+            f"a request without a reply ended after {took_s:.1f} s; its caller gives it {wait_s:g} s",
+        )
+    bodies = await bench.read_all(broker.address, topic, wanted=len(REPLY_S))
+    require_equal("how many requests are delivered", len(bodies), len(REPLY_S))
 
 
 @case("RMQ-TXN-15", limit_s=60)
