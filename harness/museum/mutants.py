@@ -27,7 +27,8 @@ DATA = Path("docs/data/mutants.json")
 WORKER = "staticfire.harness.museum.mutant_worker"
 SEED = 1
 COUNT = 300
-CYCLES = 300  # of the store, for mutants of its modules
+CYCLES = 300  # of the store, for mutants of the modules that it runs
+STORE = ("store/", "protocol/message.py")
 WORKLOADS = (
     "queue",
     "ordered",
@@ -218,7 +219,7 @@ def clean_digests(
 def try_mutation(mutation: Mutation, clean: Sequence[str]) -> Trial:
     """Plant the mutation in a copy, and judge it in a process with that copy."""
     diff = mutation.diff(system_folder())
-    cycles = CYCLES if mutation.module.startswith("store/") else 0
+    cycles = CYCLES if mutation.module.startswith(STORE) else 0
     trial = _judged(diff, cycles, HUNTS, clean)
     trial.name, trial.kind, trial.change = mutation.name, mutation.kind, _changed_lines(diff)
     return trial

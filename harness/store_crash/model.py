@@ -92,9 +92,12 @@ class PutRecord:
 
     @property
     def parsed(self) -> RawRecord:
-        """The fields of its bytes."""
+        """The fields of its bytes. Raises PromiseBroken if it names other hosts than the message."""
         if self._parsed is None:
             self._parsed = parse_record(self.raw, self.physical_offset)
+            hosts = self._message.born_host, self._message.store_host
+            if self._parsed.hosts != hosts:
+                raise PromiseBroken(f"a record has the hosts {self._parsed.hosts}, not {hosts}")
         return self._parsed
 
 

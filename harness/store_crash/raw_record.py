@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from functools import lru_cache
+from ipaddress import ip_address
 from typing import NamedTuple
 
 _MAGIC = 0xDAA320A7
@@ -20,6 +21,9 @@ class RecordWrong(Exception):
     """The bytes are not a record at this position."""
 
 
+Host = tuple[str, int]  # address and port
+
+
 class IndexKey(NamedTuple):
     """A key of a message: its hash, the message's physical offset and store time."""
 
@@ -29,7 +33,7 @@ class IndexKey(NamedTuple):
 
 
 class RawRecord(NamedTuple):
-    """The fields of a record that decide how it is found."""
+    """The fields of a record that decide how it is found, and its hosts."""
 
     physical_offset: int
     size: int
@@ -37,6 +41,7 @@ class RawRecord(NamedTuple):
     queue_offset: int
     stored_ms: int
     sys_flag: int
+    hosts: tuple[Host, Host]  # born, store
     body: range  # positions of its bytes in the record
     properties: dict[str, str]
 
@@ -62,9 +67,10 @@ class RawRecord(NamedTuple):
 def parse_record(raw: bytes, position: int) -> RawRecord:
     """Parse the record that begins at `position` of the log. Raises RecordWrong."""
     size, magic, _, queue_id, _, queue_offset, own_offset, sys_flag, _ = _HEAD.unpack_from(raw)
-    at = _HEAD.size + (20 if sys_flag & _BORN_V6 else 8)
+    born_host, at = _host(raw, _HEAD.size, is_v6=bool(sys_flag & _BORN_V6))
     (stored_ms,) = struct.unpack_from(">q", raw, at)
-    at += 8 + (20 if sys_flag & _STORE_V6 else 8) + 4 + 8
+    store_host, at = _host(raw, at + 8, is_v6=bool(sys_flag & _STORE_V6))
+    at += 4 + 8
     (body_size,) = struct.unpack_from(">i", raw, at)
     body = range(at + 4, at + 4 + body_size)
     at += 4 + body_size
@@ -78,8 +84,23 @@ def parse_record(raw: bytes, position: int) -> RawRecord:
     pairs = [text.split("\x01") for text in raw[at:].decode().split("\x02") if text]
     properties = dict(pairs)
     return RawRecord(
-        position, len(raw), (topic, queue_id), queue_offset, stored_ms, sys_flag, body, properties
+        position,
+        len(raw),
+        (topic, queue_id),
+        queue_offset,
+        stored_ms,
+        sys_flag,
+        (born_host, store_host),
+        body,
+        properties,
     )
+
+
+def _host(raw: bytes, at: int, *, is_v6: bool) -> tuple[Host, int]:
+    """Return the address and port at this position, and the position behind them."""
+    size = 16 if is_v6 else 4
+    (port,) = struct.unpack_from(">i", raw, at + size)
+    return (str(ip_address(raw[at : at + size])), port), at + size + 4
 
 
 @lru_cache(maxsize=1 << 14)

@@ -19,6 +19,7 @@ from staticfire.harness.store_crash.cycles import (
     store_policy,
 )
 from staticfire.harness.store_crash.plan import CycleCounts
+from staticfire.system_under_test.protocol import message
 from staticfire.system_under_test.runtime.env import DiskUsage, File, Storage
 from staticfire.system_under_test.store import record_scan
 from staticfire.system_under_test.store.appending import appending
@@ -266,6 +267,11 @@ def lost_image_of_v6(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(record_scan, "_body_of", lambda *_: None)
 
 
+def foreign_host(patch: pytest.MonkeyPatch) -> None:
+    front = message._front
+    patch.setattr(message, "_front", lambda _born, store: front(("1.2.3.4", 1), store))
+
+
 def greedy_retention(patch: pytest.MonkeyPatch) -> None:
     """The first file of a queue goes although its last entry is that of the first record that stays."""
     is_below = ConsumeQueue.is_first_file_below
@@ -291,6 +297,7 @@ def greedy_retention(patch: pytest.MonkeyPatch) -> None:
         (false_alarm, "a start warns"),
         (lost_image_of_v6, "answers GetStatus.RECORD_DAMAGED"),
         (greedy_retention, "was not deleted"),
+        (foreign_host, "a record has the hosts"),
     ],
 )
 def test_a_wrong_store_is_found(wrong: Wrong, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
