@@ -108,14 +108,14 @@ def crash_store(
     print("\n".join(total.lines(command)))
     if shrunk is not None and total.failures:
         first = min(failure.seed for failure in total.failures)
-        print("\n".join(_shrink(first, policy, shrunk, defect, policies)))
+        print("\n".join(shrunk_cycle(first, policy, shrunk, defect, policies)))
     return EXIT_INVALID if total.failures else EXIT_VALID
 
 
-def _shrink(
-    seed: int, policy: StorePolicy, path: Path, defect: str, policies: str
+def shrunk_cycle(
+    seed: int, policy: StorePolicy, path: Path, defect: str, policies: str = ""
 ) -> Iterator[str]:
-    """Make the cycle of a seed small; yield lines about it. The file always holds the best so far."""
+    """Make the failing cycle of a seed small; yield lines about it. The file always holds the best so far."""
     from staticfire.harness.store_crash.shrinking import drawn, shrink
 
     first = drawn(seed, policy)

@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 import orjson
@@ -14,6 +13,7 @@ import orjson
 from staticfire.faults.defects import Defect
 from staticfire.harness.cli.bugs.bugs import bug_named
 from staticfire.harness.cli.completion import defects, one_of
+from staticfire.harness.cli.crash_store import shrunk_cycle
 from staticfire.harness.cli.effort import effort_options
 from staticfire.harness.cli.explain.command import explain_run
 from staticfire.harness.cli.hunt.generations import run_seeds
@@ -28,12 +28,10 @@ from staticfire.harness.machines.options import MachineOptions
 from staticfire.harness.truncated_repr import printable_json
 from staticfire.harness.workloads.catalogue import WORKLOADS
 
-if TYPE_CHECKING:
-    from staticfire.harness.store_crash.cycles import CrashSummary
-
 BUDGET_S = 60.0
 SEEDS_MAX = 100_000  # of one search; the budget ends it long before
 SEEDS_AT_ONCE = 100  # that wait for a process
+CYCLES_AT_ONCE = 100  # of one process, between two looks whether any failed
 
 
 @dataclass(slots=True, kw_only=True)
@@ -66,6 +64,8 @@ class Search:
 def reproduce(name: str, blind: bool, budget: float, jobs: int, is_json: bool, runs: Path) -> int:
     """Plant the bug NAME, run its recipe until a seed shows it, keep that run and explain it.
 
+    Some bugs are shown only by crashes of the store alone; of these it keeps the smallest failing cycle.
+
     \b
     Example:
       staticfire reproduce ack-before-fsync
@@ -81,7 +81,7 @@ def reproduce(name: str, blind: bool, budget: float, jobs: int, is_json: bool, r
     if not is_json:
         print(f"bug       {bug.name}: {bug.title}\nsource    {bug.source}", flush=True)
     if bug.store_crashes and not blind:
-        return _by_store_crashes(bug, jobs, is_json)
+        return _by_store_crashes(bug, jobs, runs, is_json)
     search = Search(name=bug.name, how="blind" if blind else "recipe")
     found = _search(bug, search, jobs, budget)
     if is_json:
@@ -160,31 +160,38 @@ def _keep_and_explain(seed: int, given: dict[str, object], runs: Path) -> None:
     explain_run(folder.path)
 
 
-def _by_store_crashes(bug: Defect, jobs: int, is_json: bool) -> int:
-    """Search by crashes of the store alone, for a bug that the broker hides from clients."""
-    from staticfire.harness.store_crash.cycles import run_parallel, store_policy
+def _by_store_crashes(bug: Defect, jobs: int, runs: Path, is_json: bool) -> int:
+    """Search by crashes of the store alone, for a bug that the broker hides from clients, and shrink the cycle."""
+    from staticfire.harness.store_crash.cycles import CrashSummary, run_parallel, store_policy
 
-    started, cpu = time.monotonic(), time.process_time()
-
+    started = time.monotonic()
+    total, policy = CrashSummary(), store_policy(())
     with working("crashing", total=bug.store_crashes, unit="cycles", forks=True) as progress:
 
-        def report(total: CrashSummary) -> None:
-            progress.update(total.counts.cycles, details=f"{len(total.failures)} failures")
+        def report(part: CrashSummary) -> None:
+            progress.update(total.counts.cycles + part.counts.cycles)
 
-        total = run_parallel(0, bug.store_crashes, jobs, report, store_policy(()))
+        while not total.failures and (done := total.counts.cycles) < bug.store_crashes:
+            count = min(CYCLES_AT_ONCE * jobs, bug.store_crashes - done)
+            total.add(run_parallel(done, count, jobs, report, policy))
+    seeds = [failure.seed for failure in total.failures]
     if is_json:
         search = Search(
             name=bug.name,
             how="store crashes",
             seeds=total.counts.cycles,
-            seed=0 if total.failures else None,
-            cpu_s=round(time.process_time() - cpu, 3),
+            seed=min(seeds, default=None),
+            cpu_s=round(total.cpu_s, 3),
             wall_s=round(time.monotonic() - started, 3),
         )
         print(printable_json(orjson.dumps(asdict(search))))
     else:
         print("\n".join(total.lines(f"staticfire crash-store --defect {bug.name}")))
-    return EXIT_VALID if total.failures else EXIT_UNKNOWN
+        if seeds:
+            runs.mkdir(parents=True, exist_ok=True)
+            path = runs / f"{bug.name}-cycle.json"
+            print("\n".join(shrunk_cycle(min(seeds), policy, path, bug.name)))
+    return EXIT_VALID if seeds else EXIT_UNKNOWN
 
 
 def _th(number: int) -> str:

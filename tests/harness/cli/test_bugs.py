@@ -164,3 +164,19 @@ def test_a_bug_is_found_kept_and_explained(tmp_path: Path, staticfire_process: S
     [kept] = (tmp_path / "runs").iterdir()
     assert f"staticfire replay {kept}" in said.out
     assert json.loads((kept / "verdict.json").read_bytes())["verdict"]["valid"] is False
+
+
+@pytest.mark.slow  # crashes of the store in a process of their own
+def test_a_bug_that_only_the_store_shows_becomes_a_small_cycle(
+    tmp_path: Path, staticfire_process: Staticfire
+) -> None:
+    bug = "cut-leaves-the-old-tail"
+    said = staticfire_process("reproduce", bug, "--jobs", 1, "--runs", tmp_path / "runs")
+    assert said.status == 0, said.err
+    path = tmp_path / "runs" / f"{bug}-cycle.json"
+    assert f"staticfire crash-store --repeat {path}" in said.out
+    assert "of 100 cycles failed" in said.out  # it looks at the failures after each hundred
+    again = staticfire_process("crash-store", "--repeat", path)
+    assert again.status == 1
+    assert again.out.splitlines()[-1].startswith("FAILED: ")
+    assert set(again.out.splitlines()) <= set(said.out.splitlines())
