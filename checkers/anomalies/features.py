@@ -356,7 +356,7 @@ FEATURES: Final = (
         promise=TAKEN,
         example="a send to a healthy broker, refused with 14 (SERVICE_NOT_AVAILABLE)",
         excuse=(
-            "it was too busy (in the simulation only after a fault of its process or disk), or a fault "
+            "it was too busy (in most simulated runs only after a fault of its process or disk), or a fault "
             "of one of its replicas was near"
         ),
     ),

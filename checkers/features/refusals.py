@@ -4,8 +4,8 @@
 a client tries another broker, and whether the message may be stored. A busy broker refuses before it reads the request
 (`BUSY`), and so does one that cannot store messages or has not loaded its topics yet (`UNABLE`). `UNABLE` is allowed
 only if a fault of the leader explains it, or a fault of a follower that the leader asks for messages when it starts.
-In the simulation `BUSY` is allowed only if the leader stood still, started, or had a slow disk: nothing else makes
-requests wait there. On real machines the processor may, so there it is always allowed.
+Where requests wait only for the disk (`RunFacts.may_be_busy`), `BUSY` is allowed only if the leader stood still,
+started, or had a slow disk. On a real machine, and with a small queue, brokers may be too busy at any time.
 
 **needless_refusal**: a broker answered a legal send with a response code other than success, although it was not too
 busy, and no such fault explains that it could not store the message. It does not matter whether it stored the message
@@ -16,9 +16,9 @@ also report that the copy is not flushed or replicated yet (FLUSH_DISK_TIMEOUT, 
 explains this status of a send (`send_status.py`) allows that, or a disk on which a flush takes longer without any
 fault than the broker waits for it.
 
-Cannot see: needless `BUSY` on real machines, unless it comes again and again (`refused_at_rest`); illegal sends that
-the client itself refused, which have no code (a client also refuses if a coordinator knows no route for the topic);
-sends that a client reports without a code; all attempts of a send but the last.
+Cannot see: needless `BUSY` where brokers may be too busy, unless it comes again and again (`refused_at_rest`); illegal
+sends that the client itself refused, which have no code (a client also refuses if a coordinator knows no route for the
+topic); sends that a client reports without a code; all attempts of a send but the last.
 `refused_at_rest` judges send-backs that no broker answered.
 
 Source: Apache RocketMQ 4.9.8: AbstractSendMessageProcessor.msgCheck and consumerSendMsgBack,
@@ -60,7 +60,6 @@ CODES: Mapping[str, int] = MappingProxyType(
 )
 BUSY = SYSTEM_BUSY
 TOO_BUSY = "too_busy"  # row of the table of excuses
-QUEUED_MAX_S = 0.2  # time that a request may wait in the broker (waitTimeMillsInSendQueue)
 ACCOUNT_REFUSED = "account_refused"  # row of the table of excuses
 UNABLE = frozenset({SYSTEM_ERROR, SERVICE_NOT_AVAILABLE, TOPIC_NOT_EXIST})
 UNABLE_TO_TAKE_BACK = UNABLE | {SUBSCRIPTION_GROUP_NOT_EXIST}
@@ -98,8 +97,7 @@ def _expected(one: Refusal) -> int | None:
 def _is_wrong(context: Context, one: Refusal) -> bool:
     """Whether only a fault can explain the code."""
     if one.code == BUSY:
-        # On a real machine other work may keep the broker busy.
-        return context.facts.disks_observed and context.facts.timings.flush_wait_s <= QUEUED_MAX_S
+        return not context.facts.may_be_busy
     return one.code != _expected(one)
 
 

@@ -263,6 +263,8 @@ class RunFacts:
     late_groups: tuple[str, ...] = ()
     floors: MinimumEvidence = field(default_factory=MinimumEvidence)
     disks_observed: bool = True  # the harness inspected the disks at each acknowledgement
+    # A broker may be too busy without a fault: on a real machine, with a small queue, or with a slow disk.
+    may_be_busy: bool = True
     routes_observed: bool = False  # the harness queried the coordinators periodically
     resources_observed: bool = False  # resources of servers were measured around the load
     errors_observed: bool = False  # the harness searched the logs of nodes for programming errors

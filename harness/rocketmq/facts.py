@@ -49,8 +49,29 @@ FORCING = frozenset(
 )
 SIMULATION_PART = "simulation"  # of a compiled build
 POOL_PROPERTY = "transientStorePoolEnable"
+# With one of these properties, or with flushes longer than QUEUED_MAX_S (the default of waitTimeMillsInSendQueue),
+# brokers may refuse sends as too busy without any fault.
+BUSY_PROPERTIES = frozenset(
+    {
+        "sendThreadPoolQueueCapacity",
+        "waitTimeMillsInSendQueue",
+        "osPageCacheBusyTimeOutMills",
+        POOL_PROPERTY,
+    }
+)
+QUEUED_MAX_S = 0.2
 # With these options every message counts as no longer in the leader's memory, so a follower serves it.
 FOLLOWER_READS = frozenset({("slaveReadEnable", "true"), ("accessMessageInMemoryMaxRatio", "0")})
+
+
+def _may_be_busy(campaign: Campaign) -> bool:
+    """Whether brokers may be too busy without a fault; on a real machine other work may keep them busy."""
+    set_sometimes = {*campaign.broker_properties, *changed_options(campaign.plan)}
+    return (
+        campaign.environment != "simulation"
+        or not BUSY_PROPERTIES.isdisjoint(name for name, _ in set_sometimes)
+        or timings_of(campaign).flush_wait_s > QUEUED_MAX_S
+    )
 
 
 def run_facts(campaign: Campaign, records: Sequence[FaultRecord], ops: Sequence[Op]) -> RunFacts:
@@ -70,6 +91,7 @@ def run_facts(campaign: Campaign, records: Sequence[FaultRecord], ops: Sequence[
     living = tuple(name for name, nodes in brokers.items() if nodes[0] not in lost)
     return RunFacts(
         disks_observed=campaign.environment == "simulation",
+        may_be_busy=_may_be_busy(campaign),
         routes_observed=campaign.environment == "simulation",
         topic_routes_observed=campaign.environment == "simulation",
         # The observer finds servers among the local variables of coroutines, which compiled ones do not show.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from staticfire.checkers.features.refusals import QUEUED_MAX_S
 from staticfire.checkers.model.history import Op, OpType
 from tests.checkers.mutations.kinds import KINDS
 from tests.checkers.mutations.model import NoSuchSite, S
@@ -96,25 +95,20 @@ def turned_away_for_an_error(draft: Planting) -> None:
     _turned_away(draft, 1, "info")  # after an error it is not known whether the message was stored
 
 
-@KINDS.mutation(
-    "needless_refusal", "a healthy broker of the simulation refuses a legal send as busy"
-)
+@KINDS.mutation("needless_refusal", "a broker that waits for nothing refuses a legal send as busy")
 def turned_away_as_busy(draft: Planting) -> None:
-    _only_simulated(draft)
+    _never_busy(draft)
     _turned_away(draft, 2)
 
 
-@KINDS.mutation(
-    "wrong_refusal", "a healthy broker of the simulation is too busy for an illegal send"
-)
+@KINDS.mutation("wrong_refusal", "a broker that waits for nothing is too busy for an illegal send")
 def refused_as_busy(draft: Planting) -> None:
-    _only_simulated(draft)
+    _never_busy(draft)
     _refused(draft, 2)
 
 
-def _only_simulated(draft: Planting) -> None:
-    facts = draft.run.facts
-    if not facts.disks_observed or facts.timings.flush_wait_s > QUEUED_MAX_S:
+def _never_busy(draft: Planting) -> None:
+    if draft.run.facts.may_be_busy:
         raise NoSuchSite
 
 

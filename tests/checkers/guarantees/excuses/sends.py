@@ -155,6 +155,7 @@ def histories() -> Iterator[Legal]:
             row_of="too_busy",
             ops=Story().op(8.9, "invoke", "send", busy).op(9.0, "fail", "send", busy),
             faults=(of,),
+            known={"may_be_busy": False},
         )
     of_guest = {**unable, "code": 1, "account": "guest"}
     yield Legal(
