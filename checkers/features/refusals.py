@@ -10,11 +10,12 @@ started, or had a slow disk. On a real machine, and with a small queue, brokers 
 **needless_refusal**: a broker answered a legal send with a response code other than success, although it was not too
 busy, and no such fault explains that it could not store the message. It does not matter whether it stored the message
 anyway: after SYSTEM_ERROR that is not known. A broker may also refuse a send of another account while an administrator
-changes the rights of the account. The rule also applies to a message that a consumer sends back: the broker that holds
-it must make a copy, unless a fault explains that it could not, or that it had not loaded its groups yet. A broker may
-also report that the copy is not flushed or replicated yet (FLUSH_DISK_TIMEOUT, FLUSH_SLAVE_TIMEOUT). Only a fault that
-explains this status of a send (`send_status.py`) allows that, or a disk on which a flush takes longer without any
-fault than the broker waits for it.
+changes the rights of the account, or at any time after a withdrawal of the right that it did not answer: the network
+may deliver that request after the one that gives the right back. The rule also applies to a message that a consumer
+sends back: the broker that holds it must make a copy, unless a fault explains that it could not, or that it had not
+loaded its groups yet. A broker may also report that the copy is not flushed or replicated yet (FLUSH_DISK_TIMEOUT,
+FLUSH_SLAVE_TIMEOUT). Only a fault that explains this status of a send (`send_status.py`) allows that, or a disk on
+which a flush takes longer without any fault than the broker waits for it.
 
 Cannot see: needless `BUSY` where brokers may be too busy, unless it comes again and again (`refused_at_rest`); illegal
 sends that the client itself refused, which have no code (a client also refuses if a coordinator knows no route for the
@@ -32,6 +33,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from staticfire.checkers.engine.kernel import Checker, Context, no_rows
+from staticfire.checkers.guarantees.fault_effects import RIGHTS
+from staticfire.checkers.guarantees.fault_times import began_ns
 from staticfire.checkers.guarantees.promises import NS_PER_S, Judgement, judge
 from staticfire.checkers.guarantees.verdict import Finding, Tally, Verdict
 from staticfire.checkers.model.columns import Columns
@@ -138,8 +141,18 @@ def _excuse(context: Context, one: Refusal, anomaly: str) -> str | None:
     brokers = context.facts.replica_sets if one.broker is None else (one.broker,)
     found = [context.excuses.find(anomaly, since_ns, one.time_ns, broker) for broker in brokers]
     if one.is_of_account:
+        if _may_lack_right(context, one):
+            return "a withdrawal of its right had no answer, and may have been carried out late"
         found.append(context.excuses.find(ACCOUNT_REFUSED, since_ns, one.time_ns))
     return next((window.words for window in found if window is not None), None)
+
+
+def _may_lack_right(context: Context, one: Refusal) -> bool:
+    """Whether an administrator asked to withdraw the right of an account before, and had no answer."""
+    return any(
+        fault.unanswered and RIGHTS in fault.effects and began_ns(fault) <= one.time_ns
+        for fault in context.facts.faults
+    )
 
 
 REFUSALS = Checker(

@@ -4,7 +4,9 @@ An extra delivery is another *copy* (another position in a log: the broker store
 of the same position. A retried send explains as many copies as it had attempts. A weakly acknowledged send explains any
 number of copies, and so does a send without an acknowledgement whose client does not report the number of attempts. If
 the client of an acknowledged send does not report that number, copies make the verdict unknown. moved_copies.py
-explains second copies of delayed messages and transactions. These explain a redelivery:
+explains second copies of delayed messages and transactions. A delayed message has one copy more for each copy that the
+leader's disk changed (bit rot) before the next one was delivered: if no replica has the record, the broker delivers the
+message again. These explain a redelivery:
 
 * a listener that did not finish, or a higher retry count;
 * a change of owner (members report the queues that they own), or two owners at once, for as long as a rebalance may
@@ -192,7 +194,8 @@ def _copies(
             first_ns = min(int(sends.due_ns[sent]), repeats[0].invoke_ns)
             since_ns = max(since_ns, first_ns - MOVED_WITHIN_NS)
         stored = _stored(columns, repeats)
-        yield _judge_moves(context, sends, sent, stored, Kept(since_ns, is_delayed))
+        changed = _changed_copies(columns, context, repeats) if is_delayed else 0
+        yield _judge_moves(context, sends, sent, stored, Kept(since_ns, is_delayed), changed)
     else:
         attempts, outcome = int(sends.tries[sent]), Outcome(int(sends.outcome[sent]))
         yield _judge_copies(len(positions), attempts, outcome)
@@ -217,10 +220,12 @@ def _judge_moves(
     row: int,
     stored: Mapping[str, Sequence[Copy]],
     kept: Kept,
+    changed: int,
 ) -> tuple[str, bool]:
     """Judge copies of a delayed or half message: a broker that dies before it records a move may move it twice.
 
     The bound is the number of messages that the brokers must have kept, because each attempt may have stored one.
+    A broker also moves a delayed message again if the disk has changed the copy, which `changed` counts.
     """
     attempts, outcome = int(sends.tries[row]), Outcome(int(sends.outcome[row]))
     count, words = 0, ""
@@ -228,9 +233,31 @@ def _judge_moves(
         messages, window = kept_messages(context, broker, copies, kept)
         count += messages
         words = words if window is None else f"; {window.words}"
+    if changed:
+        count, words = count - changed, words or f"; the disk changed {changed} of them"
     if words and count <= max(attempts, 1):
         return f"{sum(map(len, stored.values()))} copies of what was kept back{words}", True
     return _judge_copies(count, attempts, outcome)
+
+
+def _changed_copies(columns: Columns, context: Context, repeats: Sequence[Given]) -> int:
+    """Return the number of copies that a fault changed on the leader's disk before a later one was delivered."""
+    deliveries, facts, logs = columns.deliveries, context.facts, columns.names.logs
+    last_ns = max(of.invoke_ns for of in repeats)
+    copies = {
+        (logs[of.log].stream, int(deliveries.position[of.row]))
+        for of in repeats
+        if of.invoke_ns < last_ns
+    }
+    changed = {
+        (stream, record.start)
+        for fault in facts.faults
+        if fault.bitten_ns is not None and fault.bitten_ns < last_ns
+        for stream, (leader, *_) in facts.replica_sets.items()
+        if leader in fault.targets
+        for record in fault.records
+    }
+    return len(copies & changed)
 
 
 def _judge_copies(copies: int, attempts: int, outcome: Outcome) -> tuple[str, bool]:

@@ -32,8 +32,8 @@ class RightsChange(Fault):
         return FaultParams(targets=()) if context.acl else None
 
     async def fire(self, controls: Controls, planned: PlannedFault) -> Evidence:
-        accepted = await controls.cluster.withdraw_right()
-        return {"bitten": bool(accepted), "withdrawn": accepted}
+        accepted, unanswered = await controls.cluster.withdraw_right()
+        return {"bitten": bool(accepted), "withdrawn": accepted, "unanswered": unanswered}
 
     async def heal(self, controls: Controls, planned: PlannedFault, fired: Evidence) -> Evidence:
         return {**fired, "given_back": await controls.cluster.give_right_back()}

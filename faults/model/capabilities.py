@@ -240,8 +240,12 @@ class ClusterControl(Protocol):
         """Give every group of the load this many retry queues; return how many leaders accepted all changes."""
         ...
 
-    async def withdraw_right(self) -> list[str]:
-        """Withdraw one account's right to send; return the leaders that accepted."""
+    async def withdraw_right(self) -> tuple[list[str], int]:
+        """Withdraw one account's right to send.
+
+        Returns the leaders that accepted, and the number of requests that none of them answered: each may still be
+        carried out later.
+        """
         ...
 
     async def give_right_back(self) -> int:

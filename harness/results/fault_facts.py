@@ -65,6 +65,7 @@ def fault_facts(record: FaultRecord) -> FaultFacts:
         records=tuple(RottenRecord(**found) for found in record.evidence.get("records", ())),
         resets=tuple(map(OffsetsReset.from_json, record.evidence.get("resets", ()))),
         confirmed=tuple(QueuesConfirmed(**one) for one in record.evidence.get("confirmed", ())),
+        unanswered=record.evidence.get("unanswered", 0),
         struck=tuple(_struck(record)),
         incidents=tuple(
             Incident(node=one["node"], at_ns=one["at_ns"], what=one["what"])

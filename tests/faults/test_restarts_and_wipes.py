@@ -96,10 +96,10 @@ def test_an_option_that_no_broker_took_is_no_bite() -> None:
 
 @pytest.mark.parametrize(("masters", "bitten"), [(["a", "b"], True), ([], False)])
 def test_a_right_is_withdrawn_and_given_back(masters: list[str], bitten: bool) -> None:
-    script = {"withdraw_right": masters, "give_right_back": 2}
+    script = {"withdraw_right": (masters, 1), "give_right_back": 2}
     calls, evidence = carried_out("rights-change", answers=script)
     assert calls == ["withdraw_right", "give_right_back"]
-    assert evidence == {"bitten": bitten, "withdrawn": masters, "given_back": 2}
+    assert evidence == {"bitten": bitten, "withdrawn": masters, "unanswered": 1, "given_back": 2}
 
 
 @pytest.mark.parametrize(("accepted", "bitten"), [(2, True), (0, False)])

@@ -178,31 +178,37 @@ class ClusterThroughAdmin:
             accepted += all(outcome.type == "ok" for outcome in outcomes)
         return accepted
 
-    async def withdraw_right(self) -> list[str]:
+    async def withdraw_right(self) -> tuple[list[str], int]:
         masters = self._living_masters()
-        accepted = [node for node in masters if await self._set_guests_right(node, "DENY")]
+        ends = {node: await self._set_guests_right(node, "DENY") for node in masters}
+        accepted = [node for node, outcomes in ends.items() if outcomes[-1].type == "ok"]
         if accepted == masters:
             self._changes.guest_rights.withdrawn()
-        return accepted
+        unanswered = [one for outcomes in ends.values() for one in outcomes if one.type == "info"]
+        return accepted, len(unanswered)
 
     async def give_right_back(self) -> int:
         self._changes.guest_rights.give_back()
-        return sum([await self._set_guests_right(node, "PUB") for node in self._living_masters()])
+        ends = [await self._set_guests_right(node, "PUB") for node in self._living_masters()]
+        return sum(outcomes[-1].type == "ok" for outcomes in ends)
 
     def _living_masters(self) -> list[str]:
         environment = self._environment
         nodes = (master.node for master in environment.topology.leaders)
         return [node for node in nodes if not environment.is_lost(node)]
 
-    async def _set_guests_right(self, node: str, permission: str) -> bool:
+    async def _set_guests_right(self, node: str, permission: str) -> list[Outcome]:
+        """Ask a leader until it accepts; return how each attempt ended."""
+        outcomes: list[Outcome] = []
         ext = {"accessKey": GUEST_KEY, "defaultTopicPerm": permission}
         for tried in range(TRIES):
             if tried:
                 await asyncio.sleep(POLL_S)
-            outcome = await self._order(node, RequestCode.UPDATE_AND_CREATE_ACL_CONFIG, ext=ext)
-            if outcome.type == "ok":
-                return True
-        return False
+            code = RequestCode.UPDATE_AND_CREATE_ACL_CONFIG
+            outcomes.append(await self._order(node, code, ext=ext))
+            if outcomes[-1].type == "ok":
+                break
+        return outcomes
 
     async def clean_up(self) -> int:
         codes = (RequestCode.CLEAN_UNUSED_TOPIC, RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE)

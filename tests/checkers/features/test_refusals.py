@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -214,6 +215,21 @@ def test_a_send_after_which_nothing_is_known_is_refused_without_need_too(
 ) -> None:
     """Code 1. An administrator changes the rights of the guest from 10 to 12 s."""
     rights = fault("rights_change", at_s=10, healed_s=12)
+    verdict = verdict_of(turned_away(1, at_s=at_s, end="info", account=account), rights)
+
+    assert verdict is not None
+    violations = [one for one in verdict.findings if one.judgement is Judgement.VIOLATION]
+    assert [one.anomaly for one in violations] == ["needless_refusal"] * found
+
+
+@pytest.mark.parametrize(
+    ("account", "unanswered", "at_s", "found"),
+    [("guest", 1, 60, 0), ("guest", 0, 60, 1), ("guest", 1, 9, 1), (None, 1, 60, 1)],
+)
+def test_a_withdrawal_without_an_answer_may_be_carried_out_late(
+    account: str | None, unanswered: int, at_s: float, found: int
+) -> None:
+    rights = replace(fault("rights_change", at_s=10, healed_s=12), unanswered=unanswered)
     verdict = verdict_of(turned_away(1, at_s=at_s, end="info", account=account), rights)
 
     assert verdict is not None

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from staticfire.checkers.guarantees.facts import FaultFacts, Timings
+from staticfire.checkers.guarantees.facts import FaultFacts, RottenRecord, Timings
 from staticfire.checkers.verdicts.compose import check_run
 from tests.checkers.stories import Story
 from tests.support.history_language import facts, fault
@@ -94,6 +95,30 @@ def test_a_delayed_message_is_moved_again_only_by_a_broker_that_died(
     copies_s: tuple[Any, ...], faults: tuple[FaultFacts, ...], found: list[str]
 ) -> None:
     assert duplicates(DELAYED, *copies_s, faults=faults) == found
+
+
+@pytest.mark.parametrize(
+    ("node", "start", "struck_s", "copies", "found"),
+    [
+        ("n0", 0, 5.0, 2, FINE),
+        ("n1", 0, 5.0, 2, WRONG),  # the leader's copy is as it was
+        ("n0", 50, 5.0, 2, WRONG),  # the record of another message
+        ("n0", 0, 9.5, 2, WRONG),  # after the second copy
+        ("n0", 100, 5.0, 2, WRONG),  # the second copy
+        ("n0", 0, 5.0, 3, WRONG),  # one change explains one copy
+        ("n2", 0, 5.0, 2, WRONG),  # of another broker
+    ],
+)
+def test_a_delayed_message_is_moved_again_if_the_disk_changed_the_copy(
+    node: str, start: int, struck_s: float, copies: int, found: list[str]
+) -> None:
+    rot = replace(
+        fault("bit_rot", node, at_s=struck_s, healed_s=struck_s + 0.1),
+        records=(RottenRecord(key="a", start=start, end=start + 50),),
+    )
+    copies_s = ((2.0, 2.1), (9.0, 9.1), (9.2, 9.3))[:copies]
+    assert duplicates(DELAYED, *copies_s, faults=(rot,)) == found
+    assert duplicates(HALF, *copies_s, faults=(rot,)) == WRONG
 
 
 @pytest.mark.parametrize(("attempts", "found"), [(1, WRONG), (2, FINE)])

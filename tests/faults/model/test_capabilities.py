@@ -44,6 +44,8 @@ class Obliging:
     def __getattr__(self, method: str) -> Any:
         self._asked.update((self._name, f"{self._name}.{method}"))
         nothing: Any = defaultdict(int) if method.endswith("counters") else 0
+        if method == "withdraw_right":
+            nothing = ([], 0)
         if method == "set_queue_count":
             nothing = QueueCountAnswers(confirmed=(), unheard=())
 
