@@ -48,7 +48,16 @@ class MappedFile(StoreFile):
 class MappedFileQueue:
     """The files of one folder, or of several, in order of offset. An empty sequence may begin anywhere."""
 
-    __slots__ = ("_choose", "_parents", "_retired", "_storage", "file_size", "files", "folders")
+    __slots__ = (
+        "_choose",
+        "_parents",
+        "_retired",
+        "_storage",
+        "file_size",
+        "files",
+        "folders",
+        "refused_in",
+    )
 
     def __init__(
         self,
@@ -73,6 +82,9 @@ class MappedFileQueue:
         self._choose = choose or (lambda _number: (folder,))
         self.file_size = file_size
         self.files: list[MappedFile] = []
+        self.refused_in = (
+            ""  # folder of a file for which there was no space; its removal may not be durable
+        )
         self._retired: list[
             MappedFile
         ] = []  # removed files whose handles a flush in flight may hold
@@ -188,6 +200,8 @@ class MappedFileQueue:
                 if len(folders) > 1 and self._storage.exists(folder):
                     # The next try may use another folder: this file must not come back there after a power cut.
                     self._storage.fsync_dir(folder)
+                else:
+                    self.refused_in = folder
             else:
                 self.files.append(mapped_file)
                 return
@@ -209,6 +223,12 @@ class MappedFileQueue:
             self._storage.fsync_dir(folder)
         for mapped_file in new_files:
             mapped_file.is_new = False
+
+    def sync_refused(self) -> None:
+        """Make the removal of a file durable for which there was no space: a clean start refuses a short file."""
+        if self.refused_in and self._storage.exists(self.refused_in):
+            self._storage.fsync_dir(self.refused_in)
+        self.refused_in = ""
 
     def modified_ms(self, mapped_file: MappedFile) -> int:
         """The file's modification time in ms, by the file system's clock. Raises OSError."""

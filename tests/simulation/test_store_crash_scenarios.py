@@ -21,11 +21,11 @@ SEEDS = range(8)
 OPERATIONS = range(1, 25)  # more than a recovery has
 
 
-def start(disk: SimDisk) -> MessageStore:
+def start(disk: SimDisk, *, queue_file_size: int = 60) -> MessageStore:
     config = StoreConfig(
         root="/d",
         commit_log_file_size=LOG_FILE_SIZE,
-        consume_queue_file_size=60,
+        consume_queue_file_size=queue_file_size,
         **SMALL_INDEX,
     )
     store = MessageStore(disk, CycleClock(), SilentLog(), config)
@@ -89,6 +89,22 @@ def test_a_file_removed_for_want_of_space_does_not_return() -> None:
         return flushed
 
     check_recovers_after_a_cut_anywhere(prepare)
+
+
+def test_a_file_without_space_does_not_return_after_a_clean_close() -> None:
+    """A clean start refuses a short file, because all files have their full size after a clean close."""
+    for seed in range(60):  # three of them bring the short file back
+        disk = make_disk(seed)
+        store = start(disk, queue_file_size=6000)
+        disk.fill(free_bytes=8192)  # for a file of the log, and half a file of the queue
+        message = Message(topic="T", queue_id=1, body=b"x")
+        assert store.put(message).status is PutStatus.SERVICE_NOT_AVAILABLE
+        disk.free()
+        put(store)
+        store.close()
+        disk.power_cut()
+        disk.power_on()
+        assert start(disk, queue_file_size=6000).end_offset > 0
 
 
 def test_a_flush_under_way_survives_a_truncation_of_its_files() -> None:
