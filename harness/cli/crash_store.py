@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from staticfire.harness.cli.completion import defects, one_of, some_of, store_policies
 from staticfire.harness.cli.progress import working
@@ -86,6 +87,7 @@ def crash_store(
     Exit status: 0 valid, 1 invalid, 254 bad arguments, 255 harness error.
     """
     if repeat is not None:
+        _require_alone("repeat", repeat)
         return _repeat(repeat)
     if shrunk is not None and not shrunk.absolute().parent.is_dir():
         raise BadInput(f"--shrink {str(shrunk)!r}: there is no folder {str(shrunk.parent)!r}")
@@ -105,11 +107,20 @@ def crash_store(
         total = run_parallel(seed, cycles, jobs, report, policy)
     command = "staticfire crash-store" + (f" --defect {defect}" if defect else "")
     command += f" --policies {policies}" if policies else ""
-    print("\n".join(total.lines(command)))
+    print("\n".join(total.lines(command, hints=shrunk is None)))
     if shrunk is not None and total.failures:
         first = min(failure.seed for failure in total.failures)
         print("\n".join(shrunk_cycle(first, policy, shrunk, defect, policies)))
     return EXIT_INVALID if total.failures else EXIT_VALID
+
+
+def _require_alone(name: str, given: Path) -> None:
+    """Raise BadInput if the command line has another option."""
+    context = click.get_current_context()
+    for other in context.params.keys() - {name}:
+        if context.get_parameter_source(other) is ParameterSource.COMMANDLINE:
+            option = next(one.opts[0] for one in context.command.params if one.name == other)
+            raise BadInput(f"{option} and --{name} {str(given)!r} exclude each other")
 
 
 def shrunk_cycle(

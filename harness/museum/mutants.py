@@ -159,10 +159,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def forget_gone(trials: Trials, names: Collection[str]) -> bool:
-    """Forget trials of mutants that the system no longer has; return whether there were any."""
-    before = len(trials.trials)
+    """Forget trials of mutants that the system no longer has, and print them; return whether there were any."""
+    gone = [one for one in trials.trials if one.name not in names]
+    for one in gone:
+        print(f"gone: {one.name}" + (f" (equivalent: {one.equivalent})" if one.equivalent else ""))
     trials.trials = [one for one in trials.trials if one.name in names]
-    return len(trials.trials) < before
+    return bool(gone)
 
 
 def are_found(chosen: Sequence[Mutation], count: int, clean: Sequence[str]) -> bool:

@@ -39,7 +39,7 @@ class Shrunk:
         last: when the last improvement came.
         whole: when the search ended.
         is_complete: whether the search ended by itself, and not because the budget was spent.
-        is_repeated: whether another run of the shrunk campaign has the same digest.
+        is_repeated: whether another run of the shrunk campaign has the same digest, or of a cycle the same events.
     """
 
     seed: int

@@ -65,7 +65,9 @@ class StoreState(Enum):
     """The state of the store between two moves."""
 
     DEAD = auto()  # a start comes next
+    FRESH = auto()  # just started, and compared with the model
     OPEN = auto()
+    ARMED = auto()  # open, and it is chosen how this life ends
     CLOSED = auto()
     BROKEN = auto()  # a cut or an error of the disk has struck
 
@@ -194,12 +196,12 @@ class Cycle:
             yield self._drawn(MoveKind.WORK)
         yield self._drawn(MoveKind.ARM)
         if self._death is Death.DISK_ERROR:
-            while self._state is StoreState.OPEN:
+            while self._state is StoreState.ARMED:
                 yield self._drawn(MoveKind.WORK)
             return
         for _ in range(5 + self._draw_of_script(25)):
             yield self._drawn(MoveKind.WORK)
-            if self._state is not StoreState.OPEN:
+            if self._state is not StoreState.ARMED:
                 return
         if self._death is Death.CLEAN_CLOSE or self._draw_of_script(4) == 0:
             yield self._drawn(MoveKind.CLOSE)
@@ -222,17 +224,18 @@ class Cycle:
 
     def _doers(self) -> Mapping[MoveKind, tuple[tuple[StoreState, ...], Callable[[], None]]]:
         """Return the states in which a kind of move is possible, and the method that carries it out."""
-        dead, is_open = (StoreState.DEAD,), (StoreState.OPEN,)
-        not_dead = (StoreState.OPEN, StoreState.CLOSED, StoreState.BROKEN)
+        dead, fresh = (StoreState.DEAD,), (StoreState.FRESH,)
+        unarmed = (StoreState.FRESH, StoreState.OPEN)
+        is_open = (*unarmed, StoreState.ARMED)
         return {
             MoveKind.WORK: (is_open, self._work),
-            MoveKind.ARM: (is_open, self._arm),
+            MoveKind.ARM: (unarmed, self._arm),
             MoveKind.CLOSE: (is_open, self._close_in_life),
-            MoveKind.DIE: (not_dead, self._die),
+            MoveKind.DIE: ((*is_open, StoreState.CLOSED, StoreState.BROKEN), self._die),
             MoveKind.BROKEN_START: (dead, self._break_start),
             MoveKind.FAILED_START: (dead, self._fail_start),
             MoveKind.START: (dead, self._start),
-            MoveKind.START_AGAIN: (is_open, self._start_again),
+            MoveKind.START_AGAIN: (fresh, self._start_again),
         }
 
     def _tell(self, text: str) -> None:
@@ -243,6 +246,7 @@ class Cycle:
 
     def _arm(self) -> None:
         """Choose how this life ends. A cut or an error of the disk may strike during a later move."""
+        self._state = StoreState.ARMED
         self._death = DEATHS[self._draw(len(DEATHS))]
         if self._death is Death.DISK_ERROR:
             if self._draw(2) == 0:
@@ -265,11 +269,15 @@ class Cycle:
     def _work(self) -> None:
         if self._death is Death.DISK_ERROR and self._count_errors() > self._errors_before:
             raise PromiseBroken("the store goes on after a failed write or sync")
+        if self._state is StoreState.FRESH:
+            self._state = StoreState.OPEN
         self._suffer(self._load.step)
 
     def _close_in_life(self) -> None:
+        if self._death is Death.DISK_ERROR:  # that life ends with the error
+            return
         self._suffer(self._close)
-        if self._state is StoreState.OPEN:
+        if self._state is not StoreState.BROKEN:
             self._state = StoreState.CLOSED
 
     def _suffer(self, do: Callable[[], None]) -> None:
@@ -287,7 +295,9 @@ class Cycle:
             self._tell("the disk fails in this step")
         else:
             if self._store.failure is not None and self._death is Death.DISK_ERROR:
+                self.counts.disk_errors += 1
                 self._state = StoreState.BROKEN
+                self._tell("the disk fails in this step")
 
     def _die(self) -> None:
         """End the life in the chosen way; an error of the disk ends the process, as it must end a broker."""
@@ -367,7 +377,7 @@ class Cycle:
     def _start(self) -> None:
         """Open the store, and compare it with the model."""
         report = self._open()
-        self._state = StoreState.OPEN
+        self._state = StoreState.FRESH
         self._tell(f"start: the log has {self._store.min_offset:,} to {self._store.end_offset:,}")
         self._check_report(report, Harm())
         self._compare()
@@ -381,7 +391,7 @@ class Cycle:
         except PowerCut:
             self.counts.cuts_in_recovery += 1
             struck = True
-        self._tell("a start is interrupted" if struck else "a start, and before the next step:")
+        self._tell("a start is interrupted" if struck else "a start succeeds")
         if self._draw(3) == 0:
             self._restart_disk()
             self._disk.release_locks()
@@ -418,6 +428,8 @@ class Cycle:
             self._tell("a start fails, because a write or sync of it fails")
             if paths := self._disk.open_paths():
                 raise PromiseBroken(f"a start that failed keeps {paths[0]} open") from None
+        else:
+            self._tell("a start succeeds")
         self._disk.heal()
         self._disk.release_locks()
 
@@ -435,11 +447,13 @@ class Cycle:
 
         Before it the process dies, or the store is closed and may be harmed.
         """
+        self._state = StoreState.OPEN
         first = self._comparison.files()
         harm = Harm()
         choice = self._draw(8)
         if choice < 4:
             self._disk.release_locks()
+            self.counts.process_deaths += 1
             self._tell("the process dies")
         else:
             self._close()
@@ -471,6 +485,7 @@ class Cycle:
             self._close()
             self._store = self._load.store = self._new_store()
             self._store.open()
+            self._tell("start")
 
     def _check_report(self, report: RecoveryReport, harm: Harm) -> None:
         """Check that a start reports the harm that was done, and nothing else."""

@@ -51,8 +51,11 @@ class CrashSummary:
         self.failures += other.failures
         self.cpu_s += other.cpu_s
 
-    def lines(self, command: str) -> Iterator[str]:
-        """Return lines of text: counts, speed, then failures, each with `command` and a seed to repeat it."""
+    def lines(self, command: str, *, hints: bool = True) -> Iterator[str]:
+        """Return lines of text: counts, speed, then failures, each with `command` and a seed to repeat it.
+
+        `hints`: also the command that shrinks the first one.
+        """
         yield " ".join(f"{name}={count}" for name, count in asdict(self.counts).items())
         cpu_s = max(self.cpu_s, 1e-9)
         yield (
@@ -64,9 +67,9 @@ class CrashSummary:
             yield printable(f"FAILED seed {failure.seed}: {failure.text}")
             yield f"  repeat with: {command} --cycles 1 --seed {failure.seed}"
         yield f"{len(failures)} of {self.counts.cycles} cycles failed"
-        if failures:
+        if failures and hints:
             seed = failures[0].seed
-            yield f"make one small with: {command} --cycles 1 --seed {seed} --shrink cycle.json"
+            yield f"shrink it with: {command} --cycles 1 --seed {seed} --shrink cycle.json"
 
 
 def store_policy(names: Sequence[str]) -> StorePolicy:

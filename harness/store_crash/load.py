@@ -70,6 +70,7 @@ class StoreLoad:
             self._flush_queues()
         elif choice < 97:
             self._clock.now_ns += 5_000_000_000  # longer than the checkpoint's margin of 3 s
+            self._tell("5 s pass")
         elif choice < 98:
             self._put_on_full_disk()
         elif choice < 99:
@@ -160,6 +161,7 @@ class StoreLoad:
                 f"a record of {result.size_bytes} bytes was accepted; files have {self._plan.log_file_size}"
             )
         self._counts.too_large_puts += 1
+        self._tell("a put is refused, because its record is too large for a file")
 
     def _put_on_full_disk(self) -> None:
         free_bytes = self._draw(20_000)
@@ -269,10 +271,10 @@ class StoreLoad:
             self._model.finish_delete()
             self._counts.deletions += 1
             self._tell("an old file is deleted")
+            for queue in QUEUES:
+                self._answers.check_first(queue, self.store)
             if number >= limit:
                 break
-        for queue in QUEUES:
-            self._answers.check_first(queue, self.store)
 
     def _run_flush(self, task: FlushTask | QueueFlushTask) -> None:
         try:

@@ -12,13 +12,24 @@ from enum import Enum
 from random import Random
 from typing import Any, NamedTuple
 
-from staticfire.harness.store_crash.plan import CyclePlan
+from staticfire.harness.store_crash.plan import BODY_SIZE_MAX, LOG_FOLDERS, CyclePlan
 
 FORMAT = 1
+SEED_MAX = (1 << 32) - 1
+# Least and greatest value of each number of a plan; a file of the log takes the largest drawn body.
+LIMITS = {
+    "log_file_size": (640, 1 << 20),
+    "queue_file_size": (20, 1 << 20),
+    "index_slots": (1, 1 << 16),
+    "index_numbers": (2, 1 << 16),
+    "body_size": (0, BODY_SIZE_MAX),  # or null: drawn
+    "lives": (1, 100),
+    "log_folders": (1, len(LOG_FOLDERS)),
+}
 
 
 class MoveKind(Enum):
-    """The kinds of moves. Those that need an open store do nothing without one, and the starts nothing with one."""
+    """The kinds of moves. A move that the state of the store does not allow does nothing."""
 
     WORK = "work"  # one step of load, flush, dispatch, retention or truncation
     ARM = "arm"  # choose how this life ends
@@ -27,7 +38,7 @@ class MoveKind(Enum):
     BROKEN_START = "broken start"  # the power fails, or the process dies, during a start
     FAILED_START = "failed start"  # a write or sync of a start fails
     START = "start"  # and compare with the model
-    START_AGAIN = "start again"  # after a harmed disk, a clean close or the death of the process
+    START_AGAIN = "start again"  # right after a start: the process dies, or the store is closed and its disk harmed
 
 
 class Move(NamedTuple):
@@ -63,7 +74,7 @@ def script_of(text: str) -> tuple[Script, dict[str, str]]:
     """
     try:
         document = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"not JSON: {error}") from error
     try:
         return _script_of(document)
@@ -75,15 +86,19 @@ def script_of(text: str) -> tuple[Script, dict[str, str]]:
 def _script_of(document: dict[str, Any]) -> tuple[Script, dict[str, str]]:
     if document["format"] != FORMAT:
         raise ValueError(f"its format is {document['format']!r}; this version reads {FORMAT}")
-    moves = tuple(Move(MoveKind(kind), int(seed)) for kind, seed in document["moves"])
+    moves = tuple(Move(MoveKind(kind), _whole("a seed", seed)) for kind, seed in document["moves"])
     plan = CyclePlan(**document["plan"])
-    drawn = CyclePlan.draw(Random(0))
     for field in fields(CyclePlan):
         given = getattr(plan, field.name)
-        may_be = (
-            (int, type(None)) if field.name == "body_size" else type(getattr(drawn, field.name))
-        )
-        if not isinstance(given, may_be):
-            raise TypeError(f"{field.name} of its plan is {given!r}")
+        if field.name in LIMITS:
+            _whole(field.name, 0 if given is None else given, *LIMITS[field.name])
+        elif not isinstance(given, bool):
+            raise TypeError(f"{field.name} is {given!r}; allowed: true, false")
     texts = {name: text for name, text in document.items() if isinstance(text, str)}
     return Script(plan, moves), texts
+
+
+def _whole(name: str, given: object, least: int = 0, most: int = SEED_MAX) -> int:
+    if type(given) is not int or not least <= given <= most:
+        raise ValueError(f"{name} is {given!r}; allowed: whole numbers from {least} to {most}")
+    return given

@@ -16,13 +16,12 @@ from staticfire.harness.store_crash.plan import CyclePlan
 from staticfire.harness.store_crash.script import Move, MoveKind, Script, drawn_move
 from staticfire.system_under_test.store.assembly.store_policy import HARDENED_STORE, StorePolicy
 
-RESEEDED = 4  # seeds that each move of load is tried with
+RESEEDED = 4  # seeds that a neighbour of a removed step of load is tried with
 DRAWN = 40  # scripts for each number of steps of load
-_ENDS = ((), (MoveKind.CLOSE,), (MoveKind.DIE,), (MoveKind.CLOSE, MoveKind.DIE))
+_ENDS = ((MoveKind.DIE,), (MoveKind.ARM, MoveKind.DIE), (MoveKind.CLOSE, MoveKind.DIE))
 # Values of the parameters that make a cycle easier to understand, in the order in which they are tried.
 PLAIN: Mapping[str, Any] = MappingProxyType(
     {
-        "lives": 1,
         "pool": False,
         "log_folders": 1,
         "is_slave": False,
@@ -33,8 +32,10 @@ PLAIN: Mapping[str, Any] = MappingProxyType(
         "body_size": 20,
     }
 )
-# "TopicA" and numbers differ from one way to fail to the next of the same cause.
-_VARYING = re.compile(r"\d+(,\d+)*|Topic[AB]|word\w+|\bk\d+")
+# Numbers, topics, keys and folders differ from one way to fail to the next of the same cause.
+_VARYING = re.compile(
+    r"\bC0A80001[0-9A-F]{8}|\bk\d+|word\w+|\d+(,\d+)*|Topic[AB]|/data/(store|b|c)\b"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -184,7 +184,7 @@ def test_an_error_of_the_store_is_one_line_with_its_place(monkeypatch: pytest.Mo
     assert lines[3:] == [
         "  repeat with: staticfire crash-store --cycles 1 --seed 7",
         "1 of 1 cycles failed",
-        "make one small with: staticfire crash-store --cycles 1 --seed 7 --shrink cycle.json",
+        "shrink it with: staticfire crash-store --cycles 1 --seed 7 --shrink cycle.json",
     ]
 
 

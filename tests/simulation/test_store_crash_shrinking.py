@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from staticfire.harness.cli import status_of
 from staticfire.harness.store_crash.cycle import Cycle
 from staticfire.harness.store_crash.cycles import run_cycles, store_policy
-from staticfire.harness.store_crash.script import MoveKind, script_of
+from staticfire.harness.store_crash.script import MoveKind, Script, drawn_move, script_of
 from staticfire.harness.store_crash.shrinking import Played, cause_of, drawn, played, shrink
 
 CUT_LOG = "store.cut_log"  # RocketMQ leaves the bytes behind a cut on the disk
@@ -51,15 +52,19 @@ def test_the_cause_of_a_failure_has_no_numbers_and_names() -> None:
 
 @pytest.mark.parametrize("kind", list(MoveKind))
 def test_moves_that_the_state_forbids_do_nothing(kind: MoveKind) -> None:
-    """Before the first start only starts do anything, and after it no start does."""
-    first = drawn(1)
+    """Before the first start only starts do anything; after a start and a step of load, none does."""
+    plan = drawn(1).script.plan
+    start, work, move = (
+        drawn_move(Random(5), one) for one in (MoveKind.START, MoveKind.WORK, kind)
+    )
     starts = (MoveKind.START, MoveKind.BROKEN_START, MoveKind.FAILED_START)
-    move = next((one for one in first.script.moves if one.kind is kind), None)
-    if move is None:
-        move = first.script.moves[0]._replace(kind=kind)
-    cycle = Cycle(0, plan=first.script.plan)
-    cycle.play([move])
-    assert bool(cycle.moves) is (kind in starts)
+
+    before, after = Cycle(0, plan=plan), Cycle(0, plan=plan)
+    before.play([move])
+    after.play([start, work, move])
+
+    assert before.moves == ([move] if kind in starts else [])
+    assert after.moves[2:] == ([] if kind in (*starts, MoveKind.START_AGAIN) else [move])
 
 
 def test_the_command_writes_a_cycle_that_it_repeats(
@@ -110,6 +115,26 @@ def test_a_cycle_with_an_unknown_policy_exits_254(
     assert json.loads(path.read_text())["policies"] == "store.no"
     assert status_of(["crash-store", "--repeat", str(path)]) == 254
     assert "store.no" in capsys.readouterr().err
+
+
+def test_a_cycle_of_a_file_takes_no_other_option(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["--repeat", str(tmp_path / "cycle.json"), "--cycles", "5"]
+    assert status_of(["crash-store", *given]) == 254
+    assert "--cycles and --repeat" in capsys.readouterr().err
+
+
+def test_the_moves_of_any_order_break_no_promise_of_a_sound_store() -> None:
+    """The orders that the shrinker tries: else it would take a false alarm for the failure."""
+    kinds = (*MoveKind, *[MoveKind.WORK] * 6)
+    plans = [drawn(seed).script.plan for seed in range(5)]
+    for seed in range(150):
+        random = Random(seed)
+        moves = [drawn_move(random, MoveKind.START)]
+        moves += [drawn_move(random, random.choice(kinds)) for _ in range(20)]
+        found = played(Script(plans[seed % 5], tuple(moves)))
+        assert not found.failure, found
 
 
 def test_a_folder_that_is_not_there_is_refused_before_the_work(

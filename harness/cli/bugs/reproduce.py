@@ -31,7 +31,6 @@ from staticfire.harness.workloads.catalogue import WORKLOADS
 BUDGET_S = 60.0
 SEEDS_MAX = 100_000  # of one search; the budget ends it long before
 SEEDS_AT_ONCE = 100  # that wait for a process
-CYCLES_AT_ONCE = 100  # of one process, between two looks whether any failed
 
 
 @dataclass(slots=True, kw_only=True)
@@ -64,7 +63,7 @@ class Search:
 def reproduce(name: str, blind: bool, budget: float, jobs: int, is_json: bool, runs: Path) -> int:
     """Plant the bug NAME, run its recipe until a seed shows it, keep that run and explain it.
 
-    Some bugs are shown only by crashes of the store alone; of these it keeps the smallest failing cycle.
+    Some bugs are shown only by crashes of the store alone; for these it keeps the smallest failing cycle.
 
     \b
     Example:
@@ -162,7 +161,12 @@ def _keep_and_explain(seed: int, given: dict[str, object], runs: Path) -> None:
 
 def _by_store_crashes(bug: Defect, jobs: int, runs: Path, is_json: bool) -> int:
     """Search by crashes of the store alone, for a bug that the broker hides from clients, and shrink the cycle."""
-    from staticfire.harness.store_crash.cycles import CrashSummary, run_parallel, store_policy
+    from staticfire.harness.store_crash.cycles import (
+        CHUNK_SIZE,
+        CrashSummary,
+        run_parallel,
+        store_policy,
+    )
 
     started = time.monotonic()
     total, policy = CrashSummary(), store_policy(())
@@ -172,7 +176,7 @@ def _by_store_crashes(bug: Defect, jobs: int, runs: Path, is_json: bool) -> int:
             progress.update(total.counts.cycles + part.counts.cycles)
 
         while not total.failures and (done := total.counts.cycles) < bug.store_crashes:
-            count = min(CYCLES_AT_ONCE * jobs, bug.store_crashes - done)
+            count = min(CHUNK_SIZE * jobs, bug.store_crashes - done)
             total.add(run_parallel(done, count, jobs, report, policy))
     seeds = [failure.seed for failure in total.failures]
     if is_json:
@@ -186,7 +190,7 @@ def _by_store_crashes(bug: Defect, jobs: int, runs: Path, is_json: bool) -> int:
         )
         print(printable_json(orjson.dumps(asdict(search))))
     else:
-        print("\n".join(total.lines(f"staticfire crash-store --defect {bug.name}")))
+        print("\n".join(total.lines(f"staticfire crash-store --defect {bug.name}", hints=False)))
         if seeds:
             runs.mkdir(parents=True, exist_ok=True)
             path = runs / f"{bug.name}-cycle.json"

@@ -175,7 +175,7 @@ def test_a_bug_that_only_the_store_shows_becomes_a_small_cycle(
     assert said.status == 0, said.err
     path = tmp_path / "runs" / f"{bug}-cycle.json"
     assert f"staticfire crash-store --repeat {path}" in said.out
-    assert "of 100 cycles failed" in said.out  # it looks at the failures after each hundred
+    assert "of 200 cycles failed" in said.out  # it looks at the failures after each 200
     again = staticfire_process("crash-store", "--repeat", path)
     assert again.status == 1
     assert again.out.splitlines()[-1].startswith("FAILED: ")

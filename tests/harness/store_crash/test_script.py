@@ -32,6 +32,9 @@ def test_a_seed_stands_for_the_same_moves() -> None:
     assert isinstance(drawn_move(Random(3), MoveKind.DIE), Move)
 
 
+PLAN = json.loads(make_script().to_text())["plan"]
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -39,9 +42,21 @@ def test_a_seed_stands_for_the_same_moves() -> None:
         ({"moves": ""}, "'moves' is missing"),
         ({"moves": [["sleep", 1]]}, "'sleep' is not a valid MoveKind"),
         ({"moves": [["work"]]}, "not enough values"),
-        ({"moves": [["work", "x"]]}, "invalid literal"),
+        (
+            {"moves": [["work", "12"]]},
+            "a seed is '12'; allowed: whole numbers from 0 to 4294967295",
+        ),
+        ({"moves": [["work", 1.5]]}, "a seed is 1.5"),
+        ({"moves": [["work", 1 << 32]]}, "a seed is 4294967296"),
         ({"plan": {"lives": 1}}, "missing"),
-        ({"plan": {**json.loads(make_script().to_text())["plan"], "lives": "two"}}, "lives of its"),
+        ({"plan": {**PLAN, "lives": "two"}}, "lives is"),
+        (
+            {"plan": {**PLAN, "log_file_size": 0}},
+            "log_file_size is 0; allowed: whole numbers from 640",
+        ),
+        ({"plan": {**PLAN, "log_folders": 4}}, "log_folders is 4"),
+        ({"plan": {**PLAN, "body_size": True}}, "body_size is True"),
+        ({"plan": {**PLAN, "pool": 1}}, "pool is 1; allowed: true, false"),
     ],
 )
 def test_a_wrong_text_is_one_sentence(changes: dict[str, Any], said: str) -> None:
@@ -53,3 +68,5 @@ def test_a_wrong_text_is_one_sentence(changes: dict[str, Any], said: str) -> Non
 def test_half_a_text_is_one_sentence() -> None:
     with pytest.raises(ValueError, match="not JSON"):
         script_of("{")
+    with pytest.raises(ValueError, match="not JSON"):
+        script_of("[" * 100_000)
