@@ -137,6 +137,8 @@ STATUSES: dict[str, int | tuple[int, ...]] = {
     "staticfire run --campaign docs/examples/campaigns/lost-message.toml --seed 1 --defect ack-before-fsync"
     " --runs lost": 1,
     "staticfire replay lost/*": 1,
+    "staticfire crash-store --defect cut-leaves-the-old-tail --shrink cycle.json": 1,
+    "staticfire crash-store --repeat cycle.json": 1,
     "staticfire analyze big": 1,
     "staticfire analyze --master 'local[2]' big": 1,
     "python -m staticfire.harness.clients producer": 254,  # there is no configuration on standard input

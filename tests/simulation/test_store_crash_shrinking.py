@@ -14,6 +14,7 @@ from staticfire.harness.store_crash.cycles import run_cycles, store_policy
 from staticfire.harness.store_crash.script import MoveKind, Script, drawn_move, script_of
 from staticfire.harness.store_crash.shrinking import Played, cause_of, drawn, played, shrink
 
+CYCLES = Path(__file__).parents[1] / "data" / "cycles"  # of crash-store, which failed once
 CUT_LOG = "store.cut_log"  # RocketMQ leaves the bytes behind a cut on the disk
 
 
@@ -143,3 +144,10 @@ def test_a_folder_that_is_not_there_is_refused_before_the_work(
     path = tmp_path / "none" / "cycle.json"
     assert status_of(["crash-store", "--cycles", "1", "--shrink", str(path)]) == 254
     assert "there is no folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("path", sorted(CYCLES.glob("*.json")), ids=lambda path: path.stem)
+def test_a_cycle_that_once_failed_is_valid(path: Path) -> None:
+    found = played(script_of(path.read_text())[0])
+    assert found.failure == ""
+    assert found.faults >= 1
