@@ -159,13 +159,13 @@ def test_the_report_of_a_client_is_written(
     status = status_of(["conform", "--client", "false", "--out", str(tmp_path)])
 
     assert status == 2
-    assert "25 not run" in capsys.readouterr().out
+    assert "26 not run" in capsys.readouterr().out
     assert (tmp_path / "junit.xml").exists()
 
 
 def test_client_clauses_break_nothing() -> None:
     needing = [clause for clause in contract().values() if Need.CLIENT in clause.needs]
 
-    assert len(needing) == 25
+    assert len(needing) == 26
     assert all(clause.level in (Level.MUST, Level.SHOULD) for clause in needing)
     assert not any(clause.needs & {Need.FAULT, Need.POWER, Need.FILES} for clause in needing)

@@ -115,11 +115,11 @@ def _flush_everything(
     dispatch()
     parts.index.drop_spares()
     flushing.flush_queues(closing=True)
-    log_files.sync_refused()
     for queue in parts.queues:
         for files in (queue.files, *([] if queue.extension is None else [queue.extension.files])):
             files.sync_new_files()
             files.sync_refused()
+    log_files.sync_refused()
     parts.checkpoint.sync()
 
 
