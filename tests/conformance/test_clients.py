@@ -150,7 +150,7 @@ def test_where_a_client_cannot_be_judged(
 @pytest.mark.slow
 def test_our_clients_are_judged_in_the_simulation(capsys: pytest.CaptureFixture[str]) -> None:
     assert status_of(["conform", "--client", "own"]) == 0
-    assert "25 passed" in capsys.readouterr().out
+    assert "26 passed" in capsys.readouterr().out
 
 
 def test_the_report_of_a_client_is_written(
