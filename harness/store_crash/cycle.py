@@ -80,7 +80,7 @@ class Cycle:
         wrap: may put a faulty layer between store and disk, to prove that the test can fail.
         policy: the store's policy.
         plan: the parameters; by default drawn from the seed.
-        say: takes each event of the cycle as a sentence.
+        on_event: takes each event of the cycle as a sentence.
     """
 
     def __init__(
@@ -90,12 +90,12 @@ class Cycle:
         wrap: WrapStorage | None = None,
         policy: StorePolicy = HARDENED_STORE,
         plan: CyclePlan | None = None,
-        say: Callable[[str], None] | None = None,
+        on_event: Callable[[str], None] | None = None,
     ) -> None:
         self._script_random = Random(f"storage crash {seed}")
         self.plan = plan or CyclePlan.draw(self._script_random)
         self.moves: list[Move] = []  # carried out so far
-        self._say = say
+        self._on_event = on_event
         self._state = StoreState.DEAD
         self._death = Death.POWER_CUT
         self._errors_before = 0  # of the disk, when an error was chosen
@@ -141,7 +141,7 @@ class Cycle:
             self._answers,
             self.counts,
             self._draw,
-            self._tell,
+            self._report,
         )
 
     def run(self) -> CycleCounts:
@@ -238,9 +238,9 @@ class Cycle:
             MoveKind.START_AGAIN: (fresh, self._start_again),
         }
 
-    def _tell(self, text: str) -> None:
-        if self._say is not None:
-            self._say(text)
+    def _report(self, text: str) -> None:
+        if self._on_event is not None:
+            self._on_event(text)
 
     # --- lives and deaths -----------------------------------------------------------------------------------------
 
@@ -251,10 +251,10 @@ class Cycle:
         if self._death is Death.DISK_ERROR:
             if self._draw(2) == 0:
                 self._disk.fail_write()
-                self._tell("the next write fails")
+                self._report("the next write fails")
             else:
                 self._disk.fail_fsync()
-                self._tell("the next sync fails")
+                self._report("the next sync fails")
             self._errors_before = self._count_errors()
         elif self._death in (Death.CUT_IN_OPERATION, Death.DEATH_IN_OPERATION):
             self._choose_cut(40)
@@ -286,18 +286,18 @@ class Cycle:
             do()
         except PowerCut:
             self._state = StoreState.BROKEN
-            self._tell("the cut strikes in this step")
+            self._report("the cut strikes in this step")
         except OSError:
             if self._death is not Death.DISK_ERROR:
                 raise
             self.counts.disk_errors += 1
             self._state = StoreState.BROKEN
-            self._tell("the disk fails in this step")
+            self._report("the disk fails in this step")
         else:
             if self._store.failure is not None and self._death is Death.DISK_ERROR:
                 self.counts.disk_errors += 1
                 self._state = StoreState.BROKEN
-                self._tell("the disk fails in this step")
+                self._report("the disk fails in this step")
 
     def _die(self) -> None:
         """End the life in the chosen way; an error of the disk ends the process, as it must end a broker."""
@@ -325,7 +325,7 @@ class Cycle:
             self._store.close()  # must not count as a clean close
         self._disk.release_locks()
         self.counts.process_deaths += 1
-        self._tell("the process ends itself")
+        self._report("the process ends itself")
         if self._draw(2) == 0:
             self._cut_power()
 
@@ -348,7 +348,7 @@ class Cycle:
             self._model.promise_cached(self._model.end_offset)
         self._disk.release_locks()
         self.counts.process_deaths += 1
-        self._tell("the process dies")
+        self._report("the process dies")
 
     def _cut_power(self) -> None:
         report = self._disk.power_cut()
@@ -359,7 +359,7 @@ class Cycle:
             for one in report.dropped
             if not one.path.endswith("lock")
         )
-        self._tell("the power fails" + (f" and drops {dropped}" if dropped else ""))
+        self._report("the power fails" + (f" and drops {dropped}" if dropped else ""))
 
     def _restart_disk(self) -> None:
         self._disk.heal()  # cancels a cut that has not struck, and frees a full disk
@@ -370,7 +370,7 @@ class Cycle:
         self._comparison.check_index_files()
         self._model.promise(self._model.end_offset)
         self.counts.clean_closes += 1
-        self._tell("the store is closed")
+        self._report("the store is closed")
 
     # --- recovery -------------------------------------------------------------------------------------------------
 
@@ -378,7 +378,7 @@ class Cycle:
         """Open the store, and compare it with the model."""
         report = self._open()
         self._state = StoreState.FRESH
-        self._tell(f"start: the log has {self._store.min_offset:,} to {self._store.end_offset:,}")
+        self._report(f"start: the log has {self._store.min_offset:,} to {self._store.end_offset:,}")
         self._check_report(report, Harm())
         self._compare()
 
@@ -391,12 +391,12 @@ class Cycle:
         except PowerCut:
             self.counts.cuts_in_recovery += 1
             struck = True
-        self._tell("a start is interrupted" if struck else "a start succeeds")
+        self._report("a start is interrupted" if struck else "a start succeeds")
         if self._draw(3) == 0:
             self._restart_disk()
             self._disk.release_locks()
             self.counts.process_deaths += 1
-            self._tell("the process dies")
+            self._report("the process dies")
         else:
             self._cut_power()
 
@@ -425,11 +425,11 @@ class Cycle:
             self._open()
         except StoreError:
             self.counts.failed_starts += 1
-            self._tell("a start fails, because a write or sync of it fails")
+            self._report("a start fails, because a write or sync of it fails")
             if paths := self._disk.open_paths():
                 raise PromiseBroken(f"a start that failed keeps {paths[0]} open") from None
         else:
-            self._tell("a start succeeds")
+            self._report("a start succeeds")
         self._disk.heal()
         self._disk.release_locks()
 
@@ -454,7 +454,7 @@ class Cycle:
         if choice < 4:
             self._disk.release_locks()
             self.counts.process_deaths += 1
-            self._tell("the process dies")
+            self._report("the process dies")
         else:
             self._close()
             if choice == 5:
@@ -466,12 +466,12 @@ class Cycle:
             self.counts.files_lost += len(harm.lost)
             self.counts.records_damaged += len(harm.damaged)
             for path in harm.lost:
-                self._tell(f"the file {path} is lost")
+                self._report(f"the file {path} is lost")
             for offset in harm.damaged:
-                self._tell(f"the record at {offset:,} is damaged")
+                self._report(f"the record at {offset:,} is damaged")
         self._store = self._load.store = self._new_store()
         report = self._store.open()
-        self._tell(f"start: the log has {self._store.min_offset:,} to {self._store.end_offset:,}")
+        self._report(f"start: the log has {self._store.min_offset:,} to {self._store.end_offset:,}")
         self._store.dispatch()
         self._check_report(report, harm)
         if report.cut_bytes:
@@ -485,7 +485,7 @@ class Cycle:
             self._close()
             self._store = self._load.store = self._new_store()
             self._store.open()
-            self._tell("start")
+            self._report("start")
 
     def _check_report(self, report: RecoveryReport, harm: Harm) -> None:
         """Check that a start reports the harm that was done, and nothing else."""

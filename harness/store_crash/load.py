@@ -23,7 +23,7 @@ class StoreLoad:
     Args:
         store: the store of the present life; the cycle replaces it at each start.
         draw: returns a number below its argument.
-        tell: takes each event as a sentence.
+        report: takes each event as a sentence.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class StoreLoad:
         answers: AnswerComparison,
         counts: CycleCounts,
         draw: Callable[[int], int],
-        tell: Callable[[str], None],
+        report: Callable[[str], None],
     ) -> None:
         self.store = store
         self._plan = plan
@@ -50,7 +50,7 @@ class StoreLoad:
         self._answers = answers
         self._counts = counts
         self._draw = draw
-        self._tell = tell
+        self._report = report
 
     def step(self) -> None:
         """Carry out one drawn step. Raises PromiseBroken, or OSError if the disk failed."""
@@ -70,14 +70,14 @@ class StoreLoad:
             self._flush_queues()
         elif choice < 97:
             self._clock.now_ns += 5_000_000_000  # longer than the checkpoint's margin of 3 s
-            self._tell("5 s pass")
+            self._report("5 s pass")
         elif choice < 98:
             self._put_on_full_disk()
         elif choice < 99:
             self._truncate()
         else:
             self._clock.wall_offset_ms -= self._draw(20_000)
-            self._tell("the clock of the node steps back")
+            self._report("the clock of the node steps back")
 
     def _commit(self) -> None:
         """Commit the transient store pool, as the broker's timer does."""
@@ -87,7 +87,7 @@ class StoreLoad:
         if self.store.readable_end < self._model.end_offset:
             raise PromiseBroken(f"committed only up to {self.store.readable_end}")
         self._counts.commits += 1
-        self._tell(f"commit of the pool up to {self.store.readable_end:,}")
+        self._report(f"commit of the pool up to {self.store.readable_end:,}")
 
     def _put(self, message: Message | None = None) -> None:
         """Put the message, or drawn ones."""
@@ -143,7 +143,7 @@ class StoreLoad:
             for message, result in zip(messages, results, strict=True):
                 end = result.physical_offset + result.size_bytes
                 where = f"{message.topic}/{message.queue_id} at {result.queue_offset}"
-                self._tell(
+                self._report(
                     f"put to {where}: the log has it at {result.physical_offset:,} to {end:,}"
                 )
             return True
@@ -151,7 +151,7 @@ class StoreLoad:
             raise OSError(results[0].reason)  # an unknown part of the record has been written
         self._model.end_put()
         self._counts.refused_puts += 1
-        self._tell("a put is refused, because the disk is full")
+        self._report("a put is refused, because the disk is full")
         return False
 
     def _put_too_large(self) -> None:
@@ -161,18 +161,18 @@ class StoreLoad:
                 f"a record of {result.size_bytes} bytes was accepted; files have {self._plan.log_file_size}"
             )
         self._counts.too_large_puts += 1
-        self._tell("a put is refused, because its record is too large for a file")
+        self._report("a put is refused, because its record is too large for a file")
 
     def _put_on_full_disk(self) -> None:
         free_bytes = self._draw(20_000)
         self._disk.fill(free_bytes=free_bytes)
-        self._tell(f"the disk has {free_bytes:,} free bytes left")
+        self._report(f"the disk has {free_bytes:,} free bytes left")
         for _ in range(self._draw(10)):
             self._try_put()
         self._flush()
         self._dispatch()
         self._disk.free()
-        self._tell("the disk has space again")
+        self._report("the disk has space again")
         self._put()
 
     def _flush(self) -> None:
@@ -186,7 +186,7 @@ class StoreLoad:
         flushed_end = self.store.finish_flush(task)
         self._model.promise(flushed_end)
         self._counts.flushes += 1
-        self._tell(f"flush of the log up to {flushed_end:,}")
+        self._report(f"flush of the log up to {flushed_end:,}")
 
     def _dispatch(self) -> None:
         """Dispatch.
@@ -194,7 +194,7 @@ class StoreLoad:
         No consumer may get a message, and commit an offset behind it, that a power cut may still remove.
         """
         self.store.dispatch()
-        self._tell(f"dispatch up to {self.store.dispatched_offset:,}")
+        self._report(f"dispatch up to {self.store.dispatched_offset:,}")
         if self.store.dispatched_offset > self._model.promised_end:
             raise PromiseBroken(
                 f"dispatched up to {self.store.dispatched_offset}, flushed up to {self._model.promised_end}"
@@ -208,7 +208,7 @@ class StoreLoad:
         self._run_flush(task)
         self._interfere()
         self.store.finish_queue_flush(task)
-        self._tell("flush of the queues and the index")
+        self._report("flush of the queues and the index")
         self._comparison.check_checkpoint()
 
     def _interfere(self) -> None:
@@ -239,7 +239,7 @@ class StoreLoad:
                 raise
             raise OSError(str(error)) from error  # the write of buffered records failed
         self._model.finish_truncate(offset)
-        self._tell(f"the log is cut at {offset:,}, like that of a replica")
+        self._report(f"the log is cut at {offset:,}, like that of a replica")
         self._comparison.check_checkpoint()
         self._counts.truncations += 1
 
@@ -270,7 +270,7 @@ class StoreLoad:
                 raise
             self._model.finish_delete()
             self._counts.deletions += 1
-            self._tell("an old file is deleted")
+            self._report("an old file is deleted")
             for queue in QUEUES:
                 self._answers.check_first(queue, self.store)
             if number >= limit:

@@ -55,10 +55,10 @@ class Script:
     plan: CyclePlan
     moves: tuple[Move, ...]
 
-    def to_text(self, **said: str) -> str:
+    def to_text(self, **texts: str) -> str:
         """Return the script as JSON, with texts about it."""
         moves = [[move.kind.value, move.seed] for move in self.moves]
-        document = {"format": FORMAT, **said, "plan": asdict(self.plan), "moves": moves}
+        document = {"format": FORMAT, **texts, "plan": asdict(self.plan), "moves": moves}
         return json.dumps(document, indent=2) + "\n"
 
 

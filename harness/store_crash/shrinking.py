@@ -58,14 +58,14 @@ class Played:
 def drawn(seed: int, policy: StorePolicy = HARDENED_STORE) -> Played:
     """Run the cycle of a seed, and return it as a script."""
     story: list[str] = []
-    cycle = Cycle(seed, policy=policy, say=story.append)
+    cycle = Cycle(seed, policy=policy, on_event=story.append)
     return _played(cycle, story, cycle.run)
 
 
 def played(script: Script, policy: StorePolicy = HARDENED_STORE) -> Played:
     """Carry out a script."""
     story: list[str] = []
-    cycle = Cycle(0, policy=policy, plan=script.plan, say=story.append)
+    cycle = Cycle(0, policy=policy, plan=script.plan, on_event=story.append)
     return _played(cycle, story, lambda: cycle.play(script.moves))
 
 
