@@ -140,7 +140,7 @@ def _excuse(context: Context, one: Refusal, anomaly: str) -> str | None:
     since_ns = one.time_ns - round(asked_s * NS_PER_S)
     brokers = context.facts.replica_sets if one.broker is None else (one.broker,)
     found = [context.excuses.find(anomaly, since_ns, one.time_ns, broker) for broker in brokers]
-    if one.is_of_account:
+    if one.is_of_account and one.code == SYSTEM_ERROR:  # the code of a refusal for want of a right
         if _may_lack_right(context, one):
             return "a withdrawal of its right had no answer, and may have been carried out late"
         found.append(context.excuses.find(ACCOUNT_REFUSED, since_ns, one.time_ns))

@@ -119,9 +119,8 @@ class FaultFacts:
     records: tuple[RottenRecord, ...] = ()
     resets: tuple[OffsetsReset, ...] = ()  # those that leaders have answered
     confirmed: tuple[QueuesConfirmed, ...] = ()  # one for each leader that has answered
-    unanswered: int = (
-        0  # requests of the fault without an answer, which a leader may carry out later
-    )
+    # number of its requests without an answer, which a leader may carry out later
+    unanswered: int = 0
     # the times of each target; empty: it affects all of them all the time
     struck: tuple[AffectedTarget, ...] = ()
     incidents: tuple[Incident, ...] = ()  # the known incidents; no verdict depends on them

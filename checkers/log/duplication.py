@@ -6,7 +6,7 @@ number of copies, and so does a send without an acknowledgement whose client doe
 the client of an acknowledged send does not report that number, copies make the verdict unknown. moved_copies.py
 explains second copies of delayed messages and transactions. A delayed message has one copy more for each copy that the
 leader's disk changed (bit rot) before the next one was delivered: if no replica has the record, the broker delivers the
-message again. These explain a redelivery:
+message again (the checker does not ask whether one has it). These explain a redelivery:
 
 * a listener that did not finish, or a higher retry count;
 * a change of owner (members report the queues that they own), or two owners at once, for as long as a rebalance may

@@ -151,6 +151,8 @@ def _repeat(path: Path) -> int:
     """Carry out the cycle of a file, and print what happens."""
     from staticfire.harness.store_crash.script import script_of
 
+    if path.exists() and not path.is_file():
+        raise BadInput(f"--repeat {str(path)!r} is not a regular file")
     try:
         script, texts = script_of(path.read_text(encoding="utf-8"))
     except OSError as error:

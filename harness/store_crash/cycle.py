@@ -1,11 +1,11 @@
 """One cycle of the storage crash test: a store on a small simulated disk lives, dies and is compared with its model.
 
 A cycle is a series of moves, which the seed decides (`Cycle.run`) or a script lists (`Cycle.play`), and the moves are a
-series of lives. In a life the store is opened, and puts, flushes and dispatches at seeded moments. The
-life ends with a power cut inside a disk operation (also during recovery or a clean close), with a power cut between two
-operations, with the death of the process (the page cache survives), or with a clean close. After each end the files and
-the answers of the recovered store must agree with the model, and a second recovery must change nothing. Before the
-second recovery the cycle may close the store, remove files that the log can replace, or damage records.
+series of lives. In a life the store is opened, and puts, flushes and dispatches at seeded moments. The life ends with a
+power cut inside a disk operation (also during recovery or a clean close), with a power cut between two operations, with
+the death of the process (the page cache survives), or with a clean close. After each end the files and the answers of
+the recovered store must agree with the model, and a second recovery must change nothing. Before the second recovery the
+cycle may close the store, remove files that the log can replace, or damage records.
 """
 
 from __future__ import annotations

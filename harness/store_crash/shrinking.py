@@ -44,9 +44,8 @@ class Played:
 
     script: Script
     failure: str  # as `raised_text`; empty: none
-    faults: (
-        int  # power cuts, deaths of the process, errors of the disk, lost files and damaged records
-    )
+    # power cuts, deaths of the process, errors of the disk, lost files and damaged records
+    faults: int
     story: tuple[str, ...]
 
     @property

@@ -82,9 +82,8 @@ class MappedFileQueue:
         self._choose = choose or (lambda _number: (folder,))
         self.file_size = file_size
         self.files: list[MappedFile] = []
-        self.refused_in = (
-            ""  # folder of a file for which there was no space; its removal may not be durable
-        )
+        # folder of a file for which there was no space; its removal may not be durable
+        self.refused_in = ""
         self._retired: list[
             MappedFile
         ] = []  # removed files whose handles a flush in flight may hold

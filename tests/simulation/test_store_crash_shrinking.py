@@ -108,6 +108,11 @@ def test_a_wrong_cycle_exits_254(
     assert said in capsys.readouterr().err
 
 
+def test_a_device_is_no_cycle(capsys: pytest.CaptureFixture[str]) -> None:
+    assert status_of(["crash-store", "--repeat", "/dev/zero"]) == 254
+    assert "is not a regular file" in capsys.readouterr().err
+
+
 def test_a_cycle_with_an_unknown_policy_exits_254(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

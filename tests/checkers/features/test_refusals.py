@@ -237,6 +237,15 @@ def test_a_withdrawal_without_an_answer_may_be_carried_out_late(
     assert [one.anomaly for one in violations] == ["needless_refusal"] * found
 
 
+@pytest.mark.parametrize("code", [2, 14])
+def test_a_change_of_rights_explains_no_other_code(code: int) -> None:
+    rights = replace(fault("rights_change", at_s=10, healed_s=12), unanswered=1)
+    verdict = verdict_of(turned_away(code, at_s=13, account="guest"), rights)
+
+    assert verdict is not None
+    assert [one.judgement for one in verdict.findings] == [Judgement.VIOLATION]
+
+
 @pytest.mark.parametrize("end", ["fail", "info"])
 def test_a_history_in_columns_knows_the_refusal_of_a_legal_send(
     tmp_path: Path, end: OpType
