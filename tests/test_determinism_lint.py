@@ -16,6 +16,8 @@ NODES = {
     "__main__.py": ANYTHING,
     "runtime/real_env.py": ANYTHING,
     "configuration/real_tls.py": ANYTHING,
+    "runtime/io_uring.py": ANYTHING,
+    "runtime/real_file.py": ANYTHING,
     "runtime/real_worker.py": ANYTHING,
     "store/reading/reading.py": frozenset(
         {"shared-state"}

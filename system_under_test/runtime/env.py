@@ -174,8 +174,20 @@ class Tls(Protocol):
 class Worker(Protocol):
     """A thread for one kind of blocking job. A job must not touch objects that the event loop uses meanwhile."""
 
-    def run(self, job: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
-        """Call `job` in the thread, after earlier jobs, then `done` in the event loop with its exception or None."""
+    def run(
+        self,
+        job: Callable[[], None],
+        done: Callable[[BaseException | None], None],
+        *,
+        only_synced: File | None = None,
+    ) -> None:
+        """Call `job` in the thread, then `done` in the event loop with its exception or None.
+
+        The `done` of the job before must have been called.
+
+        Args:
+            only_synced: the file, if the job does nothing but call its `fdatasync`. The kernel may do that instead.
+        """
         ...
 
     def close(self) -> None:

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from staticfire.system_under_test.runtime.env import File
 
 
 class ExecutorWorker:
     """The Worker of `Env` in simulations, and for jobs too rare to deserve a thread of their own."""
 
-    def run(self, job: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+    def run(
+        self,
+        job: Callable[[], None],
+        done: Callable[[BaseException | None], None],
+        *,
+        only_synced: File | None = None,
+    ) -> None:
         """See Worker."""
 
         def settle(future: asyncio.Future[None]) -> None:

@@ -51,6 +51,11 @@ class SyncPlan:
             else:
                 self._files.append(mapped_file.file)
 
+    @property
+    def only_file(self) -> File | None:
+        """The file, if `run` does nothing but call its `fdatasync`."""
+        return self._files[0] if len(self._files) == 1 and not self._new_files else None
+
     def run(self) -> None:
         for file in self._files:
             file.fdatasync()
@@ -84,6 +89,11 @@ class FlushTask:
         self._failure = failure
         self.end_offset = end_offset
         self.epoch = epoch  # of the store: after a truncate() in between the result does not count
+
+    @property
+    def only_synced(self) -> File | None:
+        """The file, if `run` does nothing but call its `fdatasync`."""
+        return self._plan.only_file if self._failure is None and self._sync is at_once else None
 
     def run(self) -> None:
         """Does only file operations. Raises OSError, also for an earlier failed write: its bytes are not durable."""
@@ -133,6 +143,10 @@ class QueueFlushTask:
         # the task flushes all entries of records before this offset
         self.dispatched_offset = dispatched_offset
         self.epoch = epoch  # of the store: after a truncate() in between the result does not count
+
+    @property
+    def only_synced(self) -> None:
+        """`run` writes the checkpoint, too."""
 
     def run(self) -> None:
         """Does only file operations; also makes the checkpoint of the previous task durable. Raises OSError."""

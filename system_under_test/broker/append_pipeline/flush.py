@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
-from staticfire.system_under_test.runtime.env import Worker
+from staticfire.system_under_test.runtime.env import File, Worker
 
 
 class StoreFailed(Exception):
@@ -15,6 +15,11 @@ class StoreFailed(Exception):
 
 class Task(Protocol):
     """FlushTask or QueueFlushTask of the store."""
+
+    @property
+    def only_synced(self) -> File | None:
+        """The file, if `run` does nothing but call its `fdatasync`."""
+        ...
 
     def run(self) -> None: ...
 
@@ -72,7 +77,7 @@ class Flusher(Generic[T]):
             self._in_flight = task
             self._landed.clear()
             self._keep_distance()
-            self._worker.run(task.run, self._end)
+            self._worker.run(task.run, self._end, only_synced=task.only_synced)
 
     def _keep_distance(self) -> None:
         if self._distance_s and self._timer is None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from staticfire.system_under_test.broker.append_pipeline.flush import Flusher
-from staticfire.system_under_test.runtime.env import Worker
+from staticfire.system_under_test.runtime.env import File, Worker
 from staticfire.system_under_test.runtime.worker import ExecutorWorker
 from tests.system_under_test.client.virtual_time import in_virtual_time, now_s
 
@@ -56,6 +56,7 @@ class Disk:
 class FlushOf:
     def __init__(self, size: int, error: OSError | None) -> None:
         self.size = size
+        self.only_synced: File | None = None
         self._error = error
 
     def run(self) -> None:
@@ -70,7 +71,13 @@ class TimedWorker:
         self._job_s = job_s
         self.begun_s: list[float] = []
 
-    def run(self, job: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+    def run(
+        self,
+        job: Callable[[], None],
+        done: Callable[[BaseException | None], None],
+        *,
+        only_synced: File | None = None,
+    ) -> None:
         self.begun_s.append(round(now_s(), 6))
         job()
         asyncio.get_running_loop().call_later(self._job_s, done, None)
