@@ -28,6 +28,8 @@ KEPT_SIZE = 40
 RECORD_SIZE_MIN = 91  # header and length fields, with empty body, topic and properties
 # TOTALSIZE MAGICCODE BODYCRC QUEUEID FLAG QUEUEOFFSET PHYSICALOFFSET SYSFLAG BORNTIMESTAMP
 _FIXED = struct.Struct(">IiIiiqqiq")
+# what `is_sound` looks at, at once: TOTALSIZE MAGICCODE BODYCRC, PHYSICALOFFSET SYSFLAG, BODYLENGTH with IPv4 hosts
+_unpack_checked = struct.Struct(">IiI16xqi44xi").unpack_from
 _TIMESTAMP = struct.Struct(">q")
 _LENGTH = struct.Struct(">i")
 _IPV6_BORN = 0x10
@@ -36,7 +38,6 @@ _IPV6 = _IPV6_BORN | _IPV6_STORE
 _SYS_FLAG_AT = 36
 _LENGTH_AT = 84  # of the body's length, with IPv4 hosts
 _BODY_AT = _LENGTH_AT + _LENGTH.size
-_unpack_length = _LENGTH.unpack_from
 _TRANSACTION_MASK = 0x0C
 _HAS_ENTRY = (0x00, 0x08)  # no transaction, or a committed one; not prepared, not rolled back
 _TAGS = b"\x02TAGS\x01"
@@ -198,17 +199,17 @@ class RecordScanner:
 
 def is_sound(record: bytes | bytearray, physical_offset: int) -> bool:
     """Whether `record`, read at `physical_offset`, is a record for that offset whose body matches its checksum."""
-    if len(record) < RECORD_SIZE_MIN:
+    length = len(record)
+    if length < RECORD_SIZE_MIN:
         return False
-    fixed: tuple[int, ...] = _FIXED.unpack_from(record)
-    size, magic, crc, _, _, _, own_offset, sys_flag, _ = fixed
-    if size != len(record) or magic != MAGIC_MESSAGE or own_offset != physical_offset:
+    fields: tuple[int, ...] = _unpack_checked(record)
+    size, magic, crc, own_offset, sys_flag, body_size = fields
+    if size != length or magic != MAGIC_MESSAGE or own_offset != physical_offset:
         return False
     if sys_flag & _IPV6:
         body = _body_of(record, sys_flag)
         return body is not None and crc32(record[body.start : body.stop]) & 0x7FFFFFFF == crc
     # `_body_of`, inlined because this runs for every message read.
-    body_size: int = _unpack_length(record, _LENGTH_AT)[0]
     if not 0 <= body_size <= size - _BODY_AT:
         return False
     return crc32(record[_BODY_AT : _BODY_AT + body_size]) & 0x7FFFFFFF == crc

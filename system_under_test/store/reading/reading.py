@@ -281,17 +281,14 @@ class _Selection:
 
 def _runs(entries: list[Entry]) -> Iterator[list[Entry]]:
     """Runs of entries whose records are close to each other in the log, to be read at once."""
-    run: list[Entry] = []
-    end = 0
-    for entry in entries:
-        offset, size, _ = entry
-        if run and not 0 <= offset - end <= _GAP_SIZE_MAX:
-            yield run
-            run = []
-        run.append(entry)
+    begin = end = 0
+    for number, (offset, size, _) in enumerate(entries):
+        if not 0 <= offset - end <= _GAP_SIZE_MAX and number:
+            yield entries[begin:number]
+            begin = number
         end = offset + size
-    if run:
-        yield run
+    if entries:
+        yield entries[begin:]
 
 
 def _ignore(_physical_offset: int) -> None:
