@@ -23,7 +23,6 @@ from staticfire.faults.kinds.options_change import changed_options
 from staticfire.faults.kinds.topic_change import TopicChange
 from staticfire.harness.campaign.campaign import EVEN_STRATEGIES, Campaign
 from staticfire.harness.clients.consumer_kinds import CHOOSING
-from staticfire.harness.compiled import compiled_parts
 from staticfire.harness.generators.illegal_sends import refused_topics
 from staticfire.harness.recording.nemesis import FaultRecord
 from staticfire.harness.results.fault_facts import (
@@ -47,7 +46,6 @@ FORCING = frozenset(
         "rocketmq.broker.diskSpaceWarningLevelRatio",
     }
 )
-SIMULATION_PART = "simulation"  # of a compiled build
 POOL_PROPERTY = "transientStorePoolEnable"
 # With one of these properties, or with flushes longer than QUEUED_MAX_S (the default of waitTimeMillsInSendQueue),
 # brokers may refuse sends as too busy without any fault.
@@ -94,11 +92,8 @@ def run_facts(campaign: Campaign, records: Sequence[FaultRecord], ops: Sequence[
         may_be_busy=_may_be_busy(campaign),
         routes_observed=campaign.environment == "simulation",
         topic_routes_observed=campaign.environment == "simulation",
-        # The observer finds servers among the local variables of coroutines, which compiled ones do not show.
-        route_changes_observed=campaign.environment == "simulation"
-        and SIMULATION_PART not in compiled_parts(),
-        tables_observed=campaign.environment == "simulation"
-        and SIMULATION_PART not in compiled_parts(),
+        route_changes_observed=campaign.environment == "simulation",
+        tables_observed=campaign.environment == "simulation",
         resources_observed=_measures_resources(campaign),
         errors_observed=campaign.target == "own",
         topics_everywhere=not campaign.auto_topic,

@@ -31,11 +31,10 @@ class RocketMQMemory:
 
 def locals_of(process: SimProcess) -> Iterator[object]:
     """Return local variables of the process's coroutine, and of the coroutines that it awaits."""
-    for task in process.queue.tasks:
-        coroutine: Any = task.get_coro()
-        while (frame := getattr(coroutine, "cr_frame", None)) is not None:
-            yield from frame.f_locals.values()
-            coroutine = coroutine.cr_await
+    coroutine: Any = process.main_coroutine
+    while (frame := getattr(coroutine, "cr_frame", None)) is not None:
+        yield from frame.f_locals.values()
+        coroutine = coroutine.cr_await
 
 
 def _store(broker: Broker) -> dict[str, object]:

@@ -54,6 +54,7 @@ class SimProcess:
         self.exit: asyncio.Future[ExitStatus] = loop.create_future()
         self._loop = loop
         self._main = main
+        self.main_coroutine: Coroutine[object, object, None] | None = None  # what main has returned
         self._env = env
         self._runner: asyncio.Task[None] | None = None
         self._is_terminating = False
@@ -122,7 +123,8 @@ class SimProcess:
         )  # not earlier, since a task cancelled before its first turn runs no line
         error: BaseException | None = None
         try:
-            await self._main(self._env)
+            self.main_coroutine = self._main(self._env)
+            await self.main_coroutine
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as raised:  # also CancelledError: a terminated main ends with it
