@@ -43,6 +43,13 @@ def test_what_is_encoded_is_decoded(batch: list[BatchEntry]) -> None:
     assert [entry._replace(property_text="") for entry in decoded] == batch
 
 
+def test_properties_that_end_before_their_message_are_refused() -> None:
+    data = bytearray(GOLDEN)
+    data[26] -= 1  # the length of the first message's properties
+    with pytest.raises(RecordError, match="message at 0 of a batch ends at 35, not 36"):
+        list(decode_batch(bytes(data)))
+
+
 @given(st.integers(0, len(GOLDEN) - 1), st.integers(0, 255))
 def test_damage_is_a_record_error_or_another_batch(position: int, value: int) -> None:
     data = bytearray(GOLDEN)

@@ -47,6 +47,7 @@ def test_queues_as_values_and_integer_keys() -> None:
 def test_names_that_follow_no_rule() -> None:
     info = ProcessQueueInfo(dropped=True, cached_msg_size_in_mi_b=2).to_json()
     assert (info["droped"], info["cachedMsgSizeInMiB"]) == (True, 2)
+    assert ProcessQueueInfo().to_json()["droped"] is False
     assert set(ConsumeStatus().to_json()) == {
         "pullRT",
         "pullTPS",

@@ -160,6 +160,28 @@ async def test_a_timeout(env: Env, closes: bool) -> None:
 
 
 @in_a_minute
+async def test_a_timeout_of_a_call_without_wait_keeps_the_connection(env: Env) -> None:
+    async with cluster(env, never) as nodes:
+        await nodes.client.connect(nodes.address)
+        command = RemotingCommand.request(105)
+        with pytest.raises(RemotingTimeout):
+            await nodes.client.invoke_nowait(nodes.address, command, SILENCE_S)
+        assert nodes.client.connection(nodes.address) is not None
+
+
+@in_a_minute
+async def test_the_end_of_a_connection_in_a_full_turn_is_reported_later(env: Env) -> None:
+    def end(connection: Connection, command: RemotingCommand) -> None:
+        connection.abort()
+        nodes.server.share.spend(1.0, connection.loop)  # more than a turn has
+
+    async with cluster(env, end) as nodes:
+        with pytest.raises(RemotingClosed):
+            await nodes.invoke()
+        await until(lambda: nodes.closed == [1])
+
+
+@in_a_minute
 async def test_the_next_call_after_a_close_connects_again(env: Env) -> None:
     async with cluster(env, echo) as nodes:
         await nodes.invoke()

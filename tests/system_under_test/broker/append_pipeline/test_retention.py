@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from itertools import count
 
 import pytest
 
@@ -50,6 +52,30 @@ def test_a_deleted_topic_is_hidden_even_if_a_cycle_is_running(
         cleaning.clean_now()
         assert bench.store.queue_bounds("TopicTest", 0) == (1, 1)
         await cycle
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.needs_sources
+def test_one_cycle_runs_at_a_time(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[int] = []
+    numbers = count(1)
+
+    def removals(number: int) -> Iterator[Removal]:
+        begun.append(number)
+        yield Removal(bench.disk, "/store/nothing")
+
+    monkeypatch.setattr(bench.store.retention, "clean", lambda: removals(next(numbers)))
+
+    async def scenario() -> None:
+        cleaning = make_cleaning(bench)
+        first = asyncio.ensure_future(cleaning.run())
+        await asyncio.sleep(0)
+        await cleaning.run()
+        assert begun == [1]
+        await first
+        await cleaning.run()
+        assert begun == [1, 3]
 
     asyncio.run(scenario())
 

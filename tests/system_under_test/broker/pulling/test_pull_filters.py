@@ -28,7 +28,7 @@ from staticfire.system_under_test.protocol.message import decode_records
 from staticfire.system_under_test.store.record_filter import ExtensionUnit
 from tests.system_under_test.broker.bench import Bench, Peer
 
-SUSPEND, SUBSCRIPTION = 2, 4
+COMMIT, SUSPEND, SUBSCRIPTION = 1, 2, 4
 
 
 def sql_bench(**options: Any) -> Bench:
@@ -154,6 +154,7 @@ def test_expression_of_the_heartbeat() -> None:
     send(bench, "1", "5")
     beat(bench, "a = 5")
     assert bodies(pull_registered(bench)) == [b"5"]
+    assert bodies(pull_registered(bench, sys_flag=COMMIT)) == [b"5"]
 
 
 @pytest.mark.parametrize(
