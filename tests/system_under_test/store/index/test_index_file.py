@@ -46,6 +46,7 @@ def test_a_repair_leaves_zeros_behind_the_entries_that_stay() -> None:
     assert again.load()
     again.rebuild_slots(200, TIMES.__getitem__)
     assert again.header.next_number == 2
+    assert (again.header.begin_ms, again.header.end_ms) == (5_000, 5_000)
     assert again.is_dirty
     assert again.room == 0
     behind = again.file.pread(LAYOUT.file_size, LAYOUT.position_of(2))
