@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -134,6 +135,67 @@ def test_a_real_disk_is_slow_and_quick_again(machine: LinuxMachine, tmp_path: Pa
                 await speed.slow([2**30], 200.0)
 
     asyncio.run(asyncio.wait_for(scenario(), 180))
+
+
+# For each line it gets, syncs a file for a second as brokers do; prints how, and how often.
+SYNCS = """
+import asyncio, sys, time
+from staticfire.system_under_test.runtime.real_env import RealStorage
+from staticfire.system_under_test.runtime.real_worker import RealWorker
+
+async def sync_all():
+    file, worker = RealStorage().open(sys.argv[1], create=True), RealWorker("syncs")
+    for _ in sys.stdin:
+        until_s, count = time.monotonic() + 1, 0
+        while time.monotonic() < until_s:
+            file.pwrite(b"record", 6 * count)
+            ended = asyncio.get_running_loop().create_future()
+            worker.run(file.fdatasync, ended.set_result, only_synced=file)
+            assert await ended is None
+            count += 1
+        print("thread" if worker._ring is None else "kernel", count, flush=True)
+
+asyncio.run(sync_all())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.real
+@pytest.mark.needs_root("mkfs.ext4", "losetup")
+def test_what_the_kernel_syncs_for_a_process_is_as_slow(
+    machine: LinuxMachine, tmp_path: Path
+) -> None:
+    """The threads of io_uring belong to the process, and so to its cgroup."""
+    try:
+        asyncio.run(cgroup_version(machine))
+    except DiskSpeedError as error:
+        pytest.skip(f"needs root and a cgroup: {error}")
+
+    async def scenario() -> str:
+        async with new_disk(machine, tmp_path) as disk:
+            speed = DiskSpeed(disk)
+            child = await asyncio.create_subprocess_exec(
+                *[sys.executable, "-c", SYNCS, f"{disk.data_folder}/syncs"],
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+            )
+            assert child.stdin is not None
+            assert child.stdout is not None
+            counts = []
+            for limits in (False, True):
+                if limits:
+                    assert (await speed.slow([child.pid], 200.0)).bitten
+                child.stdin.write(b"go on\n")
+                how, count = (await child.stdout.readline()).decode().split()
+                counts.append(int(count))
+            await speed.heal()
+            child.stdin.close()
+            await child.wait()
+        assert counts[1] < counts[0] / 5, counts
+        return how
+
+    if asyncio.run(asyncio.wait_for(scenario(), 180)) == "thread":
+        pytest.skip("this kernel or container has no io_uring: a thread synced")
 
 
 # As the kernel does while the last thread of a process in the cgroup has not ended.
