@@ -366,6 +366,12 @@ def test_fresh_half_messages_are_left_alone(bench: TransactionBench) -> None:
     assert bench.progress() == (None, None)
 
 
+def test_rounds_without_transactions_are_not_remembered(bench: TransactionBench) -> None:
+    for _ in range(20):
+        bench.check()
+    assert len(bench.services._check._rounds) == 1
+
+
 @pytest.mark.parametrize(("mode", "asked"), [(Mode.HARDENED, ["U2"]), (Mode.FAITHFUL, [])])
 def test_half_message_that_cannot_be_read(mode: Mode, asked: list[str]) -> None:
     """4.9.8 never gets past it (issue 1568)."""
