@@ -1,8 +1,8 @@
-"""fdatasync by Linux's io_uring: the kernel's threads wait for the disk, and the event loop hears of the end.
+"""fdatasync by Linux's io_uring: the kernel's threads wait for the disk, and the event loop gets their result.
 
-A thread of ours would have to take the interpreter's lock from the event loop before and after the call: about eight
-futex calls and four switches of threads for one flush (`strace -fc`). The kernel's threads belong to this process, so a
-cgroup that limits the disk for this process limits them, too.
+A thread of ours would have to take the interpreter's lock before and after the call: about eight futex calls and four
+switches of threads for one flush (`strace -fc`). The kernel's threads belong to this process, so a cgroup that limits
+the disk for this process limits them, too.
 
 Source: io_uring_setup(2), io_uring_enter(2), linux/io_uring.h.
 """
@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import errno
 import mmap
 import os
 import struct
+import sys
 from collections.abc import Callable
 
 Done = Callable[[BaseException | None], None]
 
-# These numbers are the same on all architectures of today.
+# On MIPS and Alpha other numbers, so that these are refused.
 _SYS_IO_URING_SETUP = 425
 _SYS_IO_URING_ENTER = 426
 _PARAMS = struct.Struct(
@@ -34,14 +36,22 @@ _CQE_RESULT = struct.Struct("<8xi")
 _OP_FSYNC = 3
 _FSYNC_DATASYNC = 1
 _WORD = 1 << 32
+# With these errors the kernel has not begun to sync: it has no thread for it, because of a limit of processes, say.
+NOT_TRIED = frozenset({errno.ECANCELED, errno.EAGAIN, errno.EINTR})
 
 
 class IoUring:
-    """A ring for one fdatasync at a time. Raises OSError if this kernel or this container has none."""
+    """A ring for one fdatasync at a time; it takes three descriptors.
+
+    Raises OSError if this kernel or this container has no io_uring.
+    """
 
     _descriptor = -1
+    _copy = -1
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        if sys.platform != "linux":
+            raise OSError(f"{sys.platform} has no io_uring")
         self._loop = loop
         self._enter = _system_call(_SYS_IO_URING_ENTER)
         params = ctypes.create_string_buffer(_PARAMS.size)
@@ -63,25 +73,37 @@ class IoUring:
         self._ring = mmap.mmap(self._descriptor, self._cqes + self._cq_entries * _CQE_SIZE)
         self._words = memoryview(self._ring).cast("I")
         # The only slot: each call differs in the descriptor alone. (The slot's number in the array of the queue is 0.)
-        slot = mmap.mmap(self._descriptor, mmap.PAGESIZE, offset=_OFFSET_OF_SQES)
-        _SQE.pack_into(slot, 0, _OP_FSYNC, 0, 0, 0, 0, 0, 0, _FSYNC_DATASYNC, 0, 0, 0, 0)
-        self._synced = memoryview(slot)[_SQE_DESCRIPTOR].cast("i")
+        self._slot = mmap.mmap(self._descriptor, mmap.PAGESIZE, offset=_OFFSET_OF_SQES)
+        _SQE.pack_into(self._slot, 0, _OP_FSYNC, 0, 0, 0, 0, 0, 0, _FSYNC_DATASYNC, 0, 0, 0, 0)
+        self._synced = memoryview(self._slot)[_SQE_DESCRIPTOR].cast("i")
 
     def fdatasync(self, descriptor: int, done: Done) -> None:
         """Begin to sync a file; `done` is called in the loop with the error or None.
 
-        The call before must have ended. Raises OSError if the kernel does not take the call, which has no effect then.
+        The call before must have ended. The file may be closed meanwhile. Raises OSError if the kernel does not take
+        the call, which has no effect then. The error may be one of NOT_TRIED.
         """
         assert self._done is None
-        self._synced[0] = descriptor
+        # The kernel looks the number up late: it must not be that of another file by then.
+        self._synced[0] = self._copy = os.dup(descriptor)
         tail = self._words[self._sq_tail]
         self._words[self._sq_tail] = (tail + 1) % _WORD
         try:
-            self._enter(self._descriptor, 1, 0, 0, None, 0)
+            self._submit()
         except OSError:
             self._words[self._sq_tail] = tail
+            self._close_copy()
             raise
         self._done = done
+
+    def _submit(self) -> None:
+        if self._enter(self._descriptor, 1, 0, 0, None, 0) != 1:
+            raise OSError(errno.EAGAIN, "the kernel has not taken the call")
+
+    def _close_copy(self) -> None:
+        if self._copy >= 0:
+            os.close(self._copy)
+            self._copy = -1
 
     def _take(self) -> None:
         head = self._words[self._cq_head]
@@ -92,6 +114,7 @@ class IoUring:
         at = self._cqes + head % self._cq_entries * _CQE_SIZE
         (result,) = _CQE_RESULT.unpack_from(self._ring, at)
         self._words[self._cq_head] = (head + 1) % _WORD
+        self._close_copy()
         if self._is_closing:
             self._loop.remove_reader(self._descriptor)
         done(OSError(-result, os.strerror(-result)) if result < 0 else None)
@@ -106,6 +129,7 @@ class IoUring:
         """Runs when neither the worker nor the loop refers to this object any more; the loop may have ended first."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
+        self._close_copy()
 
 
 def _system_call(number: int) -> Callable[..., int]:

@@ -176,13 +176,14 @@ def _connections_max() -> int:
 def make_env(name: str, tls: Tls | None = None) -> Env:
     """The Env of a real node: `name` is the node's name in its log."""
     clock = RealClock()
+    log = JsonLinesLog(name, clock, sys.stderr)
     return Env(
         name=name,
         storage=RealStorage(),
         clock=clock,
         random=random.Random(),
-        log=JsonLinesLog(name, clock, sys.stderr),
+        log=log,
         tls=tls,
-        make_worker=lambda: RealWorker(f"{name} flush"),
+        make_worker=lambda: RealWorker(f"{name} flush", log),
         connections_max=_connections_max(),
     )

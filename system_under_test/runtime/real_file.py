@@ -21,7 +21,8 @@ class RealFile:
     A sync after the first write to an allocated block has to wait for the journal of the file system, because the block
     becomes a written one. So a write that reaches such blocks also writes zeros to those that come next, as databases
     do with their logs, and most syncs write data alone. This happens only in a file that was allocated when it was
-    empty and that has been written from its beginning, so that everything behind is known to be zeros.
+    empty, so that everything behind the last byte written is known to be zeros. Nothing else may write to the file
+    meanwhile, neither another handle nor another thread.
     """
 
     __slots__ = ("_allocated", "_descriptor", "_zeros_from")
@@ -39,10 +40,15 @@ class RealFile:
         return data + self.pread(size - len(data), offset + len(data))
 
     def pwrite(self, data: bytes | bytearray | memoryview, offset: int) -> None:
-        written = os.pwrite(self._descriptor, data, offset)
+        try:
+            written = os.pwrite(self._descriptor, data, offset)
+        except OSError:
+            self._zeros_from = _UNKNOWN
+            raise
         if written < len(
             data
         ):  # a signal, or the disk is about to be full: the next call says which
+            self._zeros_from = _UNKNOWN
             self.pwrite(memoryview(data)[written:], offset + written)
         elif offset + written > self._zeros_from:
             self._write_zeros_after(offset, offset + written)

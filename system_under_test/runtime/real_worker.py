@@ -14,8 +14,8 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from threading import Thread
 
-from staticfire.system_under_test.runtime.env import File
-from staticfire.system_under_test.runtime.io_uring import IoUring
+from staticfire.system_under_test.runtime.env import File, Log
+from staticfire.system_under_test.runtime.io_uring import NOT_TRIED, IoUring
 from staticfire.system_under_test.runtime.real_file import RealFile
 
 Job = Callable[[], None]
@@ -28,8 +28,9 @@ class RealWorker:
     Jobs that only sync one file need no thread where the kernel has io_uring; many containers do not allow it.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, log: Log) -> None:
         self._name = name
+        self._log = log
         self._jobs: SimpleQueue[tuple[Job, Done] | None] = SimpleQueue()
         self._has_thread = False
         self._ring: IoUring | None = None
@@ -37,25 +38,47 @@ class RealWorker:
 
     def run(self, job: Job, done: Done, *, only_synced: File | None = None) -> None:
         """See Worker."""
-        if isinstance(only_synced, RealFile) and self._is_taken(only_synced, done):
-            return
+        if not isinstance(only_synced, RealFile) or not self._is_taken(only_synced, job, done):
+            self._run_in_thread(job, done)
+
+    def _run_in_thread(self, job: Job, done: Done) -> None:
         if not self._has_thread:
             self._has_thread = True
             ended = _Ended(asyncio.get_running_loop())
             Thread(target=_work, args=(self._jobs, ended), name=self._name, daemon=True).start()
         self._jobs.put((job, done))
 
-    def _is_taken(self, file: RealFile, done: Done) -> bool:
+    def _is_taken(self, file: RealFile, job: Job, done: Done) -> bool:
         """Whether the kernel syncs the file and reports the end to `done`; otherwise the thread has to."""
-        try:
-            if self._ring is None and self._may_have_ring:
-                self._may_have_ring = False
+
+        def ended(error: BaseException | None) -> None:
+            if isinstance(error, OSError) and error.errno in NOT_TRIED:
+                self._drop_ring(error)
+                self._run_in_thread(job, done)
+            else:
+                done(error)
+
+        if self._ring is None and self._may_have_ring:
+            self._may_have_ring = False
+            try:
                 self._ring = IoUring(asyncio.get_running_loop())
-            if self._ring is not None:
-                self._ring.fdatasync(file.fileno(), done)
-        except OSError:  # no ring here, or the kernel has no memory for the call
+            except OSError as error:
+                self._log.info("a thread syncs", error=str(error))
+            else:
+                self._log.info("io_uring syncs")
+        if self._ring is None:
             return False
-        return self._ring is not None
+        try:
+            self._ring.fdatasync(file.fileno(), ended)
+        except OSError:  # the kernel has no memory for the call
+            return False
+        return True
+
+    def _drop_ring(self, error: OSError) -> None:
+        if self._ring is not None:
+            self._ring.close()
+            self._ring = None
+            self._log.warning("io_uring does not sync, a thread does", error=str(error))
 
     def close(self) -> None:
         """See Worker."""

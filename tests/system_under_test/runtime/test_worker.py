@@ -14,10 +14,11 @@ import pytest
 from staticfire.system_under_test.runtime.env import Worker
 from staticfire.system_under_test.runtime.real_worker import RealWorker
 from staticfire.system_under_test.runtime.worker import ExecutorWorker
+from tests.system_under_test.store.store_on_disk import SilentLog
 
 
 def make_real_worker() -> Worker:
-    return RealWorker("test worker")
+    return RealWorker("test worker", SilentLog())
 
 
 BOTH = pytest.mark.parametrize("make", [make_real_worker, ExecutorWorker])
@@ -78,7 +79,7 @@ def test_a_thread_does_its_jobs_in_order_and_ends_after_them() -> None:
     done: list[int] = []
 
     async def story() -> None:
-        worker = RealWorker("test worker")
+        worker = RealWorker("test worker", SilentLog())
         assert thread_count() == 0
         for number in range(20):
             worker.run(partial(done.append, number), lambda _error: None)
@@ -96,7 +97,7 @@ def test_a_loop_that_is_closed_meanwhile_gets_no_report() -> None:
     may_end = threading.Event()
 
     async def story() -> None:
-        worker = RealWorker("test worker")
+        worker = RealWorker("test worker", SilentLog())
         worker.run(lambda: wait_for(may_end), lambda _error: None)
         worker.close()
 
@@ -117,7 +118,7 @@ def test_a_worker_leaves_no_descriptor_open() -> None:
     before = open_descriptors()
 
     async def story(turns: int) -> None:
-        worker = RealWorker("test worker")
+        worker = RealWorker("test worker", SilentLog())
         await outcome(worker, lambda: None)
         worker.close()
         while turns and thread_count():
@@ -140,7 +141,7 @@ def test_what_one_end_raises_does_not_keep_the_next_from_its_report() -> None:
         asyncio.get_running_loop().set_exception_handler(
             lambda _loop, reported: heard.append(reported)
         )
-        worker = RealWorker("test worker")
+        worker = RealWorker("test worker", SilentLog())
 
         def fail(_error: BaseException | None) -> None:
             raise ZeroDivisionError
@@ -154,5 +155,5 @@ def test_what_one_end_raises_does_not_keep_the_next_from_its_report() -> None:
 
 
 def test_closing_what_never_ran_begins_nothing() -> None:
-    RealWorker("idle worker").close()  # the threads of other tests may be about to end
+    RealWorker("idle worker", SilentLog()).close()  # the threads of other tests may be about to end
     assert "idle worker" not in [thread.name for thread in threading.enumerate()]

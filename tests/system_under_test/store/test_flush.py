@@ -10,7 +10,8 @@ import pytest
 
 from staticfire.harness.simulation.disk.disk import SimDisk
 from staticfire.system_under_test.runtime.env import File
-from staticfire.system_under_test.store.flush import FlushTask, SyncPlan, at_once
+from staticfire.system_under_test.store.checkpoint import Checkpoint
+from staticfire.system_under_test.store.flush import FlushTask, QueueFlushTask, SyncPlan, at_once
 
 
 @dataclass
@@ -65,4 +66,22 @@ def test_one_old_file_is_named_and_all_that_is_synced() -> None:
     ids=["nothing", "two files", "a new file", "old and new", "a failed write", "another sync"],
 )
 def test_no_other_flush_names_a_file(task: FlushTask) -> None:
+    assert task.only_synced is None
+
+
+def test_a_flush_of_queues_names_no_file_because_it_syncs_the_checkpoint_too() -> None:
+    disk = SimDisk(random=Random(0), now_ns=lambda: 0, charge=lambda _ns: None)
+    disk.makedirs("/store")
+    plan = SyncPlan(disk)
+    plan.add([OpenFile("old")], ("/store",))
+    task = QueueFlushTask(
+        plan,
+        Checkpoint(disk, "/store/checkpoint"),
+        physic_ms=0,
+        logics_ms=0,
+        index_ms=0,
+        dispatched_offset=0,
+        epoch=0,
+    )
+    assert plan.only_file is not None
     assert task.only_synced is None

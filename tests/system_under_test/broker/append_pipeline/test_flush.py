@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from random import Random
 from typing import Any
 
+from staticfire.harness.simulation.disk.disk import SimDisk
 from staticfire.system_under_test.broker.append_pipeline.flush import Flusher
 from staticfire.system_under_test.runtime.env import File, Worker
 from staticfire.system_under_test.runtime.worker import ExecutorWorker
@@ -23,6 +25,7 @@ class Disk:
         distance_s: float = 0.0,
     ) -> None:
         self.dirty = 0
+        self.only_synced: File | None = None  # of its tasks
         self.flushed: list[int] = []
         self.failures: list[OSError] = []
         self._error = error
@@ -38,6 +41,7 @@ class Disk:
         if not self.dirty:
             return None
         task = FlushOf(self.dirty, self._error)
+        task.only_synced = self.only_synced
         self.dirty = 0
         return task
 
@@ -70,6 +74,7 @@ class TimedWorker:
     def __init__(self, job_s: float) -> None:
         self._job_s = job_s
         self.begun_s: list[float] = []
+        self.only_synced: list[File | None] = []
 
     def run(
         self,
@@ -79,6 +84,7 @@ class TimedWorker:
         only_synced: File | None = None,
     ) -> None:
         self.begun_s.append(round(now_s(), 6))
+        self.only_synced.append(only_synced)
         job()
         asyncio.get_running_loop().call_later(self._job_s, done, None)
 
@@ -158,6 +164,19 @@ async def test_a_drain_does_not_wait_for_the_distance() -> None:
     await drain
     assert worker.begun_s == [0, 0.01, 0.011]
     assert disk.flushed == [1, 2, 4]
+
+
+@in_virtual_time
+async def test_the_worker_knows_which_file_is_the_only_one_to_be_synced() -> None:
+    worker = TimedWorker(job_s=0.001)
+    disk = Disk(worker=worker)
+    disk.write(1)
+    await asyncio.sleep(1)
+    storage = SimDisk(random=Random(0), now_ns=lambda: 0, charge=lambda _ns: None)
+    disk.only_synced = storage.open("/log", create=True)
+    disk.write(1)
+    await asyncio.sleep(1)
+    assert worker.only_synced == [None, disk.only_synced]
 
 
 @in_virtual_time

@@ -31,6 +31,20 @@ def seven() -> StoreOnDisk:
     return world
 
 
+def test_records_far_apart_in_the_log_are_read_once_each() -> None:
+    """Neighbours are read together; here each second message lies behind 20 KB of another queue."""
+    world = StoreOnDisk(log_file_size=1 << 18, queue_file_size=400)
+    world.open()
+    for number in range(6):
+        world.put_visible(make_message(b"%d" % number))
+        if number % 2:
+            world.put_visible(make_message(bytes(20_000), queue_id=1))
+    answer = world.store.get("TopicTest", 0, 0, 32)
+    assert [decode_record(record).body for record in answer.records] == [
+        b"%d" % number for number in range(6)
+    ]
+
+
 @pytest.mark.parametrize(
     ("topic", "queue_id", "offset", "status", "next_offset"),
     [
