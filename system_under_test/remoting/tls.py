@@ -106,7 +106,8 @@ class TlsSession(asyncio.Transport, asyncio.Protocol):
             return
         view = memoryview(data)
         while view:
-            view = view[self._tls.write(view) :]
+            written = self._tls.write(view)
+            view = view[written:]  # with the call in the slice the compiled build would write twice
         self._send()
 
     def close(self) -> None:

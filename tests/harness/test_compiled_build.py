@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,14 @@ import staticfire
 from staticfire.faults.defects import SYSTEM
 from staticfire.harness import compiled, compiled_build, version
 from staticfire.harness.compiled import BUILD, VARIABLE, BuildRefused, CompiledFinder, build_files
-from staticfire.harness.compiled_build import BuildError, check_compiler, main, sources
+from staticfire.harness.compiled_build import (
+    PARTS,
+    ROOT,
+    BuildError,
+    check_compiler,
+    main,
+    sources,
+)
 from staticfire.harness.defect_loader import patched_system
 
 CLOCK = "harness/simulation/scheduling/clock.py"
@@ -155,3 +164,26 @@ def test_a_build_without_a_compiler(
         check_compiler()
     assert main() == 254
     assert capsys.readouterr().err.startswith("staticfire: the C compiler is 'no-such-cc'")
+
+
+# mypyc 2.4.1 evaluates the bounds of a slice twice; these calls give the same again.
+PURE = frozenset({"len", "max", "min", "bisect_left"})
+
+
+def calls_in_slices(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Slice):
+            for inner in ast.walk(node):
+                if isinstance(inner, ast.Call) and ast.unparse(inner.func) not in PURE:
+                    yield f"{path.name}:{inner.lineno}: {ast.unparse(inner)}"
+
+
+def test_no_slice_of_a_compiled_module_calls_what_has_an_effect() -> None:
+    paths = [ROOT / name for part in PARTS for name in sources(part)]
+    assert [call for path in paths for call in calls_in_slices(path)] == []
+
+
+def test_a_call_in_a_slice_is_seen(tmp_path: Path) -> None:
+    module = tmp_path / "module.py"
+    module.write_text("view = view[write(view) : len(view)]\n", encoding="utf-8")
+    assert list(calls_in_slices(module)) == ["module.py:1: write(view)"]
