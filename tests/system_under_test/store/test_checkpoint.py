@@ -30,3 +30,24 @@ def test_times_whose_fsync_failed_are_not_on_the_disk(forgets: bool, index_ms: i
     after_a_power_cut = Checkpoint(disk, "/d/checkpoint")
     after_a_power_cut.open(forgets=True)
     assert after_a_power_cut.index_ms == 510
+
+
+@pytest.mark.parametrize(
+    ("times", "lowered"),
+    [
+        ((600, 300, 100), (400, 300, 100)),
+        ((300, 600, 100), (300, 400, 100)),
+        ((300, 300, 400), (300, 300, 399)),
+        ((400, 400, 399), (400, 400, 399)),
+    ],
+)
+def test_each_time_is_lowered_alone(
+    times: tuple[int, int, int], lowered: tuple[int, int, int]
+) -> None:
+    disk = make_disk()
+    checkpoint = Checkpoint(disk, "/d/checkpoint")
+    checkpoint.open()
+    physic_ms, logics_ms, index_ms = times
+    checkpoint.write(physic_ms=physic_ms, logics_ms=logics_ms, index_ms=index_ms)
+    checkpoint.lower_to(400)
+    assert (checkpoint.physic_ms, checkpoint.logics_ms, checkpoint.index_ms) == lowered

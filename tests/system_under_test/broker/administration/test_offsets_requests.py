@@ -297,3 +297,22 @@ def test_progress_in_many_queues_is_reported_in_chunks(
     assert turns == 2
     monkeypatch.undo()
     assert body == bench.request(code, ext).body
+
+
+def test_two_reports_in_chunks_take_turns(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offsets_requests, "POSITIONS_A_TURN", 4)
+    bench.groups.put(SubscriptionGroupConfig(group_name="g"))
+    for number in range(5):
+        bench.topics.put(make_topic(f"t{number}", 2))
+        bench.offsets.commit("g", f"t{number}", 0, 1)
+
+    async def main() -> int:
+        peer = Peer()
+        for _ in range(2):
+            request = RemotingCommand.request(STATS, {"consumerGroup": "g"})
+            assert bench.handlers[STATS](peer.connection, request) is None
+        for _ in range(20):
+            await asyncio.sleep(0)
+        return len(peer.sent)
+
+    assert asyncio.run(main()) == 2

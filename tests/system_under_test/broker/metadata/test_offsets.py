@@ -139,3 +139,13 @@ def test_a_slave_forgets_what_its_master_has_forgotten_when_the_table_is_full(
     assert slave.count() == 3
     slave.merge({"t@3": {0: 1}})
     assert (slave.count(), slave.query("3", "t", 0)) == (1, 1)
+
+
+def test_one_more_offset_fits_up_to_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = ConsumerOffsets()
+    table.commit("group", "topic", 0, 5)
+    monkeypatch.setattr(module, "SIZE_MAX", 2 * size_of("topic@group", 1))
+    assert table.has_room("group", "other", 0)
+    assert table.has_room("group", "topic", 1)
+    assert not table.has_room("group", "longer", 0)
+    assert table.has_room("group", "topic", 0)

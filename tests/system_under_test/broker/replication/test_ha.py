@@ -118,6 +118,27 @@ def test_a_silent_replica_is_not_waited_for_until_it_reports_again(
     assert service.slave_available(end_offset)
 
 
+def test_a_replica_gets_what_came_while_its_connection_was_full(
+    replication: Replication, replica: HaSenderConnection
+) -> None:
+    transport = cast(MemoryTransport, replica._transport)
+
+    def written() -> int:
+        return len(b"".join(transport.writes))
+
+    replica.data_received(REPORT.pack(replication.log.end_offset))
+    for _ in range(2):
+        replica.pause_writing()
+        end_offset = replication.log.end_offset
+        replication.log.put(bytes(100))
+        replication.log.flush()
+        before = written()
+        replica.pump()
+        assert written() == before
+        replica.resume_writing()
+        assert written() == before + HEADER.size + replication.log.end_offset - end_offset
+
+
 def test_a_replica_that_is_far_behind_is_not_waited_for(
     replication: Replication, service: HaService, replica: HaSenderConnection
 ) -> None:
