@@ -108,6 +108,10 @@ class SimProcess:
         """End because a callback raised SystemExit."""
         self._end(ExitStatus(kind="raised", error=error))
 
+    def bury(self) -> None:
+        """Release main, which may have been left suspended: its last lines must not run later."""
+        self.main_coroutine = None
+
     def _begin(self, _: object) -> None:
         if not self.alive:
             return

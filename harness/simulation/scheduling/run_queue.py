@@ -33,6 +33,10 @@ class QueuedProcess(Protocol):
         """End the process because a callback or task raised this error."""
         ...
 
+    def bury(self) -> None:
+        """Release everything after the run."""
+        ...
+
 
 class RunQueue:
     """Callbacks and tasks of one process.
@@ -235,6 +239,8 @@ class RunQueue:
             tasks, self.tasks = self.tasks, []
             for task in tasks:
                 task.discard()
+        if self.process is not None:
+            self.process.bury()
         self.ready.clear()
         self._due.clear()
         self.parked.clear()

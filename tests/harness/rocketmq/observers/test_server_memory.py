@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 
 from staticfire.harness.rocketmq.observers.server_memory import locals_of
 from staticfire.harness.simulation import World
@@ -33,3 +34,23 @@ def test_local_variables_of_main_and_of_what_it_awaits_are_seen() -> None:
         assert "node's server" in seen
 
     world.run(harness)
+
+
+async def refuses_to_end(env: Env) -> None:
+    try:
+        await asyncio.Event().wait()
+    finally:
+        await asyncio.Event().wait()
+
+
+def test_nothing_of_main_is_left_after_the_run() -> None:
+    """What is suspended then would be closed with the interpreter, which a compiled coroutine does not survive."""
+    world = World(1)
+    host = world.add_host("node", "10.0.0.1")
+
+    async def harness() -> weakref.ref[object]:
+        process = host.start("node", refuses_to_end)
+        await asyncio.sleep(1)
+        return weakref.ref(process.main_coroutine)
+
+    assert world.run(harness)() is None
