@@ -8,6 +8,8 @@ bug) comes first on the import path.
 
 from __future__ import annotations
 
+import atexit
+import gc
 import hashlib
 import json
 import os
@@ -56,6 +58,8 @@ def use_build(folder: Path, package_path: Sequence[str]) -> None:
     os.environ[VARIABLE] = str(folder.resolve())  # for child processes in other folders
     if parts:
         sys.meta_path.insert(0, CompiledFinder(parts))
+        # Coroutines in cycles are closed while the modules are whole: later, a compiled one crashes the process.
+        atexit.register(gc.collect)
 
 
 def compiled_parts() -> list[str]:

@@ -81,6 +81,8 @@ class Guard:
             yield
         finally:
             Guard._active = None
+            # A module that was imported meanwhile keeps guarded functions for ever: not the world with them.
+            self._fail = None
             for owner, name, original in originals:
                 setattr(owner, name, original)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import importlib
 import os
 import random
@@ -11,6 +12,7 @@ import threading
 import time
 import traceback
 import uuid
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 
@@ -97,6 +99,32 @@ def test_everything_is_as_before_after_the_run() -> None:
 
     assert World(1).run(harness) is False
     assert (time.time, random.random, os.urandom, uuid.uuid4, threading.Thread.start) == before
+
+
+def test_a_guarded_function_that_is_kept_does_not_keep_the_world() -> None:
+    """As a module does that is imported during the run, and says `from random import randint`."""
+    kept = []
+    tasks: list[object] = []
+
+    async def ends_late() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:  # after the world is closed, which therefore holds a timer
+            asyncio.get_running_loop().call_later(1, print)
+
+    async def harness() -> None:
+        kept.append(random.random)
+        tasks.append(weakref.ref(asyncio.create_task(ends_late())))
+        await asyncio.sleep(1)
+
+    world = World(1)
+    world.run(harness)
+    loop = weakref.ref(world.loop)
+    del world
+    gc.collect()
+    assert kept
+    assert kept[0] is not random.random
+    assert loop() is None
 
 
 def test_the_guard_can_be_left_out() -> None:
