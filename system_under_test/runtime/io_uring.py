@@ -20,12 +20,11 @@ from collections.abc import Callable
 
 Done = Callable[[BaseException | None], None]
 
-# On MIPS and Alpha other numbers, so that these are refused.
+# MIPS and Alpha have other numbers, and refuse these.
 _SYS_IO_URING_SETUP = 425
 _SYS_IO_URING_ENTER = 426
-_PARAMS = struct.Struct(
-    "<10I10I10I"
-)  # io_uring_params; two of the words of each queue's offsets are reserved
+# io_uring_params: ten words, and ten for each of the two queues, of which the last three are not used
+_PARAMS = struct.Struct("<10I10I10I")
 _FEATURES, _SQ_OFFSETS, _CQ_OFFSETS = 5, 10, 20  # words of it
 _FEATURE_SINGLE_MMAP = 1
 _OFFSET_OF_SQES = 0x10000000  # of the second mapping

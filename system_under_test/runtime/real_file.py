@@ -45,9 +45,8 @@ class RealFile:
         except OSError:
             self._zeros_from = _UNKNOWN
             raise
-        if written < len(
-            data
-        ):  # a signal, or the disk is about to be full: the next call says which
+        # after a signal, or before a full disk: the next call says which
+        if written < len(data):
             self._zeros_from = _UNKNOWN
             self.pwrite(memoryview(data)[written:], offset + written)
         elif offset + written > self._zeros_from:
