@@ -140,11 +140,11 @@ def test_a_real_disk_is_slow_and_quick_again(machine: LinuxMachine, tmp_path: Pa
 # For each line it gets, syncs a file for a second as brokers do; prints how, and how often.
 SYNCS = """
 import asyncio, sys, time
-from staticfire.system_under_test.runtime.real_env import RealStorage
-from staticfire.system_under_test.runtime.real_worker import RealWorker
+from staticfire.system_under_test.runtime.real_env import make_env
 
 async def sync_all():
-    file, worker = RealStorage().open(sys.argv[1], create=True), RealWorker("syncs")
+    env = make_env("syncs")
+    file, worker = env.storage.open(sys.argv[1], create=True), env.make_worker()
     for _ in sys.stdin:
         until_s, count = time.monotonic() + 1, 0
         while time.monotonic() < until_s:
