@@ -111,6 +111,7 @@ class SimProcess:
     def bury(self) -> None:
         """Release main, which may have been left suspended: its last lines must not run later."""
         self.main_coroutine = None
+        self._runner = None
 
     def _begin(self, _: object) -> None:
         if not self.alive:
