@@ -17,23 +17,8 @@ from staticfire.system_under_test.runtime.io_uring import IoUring
 from staticfire.system_under_test.runtime.real_env import RealStorage
 from staticfire.system_under_test.runtime.real_file import RealFile
 from staticfire.system_under_test.runtime.real_worker import RealWorker
+from tests.support.io_uring_here import NEEDS_RING
 from tests.system_under_test.store.store_on_disk import SilentLog
-
-
-def has_io_uring() -> bool:
-    async def try_it() -> None:
-        IoUring(asyncio.get_running_loop()).close()
-
-    try:
-        asyncio.run(try_it())
-    except OSError:
-        return False
-    return True
-
-
-NEEDS_RING = pytest.mark.skipif(
-    not has_io_uring(), reason="this kernel or container has no io_uring"
-)
 
 
 @pytest.fixture

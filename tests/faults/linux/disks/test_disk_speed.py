@@ -22,6 +22,7 @@ from staticfire.faults.linux.disks.loop_disk import LoopDisk
 from staticfire.faults.linux.executor import CommandFailed
 from staticfire.faults.linux.machine import LinuxMachine
 from staticfire.faults.linux.resources import Resource, removal_argv
+from tests.support.io_uring_here import NEEDS_RING
 from tests.support.new_disk import new_disk
 from tests.support.recording_executor import recording_machine
 from tests.support.sleeper import sleeper
@@ -159,6 +160,7 @@ asyncio.run(sync_all())
 """
 
 
+@NEEDS_RING
 @pytest.mark.slow
 @pytest.mark.real
 @pytest.mark.needs_root("mkfs.ext4", "losetup")
@@ -171,7 +173,7 @@ def test_what_the_kernel_syncs_for_a_process_is_as_slow(
     except DiskSpeedError as error:
         pytest.skip(f"needs root and a cgroup: {error}")
 
-    async def scenario() -> str:
+    async def scenario() -> None:
         async with new_disk(machine, tmp_path) as disk:
             speed = DiskSpeed(disk)
             child = await asyncio.create_subprocess_exec(
@@ -187,15 +189,14 @@ def test_what_the_kernel_syncs_for_a_process_is_as_slow(
                     assert (await speed.slow([child.pid], 200.0)).bitten
                 child.stdin.write(b"go on\n")
                 how, count = (await child.stdout.readline()).decode().split()
+                assert how == "kernel"
                 counts.append(int(count))
             await speed.heal()
             child.stdin.close()
             await child.wait()
         assert counts[1] < counts[0] / 5, counts
-        return how
 
-    if asyncio.run(asyncio.wait_for(scenario(), 180)) == "thread":
-        pytest.skip("this kernel or container has no io_uring: a thread synced")
+    asyncio.run(asyncio.wait_for(scenario(), 180))
 
 
 # As the kernel does while the last thread of a process in the cgroup has not ended.
