@@ -16,6 +16,9 @@ TOPS = ("checkers", "faults", "harness", "spark_analysis", "system_under_test")
 # Former identifier -> the word that took its place.
 FORMER = {
     "Touches": "MessageEvents",
+    "touches": "message_events",
+    "TOUCHES": "MESSAGE_EVENTS",
+    "stretches": "ranges",
     "TouchBuilder": "ColumnBuilder",
     "SendTouch": "SendEvent",
     "DeliveryTouch": "DeliveryEvent",
@@ -130,7 +133,6 @@ FORMER = {
 }
 OTHER_MEANING = {  # an identifier with a meaning of its own in this folder
     "Shape": ("faults/linux/network/traffic.py",),  # of traffic, as tc says
-    "told": ("checkers/op_kinds/values.py",),  # a field of recorded transactions
 }
 
 # "place" said queue offset, log position, index, line and folder alike.

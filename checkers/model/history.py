@@ -18,6 +18,7 @@ import orjson
 
 from staticfire.checkers.model.gc_pause import collector_paused
 from staticfire.checkers.op_kinds.catalogue import RECORDED
+from staticfire.checkers.op_kinds.former_fields import with_current_fields
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -284,8 +285,8 @@ def _decode_op(fields: object) -> Op:
         time_ns=_integer(fields, "time_ns", 0),
         process=_integer(fields, "process", NEMESIS),
         type=_op_type(fields),
-        f=_typed(fields, "f", str),
-        value=_typed(fields, "value", dict) if "value" in fields else {},
+        f=(f := _typed(fields, "f", str)),
+        value=with_current_fields(f, _typed(fields, "value", dict)) if "value" in fields else {},
         error=_typed(fields, "error", str) if fields.get("error") is not None else None,
         node=_typed(fields, "node", str) if fields.get("node") is not None else None,
         stamp=_stamp(fields["stamp"]) if "stamp" in fields else None,

@@ -49,14 +49,14 @@ class MessageRange(NamedTuple):
 def of_delivery(row: Sequence[Any]) -> MessageRange:
     """Read a row of a `consume_many`. Raises ValueError for a wrong number of fields; their types are not checked."""
     if len(row) != DELIVERY_WIDTH:
-        raise ValueError(f"a stretch has {len(row)} fields; expected {DELIVERY_WIDTH}")
+        raise ValueError(f"a range has {len(row)} fields; expected {DELIVERY_WIDTH}")
     return MessageRange(*row)
 
 
 def of_send(row: Sequence[Any]) -> MessageRange:
     """Read a row of a `send_many`. Raises ValueError for a wrong number of fields; their types are not checked."""
     if len(row) != SEND_WIDTH:
-        raise ValueError(f"a stretch has {len(row)} fields; expected {SEND_WIDTH}")
+        raise ValueError(f"a range has {len(row)} fields; expected {SEND_WIDTH}")
     key, queue_offset, physical_offset, count, stride = row
     return MessageRange(key, queue_offset, physical_offset, True, 0, count, stride)
 
@@ -127,9 +127,9 @@ def messages_of(message_range: MessageRange) -> Iterator[list[Any]]:
 
 def sends_of(value: SendManyValue) -> Iterator[SendValue]:
     """Yield a `send` value for each message of a `send_many` that reports positions."""
-    beside = ("key", "count", "stretches")
+    beside = ("key", "count", "ranges")
     shared = cast(SendValue, {name: of for name, of in value.items() if name not in beside})
-    for row in value["stretches"]:
+    for row in value["ranges"]:
         for key, queue_offset, physical_offset, *_ in messages_of(of_send(row)):
             yield {
                 **shared,
@@ -142,7 +142,7 @@ def sends_of(value: SendManyValue) -> Iterator[SendValue]:
 def delivered_keys(op: Op) -> Iterator[str | None]:
     """Yield the key of each message of a delivery."""
     if op.f == CONSUME_MANY:
-        for row in op.value["stretches"]:
+        for row in op.value["ranges"]:
             yield from (message[0] for message in messages_of(of_delivery(row)))
     else:
         yield from (message[0] for message in op.value["messages"])
@@ -158,5 +158,5 @@ def messages_in(op: Op) -> int:
         case "send_many":
             return int(op.value["count"])
         case "consume_many":
-            return sum(of_delivery(row).length for row in op.value["stretches"])
+            return sum(of_delivery(row).length for row in op.value["ranges"])
     return 0

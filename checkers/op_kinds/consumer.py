@@ -140,14 +140,14 @@ CONSUMER: Final = (
     ),
     OpKind(
         name=CONSUME_MANY,
-        about="`consume` with `condensed`: consecutive messages form one stretch",
+        about="`consume` with `condensed`: consecutive messages form one range",
         form="delivery",
-        rows="stretches",
+        rows="ranges",
         reported_by=("consumer",),
         report={
             **SCOPE,
             **PLACE,
-            "stretches": Field(
+            "ranges": Field(
                 LIST,
                 "the messages passed to the listener",
                 row={**RANGE_START, "intact": INTACT, "tried": TRIED, **RANGE_LENGTH},

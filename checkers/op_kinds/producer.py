@@ -126,12 +126,12 @@ PRODUCER: Final = (
         name=SEND_MANY,
         about="send one batch of messages whose keys follow the first",
         form="send",
-        rows="stretches",
+        rows="ranges",
         asked_of=("producer",),
         request=SENDS_MANY,
         result={
             **PLACE,
-            "stretches": Field(
+            "ranges": Field(
                 LIST, "all messages of the batch, in order", row={**RANGE_START, **RANGE_LENGTH}
             ),
             **STORED,
@@ -172,7 +172,7 @@ PRODUCER: Final = (
                 QUEUE_OFFSET, about="the half message's queue offset", is_optional=True
             ),
             "half_physical_offset": Field(WHOLE, "the half message's physical offset", True),
-            "told": Field(FLAG, "whether the end of the transaction was sent", True),
+            "end_sent": Field(FLAG, "whether the end of the transaction was sent", True),
             **STORED,
         },
     ),

@@ -52,7 +52,7 @@ class ConsumeManyReport(TypedDict):
     topic: str
     broker: str
     queue: int
-    stretches: list[list[Any]]
+    ranges: list[list[Any]]
 
 
 class ReplyReport(TypedDict):
@@ -132,6 +132,7 @@ SendValue = TypedDict(
         "code": NotRequired[int],
         "delay_level": NotRequired[int],
         "delay_ms": NotRequired[int],
+        "end_sent": NotRequired[bool],
         "half_physical_offset": NotRequired[int],
         "half_queue_offset": NotRequired[int],
         "id": NotRequired[int],
@@ -152,7 +153,6 @@ SendValue = TypedDict(
         "stored_at": NotRequired[int],
         "tag": NotRequired[str],
         "timeout_s": NotRequired[int | float],
-        "told": NotRequired[bool],
         "topic": NotRequired[str],
         "transaction": NotRequired[str],
     },
@@ -169,9 +169,9 @@ class SendManyValue(TypedDict):
     id: NotRequired[int]
     physical_offset: NotRequired[int]
     queue: NotRequired[int]
+    ranges: NotRequired[list[list[Any]]]
     size: NotRequired[int]
     status: NotRequired[str]
-    stretches: NotRequired[list[list[Any]]]
     topic: NotRequired[str]
 
 

@@ -157,14 +157,14 @@ class RecordingListener:
             return "consume", each
         ranges: ConsumeManyReport = {
             **origin,
-            "stretches": [one.to_delivery() for one in condensed(rows)],
+            "ranges": [one.to_delivery() for one in condensed(rows)],
         }
         return CONSUME_MANY, ranges
 
 
 def _with_contents(value: Delivery, messages: list[Message]) -> Delivery:
     """Return the value of a delivery, with the contents of each message unless it is condensed."""
-    if "stretches" in value:
+    if "ranges" in value:
         return value
     rows = zip(value["messages"], messages, strict=True)
     with_contents = [[*row, contents_of(message)] for row, message in rows]

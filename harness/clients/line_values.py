@@ -20,7 +20,7 @@ from staticfire.harness.clients.port import Outcome, Request
 if TYPE_CHECKING:
     from staticfire.checkers.model.history import OpType
 
-ONE_OF = {"messages": "a message", "stretches": "a stretch"}  # by the field that lists them
+ONE_OF = {"messages": "a message", "ranges": "a range"}  # by the field that lists them
 
 
 def check_emitted(type: OpType, f: str, value: Mapping[str, Any]) -> None:
@@ -33,7 +33,7 @@ def check_emitted(type: OpType, f: str, value: Mapping[str, Any]) -> None:
         raise LineError(f"'type' of open is {type!r}; allowed are ok, fail")
     if f == SEND_MANY:
         _check_count("'count' of send_many", value["count"], value["key"])
-        if type == "ok" or "stretches" in value:
+        if type == "ok" or "ranges" in value:
             _check_many(value, value["key"], value["count"])
     check_bounds(what, value, declared)
     for name, field in declared.items():
@@ -85,25 +85,25 @@ def _check_many(value: Mapping[str, Any], key: str, count: int) -> None:
     declared = OP_KINDS[SEND_MANY].result or {}
     check_declared("the value of a send_many", value, declared)
     check_bounds("the value of a send_many", value, declared)
-    check_items("a stretch of send_many", value["stretches"], declared["stretches"])
+    check_items("a range of send_many", value["ranges"], declared["ranges"])
     sent = 0
-    for row in value["stretches"]:
+    for row in value["ranges"]:
         _check_range(row, count=row[3], stride=row[4])
         if row[0] != nth_key(key, sent):
-            what = f"a stretch of send_many begins with {row[0]!r:.80}"
+            what = f"a range of send_many begins with {row[0]!r:.80}"
             raise LineError(f"{what}; expected {nth_key(key, sent)!r}")
         sent += row[3]
     if sent != count:
-        raise LineError(f"the stretches of send_many hold {sent} messages; {count} were to be sent")
+        raise LineError(f"the ranges of send_many hold {sent} messages; {count} were to be sent")
 
 
 def _check_range(row: list[Any], *, count: int, stride: int) -> None:
     """Check a message range, which begins with key and offsets."""
-    _check_count("the length of a stretch", count, row[0])
+    _check_count("the length of a range", count, row[0])
     if not 0 <= row[1] < OFFSET_MAX:
-        raise LineError(f"the queue offset of a stretch is {row[1]}; allowed are 0 to 2^62")
+        raise LineError(f"the queue offset of a range is {row[1]}; allowed are 0 to 2^62")
     if abs(row[2]) + count * abs(stride) >= OFFSET_MAX:
-        what = f"a stretch goes from the physical offset {row[2]} on in steps of {stride}"
+        what = f"a range goes from the physical offset {row[2]} on in steps of {stride}"
         raise LineError(f"{what}; its offsets do not fit 62 bits")
 
 

@@ -167,7 +167,7 @@ async def invoke_many(producer: Producer, request: Request) -> Outcome:
         "queue": results[0].queue.queue_id,
         "status": results[0].status.name,
         "attempts": results[0].attempts,
-        "stretches": [stretch.to_send() for stretch in condensed(sent)],
+        "ranges": [one.to_send() for one in condensed(sent)],
     }
     return _sent(results[0], value)
 
@@ -204,7 +204,7 @@ async def invoke_transact(producer: Producer, request: Request) -> Outcome:
         "half_queue_offset": half["queue_offset"],
         "half_physical_offset": half["physical_offset"],
         "state": result.state.name.lower(),
-        "told": result.is_reported,
+        "end_sent": result.is_reported,
     }
     return _sent(result.sent, value)
 

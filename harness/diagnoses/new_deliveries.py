@@ -32,7 +32,7 @@ class NewDeliveries:
         queue = op.value["topic"], op.value["broker"], op.value["queue"]
         taken = self._taken.setdefault(queue, bytearray())
         new = 0
-        for row in op.value["stretches"]:
+        for row in op.value["ranges"]:
             message_range = of_delivery(row)
             first, behind = (
                 message_range.queue_offset,

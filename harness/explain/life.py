@@ -145,7 +145,7 @@ def _is_given(op: Op, witness: Finding) -> bool:
     if op.f == "consume":
         return has_key(op.value["messages"], witness)
     if op.f == "consume_many":
-        rows = map(of_delivery, op.value["stretches"])
+        rows = map(of_delivery, op.value["ranges"])
         return any(has_key(messages_of(row), witness) for row in rows)
     return False
 

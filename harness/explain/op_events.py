@@ -37,7 +37,7 @@ def _of_op(op: Op, witness: Finding, home: str | None) -> Iterator[Event]:
     match op.f:
         case "send":
             yield from _of_send(op, op.value, witness)
-        case "send_many" if "stretches" in op.value:
+        case "send_many" if "ranges" in op.value:
             for value in sends_of(op.value):
                 yield from _of_send(op, value, witness)
         case "consume" if op.type == "invoke" or op.process == PROBE_PROCESS:
@@ -48,7 +48,7 @@ def _of_op(op: Op, witness: Finding, home: str | None) -> Iterator[Event]:
                 time_ns=op.time_ns, where=op.node or "", text=op.error or "its listener fails"
             )
         case "consume_many" if op.type == "invoke":
-            for row in op.value["stretches"]:
+            for row in op.value["ranges"]:
                 for message in messages_of(of_delivery(row)):
                     yield from _of_delivery(op, message, witness, home)
         case "check_back" if op.value.get("key") == witness.key:

@@ -236,7 +236,7 @@ def _messages(witness: Finding, op: Op) -> Iterator[tuple[str | None, int]]:
     if op.f == "consume" and _is_queue(witness, op):
         yield from ((key, offset) for key, offset, *_ in op.value["messages"])
     elif op.f == "consume_many" and _is_queue(witness, op):
-        for row in op.value["stretches"]:
+        for row in op.value["ranges"]:
             yield from ((key, offset) for key, offset, *_ in messages_of(of_delivery(row)))
 
 

@@ -105,5 +105,5 @@ def _offsets_in(op: Op, sent: Keys, given: Keys) -> Iterator[tuple[Keys, str | N
     elif op.f == "consume" and op.type in ("invoke", "ok"):
         yield from ((given, key, offset) for key, offset, *_ in op.value["messages"])
     elif op.f == "consume_many" and op.type == "invoke":
-        for row in op.value["stretches"]:
+        for row in op.value["ranges"]:
             yield from ((given, key, offset) for key, offset, *_ in messages_of(of_delivery(row)))

@@ -124,14 +124,14 @@ def _messages(op: Op) -> tuple[Message, ...]:
             offset, physical = value.get("queue_offset"), value.get("physical_offset")
             digest = _whole(value.get("id"))
             return (Message(_key(value["key"]), _offset(offset), _offset(physical), digest=digest),)
-        case "send_many" if "stretches" not in value:
+        case "send_many" if "ranges" not in value:
             return tuple(Message(nth_key(value["key"], n)) for n in range(_count(value["count"])))
         case "send_many":
-            rows = (messages_of(of_send(row)) for row in value["stretches"])
+            rows = (messages_of(of_send(row)) for row in value["ranges"])
             return tuple(_message(message) for row in rows for message in row)
         case "consume":
             return tuple(map(_message, value["messages"]))
-    many = (messages_of(of_delivery(row)) for row in value["stretches"])
+    many = (messages_of(of_delivery(row)) for row in value["ranges"])
     return tuple(_message(message) for row in many for message in row)
 
 

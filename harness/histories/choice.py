@@ -115,7 +115,7 @@ def _identity(op: Op) -> object:
     value = op.value
     if op.f in ("send", SEND_MANY, "probe"):
         return value.get("key")
-    rows = {"consume": "messages", CONSUME_MANY: "stretches"}.get(op.f)
+    rows = {"consume": "messages", CONSUME_MANY: "ranges"}.get(op.f)
     if rows is not None and value[rows]:
         position = value["topic"], value["broker"], value["queue"], value[rows][0][1]
         return (op.process, value["group"], *position)

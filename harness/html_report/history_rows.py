@@ -124,7 +124,7 @@ class FileRows:
         return dict(self._history.manifest.dictionaries.processes)
 
     def end_ns(self) -> int:
-        parts = self._history.manifest.touches
+        parts = self._history.manifest.message_events
         times = [self._history.table(part, ["time_ns"])["time_ns"].to_numpy() for part in parts]
         return max((int(found.max()) for found in times if len(found)), default=0)
 

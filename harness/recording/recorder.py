@@ -18,7 +18,7 @@ from staticfire.checkers.op_kinds.catalogue import DELIVERIES, SENDS
 from staticfire.checkers.op_kinds.producer import SEND_MANY
 
 Digest = Callable[[bytes], None]
-STORED = frozenset({"physical_offset", "stored_at", "stretches"})  # a stored send has one of these
+STORED = frozenset({"physical_offset", "stored_at", "ranges"})  # a stored send has one of these
 
 
 class Columns(Protocol):

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from staticfire.checkers.formats.columnar.manifest import Manifest, Part, write_manifest
 from staticfire.checkers.formats.columnar.rows import by_queue
-from staticfire.checkers.formats.columnar.schema import EVENTS, MANIFEST, ROW_GROUP, TOUCHES
+from staticfire.checkers.formats.columnar.schema import EVENTS, MANIFEST, MESSAGE_EVENTS, ROW_GROUP
 from staticfire.checkers.formats.columnar.writer import write_part
 from staticfire.checkers.model.history import HistoryError
 from staticfire.spark_analysis.engine.engines import Engine
@@ -51,14 +51,16 @@ def lay_out(source: Path, target: Path, engine: Engine) -> Manifest:
     (target / "ops").mkdir(parents=True, exist_ok=True)
     chunks = [
         RawChunk(source=source.absolute(), target=target.absolute(), number=number, part=part)
-        for number, part in enumerate(manifest.touches)
+        for number, part in enumerate(manifest.message_events)
     ]
-    written = engine.map("layout", cut_by_queue, chunks, [part.rows for part in manifest.touches])
+    written = engine.map(
+        "layout", cut_by_queue, chunks, [part.rows for part in manifest.message_events]
+    )
     for part in manifest.op_parts:
         _share(source / part.path, target / part.path)
     if manifest.events.rows:
         _share(source / EVENTS, target / EVENTS)
-    done = replace(manifest, touches=_ordered(written))
+    done = replace(manifest, message_events=_ordered(written))
     write_manifest(target, done)
     return done
 
@@ -79,7 +81,7 @@ def cut_by_queue(chunk: RawChunk) -> list[Part]:
     for number in sorted(held):
         rows = pa.concat_tables(held.pop(number))
         for index, start in enumerate(range(0, len(rows), ROWS_A_PART)):
-            path = f"touches/queue-{number}/part-{chunk.number}-{index}.parquet"
+            path = f"message_events/queue-{number}/part-{chunk.number}-{index}.parquet"
             try:
                 part = write_part(chunk.target, path, number, rows.slice(start, ROWS_A_PART))
             except OSError as error:
@@ -100,8 +102,8 @@ def read_raw_part(folder: Path, part: Part) -> Iterator[pa.Table]:
         names = file.schema_arrow.names
         if lacking := {"kind", "op_index", "queue"} - set(names):
             raise HistoryError(f"{path} lacks the column {min(lacking)}")
-        known = [name for name in TOUCHES.names if name in names]
-        schema = pa.schema([TOUCHES.field(name) for name in known])
+        known = [name for name in MESSAGE_EVENTS.names if name in names]
+        schema = pa.schema([MESSAGE_EVENTS.field(name) for name in known])
         for batch in file.iter_batches(ROW_GROUP, columns=known, use_threads=False):
             rows += len(batch)
             yield pa.Table.from_batches([batch]).select(known).cast(schema)

@@ -1,7 +1,7 @@
 """Raw histories: `raw.parquet/`, rows of all queues in the order of time, for recorders other than the harness's.
 
 manifest.json        as of a history in columns, except for its format; the queue of all parts is -2
-touches/part-<n>.parquet, ops/part-<n>.parquet, events.jsonl
+message_events/part-<n>.parquet, ops/part-<n>.parquet, events.jsonl
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ class RawWriter:
         """Begin a history. Raises HistoryError if the folder already has one."""
         if (folder / MANIFEST).exists():
             raise HistoryError(f"{folder} holds a history already; choose another folder")
-        (folder / "touches").mkdir(parents=True, exist_ok=True)
+        (folder / "message_events").mkdir(parents=True, exist_ok=True)
         (folder / "ops").mkdir(exist_ok=True)
         self._folder, self._run_id = folder, run_id
         self._held: list[pa.Table] = []
         self._held_ops: list[pa.Table] = []
-        self._touches: list[Part] = []
+        self._message_events: list[Part] = []
         self._ops: list[Part] = []
         self._events: BinaryIO = (folder / EVENTS).open("wb")
         self._lines = Lines()
@@ -47,7 +47,7 @@ class RawWriter:
     def add(self, table: pa.Table) -> None:
         self._held.append(table)
         if sum(map(len, self._held)) >= PART_ROWS:
-            self._close_touches()
+            self._close_events()
 
     def add_ops(self, table: pa.Table) -> None:
         self._held_ops.append(table)
@@ -62,7 +62,7 @@ class RawWriter:
         )
 
     def finish(self, dictionaries: Dictionaries, ops: int) -> None:
-        self._close_touches()
+        self._close_events()
         self._close_ops()
         self._events.close()
         manifest = Manifest(
@@ -70,18 +70,18 @@ class RawWriter:
             complete=True,
             ops=ops,
             dictionaries=dictionaries,
-            touches=self._touches,
+            message_events=self._message_events,
             op_parts=self._ops,
             events=self._lines,
         )
         document = {**manifest.to_json(), "format": RAW_FORMAT}
         write_durably(self._folder / MANIFEST, orjson.dumps(document))
 
-    def _close_touches(self) -> None:
+    def _close_events(self) -> None:
         if self._held:
-            path = f"touches/part-{len(self._touches)}.parquet"
+            path = f"message_events/part-{len(self._message_events)}.parquet"
             table = pa.concat_tables(self._held)
-            self._touches.append(write_part(self._folder, path, ALL_QUEUES, table))
+            self._message_events.append(write_part(self._folder, path, ALL_QUEUES, table))
             self._held = []
 
     def _close_ops(self) -> None:

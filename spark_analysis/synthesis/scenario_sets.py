@@ -32,7 +32,7 @@ QUIET_NS = 60 * NS_PER_S  # longer than the half minute for which a fault excuse
 class ScenarioSet:
     """The rows of one set."""
 
-    touches: pa.Table
+    message_events: pa.Table
     ops: pa.Table
     next_index: int
     end_ns: int  # from here on, none of its faults excuses anything
@@ -81,9 +81,11 @@ class ScenarioSets:
                 self._tables.add(op)
             index += len(ops)
             begin_ns = ops[-1].time_ns + QUIET_NS
-        touches = to_table(self._tables.builder.names(), QueueRows(*self._tables.builder.take()))
+        message_events = to_table(
+            self._tables.builder.names(), QueueRows(*self._tables.builder.take())
+        )
         return ScenarioSet(
-            touches=self._moved(touches),
+            message_events=self._moved(message_events),
             ops=self._tables.take_ops(),
             next_index=index,
             end_ns=begin_ns,

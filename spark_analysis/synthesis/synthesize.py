@@ -110,7 +110,7 @@ class _Synthesis:
         self._names = dictionaries(profile)
         sets = profile.plant if profile.semantics else 0
         self._scenarios = ScenarioSets(names=self._names, sets=sets, event=self._add_event)
-        self._counts = {"sends": 0, "deliveries": 0, "touches": 0, "ops": 0}
+        self._counts = {"sends": 0, "deliveries": 0, "message_events": 0, "ops": 0}
 
     def run(self) -> dict[str, Any]:
         self._begin()
@@ -134,7 +134,7 @@ class _Synthesis:
                 self._expect_outage(slots)
             chunk = make_chunk(self._profile, slots, self._progress)
             self._expected += [self._truth(found) for found in chunk.expected]
-            self._write(chunk.touches, chunk.ops)
+            self._write(chunk.message_events, chunk.ops)
             if self._report is not None:
                 self._report(self._progress.sent)
         self._end()
@@ -151,21 +151,21 @@ class _Synthesis:
         progress, scenarios = self._progress, self._scenarios
         begin_ns = max(progress.next_ns, progress.calm_from_ns)
         expected = scenarios.expect(number, progress.next_index, begin_ns)
-        self._write(expected.touches, expected.ops)
+        self._write(expected.message_events, expected.ops)
         progress.next_index, progress.next_ns = expected.next_index, expected.end_ns
 
-    def _write(self, touches: pa.Table, ops: pa.Table) -> None:
+    def _write(self, message_events: pa.Table, ops: pa.Table) -> None:
         if self._raw is not None:
-            self._raw.add(touches)
+            self._raw.add(message_events)
             self._raw.add_ops(ops)
         if self._queued is not None:
-            self._queued.add_table(touches)
+            self._queued.add_table(message_events)
             self._queued.add_ops(ops)
-        kind = touches["kind"].to_numpy()
+        kind = message_events["kind"].to_numpy()
         sends, deliveries, _ = np.bincount(kind, minlength=3).tolist()
         self._counts["sends"] += sends
         self._counts["deliveries"] += deliveries
-        self._counts["touches"] += len(kind)
+        self._counts["message_events"] += len(kind)
         self._counts["ops"] += len(ops)
 
     def _add_event(self, line: bytes) -> None:

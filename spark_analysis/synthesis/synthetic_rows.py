@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from staticfire.checkers.formats.columnar.schema import OPS, TOUCHES, Kind, completed
+from staticfire.checkers.formats.columnar.schema import MESSAGE_EVENTS, OPS, Kind, completed
 from staticfire.checkers.model.columns import UNKNOWN, Ints, LogKey, Outcome
 from staticfire.checkers.model.message_contents import NO_PROPERTIES
 from staticfire.checkers.model.message_ids import key_of
@@ -40,7 +40,7 @@ class Calls:
     done_ns: Ints
     process: Ints
     outcome: Ints
-    touches: Ints
+    message_events: Ints
     function: int  # index in FUNCTIONS
     invoke_index: Ints | None = None
     index: Ints | None = None
@@ -48,9 +48,9 @@ class Calls:
 
 @dataclass(slots=True)
 class Chunk:
-    """The rows of one part of the history. `touches` is sorted by queue, then index."""
+    """The rows of one part of the history. `message_events` is sorted by queue, then index."""
 
-    touches: pa.Table
+    message_events: pa.Table
     ops: pa.Table
     expected: list[Injected]  # findings that follow from the commits
 
@@ -73,7 +73,7 @@ def make_chunk(profile: WorkloadProfile, slots: Slots, progress: Progress) -> Ch
         *(_redelivered_rows(profile, slots, n, calls) for n, calls in enumerate(again)),
         *_commit_rows(commits, commit_rows),
     ]
-    chunk = Chunk(touches=_touches(profile, rows), ops=_ops(calls), expected=expected)
+    chunk = Chunk(message_events=_message_events(profile, rows), ops=_ops(calls), expected=expected)
     progress.next_index = end_index
     progress.next_ns = slots.end_ns + NS_PER_S
     progress.physical += RECORD_BYTES * len(slots.queue)
@@ -101,7 +101,7 @@ def _send_calls(slots: Slots) -> Calls:
         done_ns=slots.done_ns[sent],
         process=slots.process[sent],
         outcome=slots.outcome[sent],
-        touches=np.ones(int(sent.sum()), np.int64),
+        message_events=np.ones(int(sent.sum()), np.int64),
         function=0,
     )
 
@@ -135,7 +135,7 @@ def _unstored_calls(profile: WorkloadProfile, slots: Slots) -> Calls:
         done_ns=slots.unstored_ns + NS_PER_S,
         process=profile.producers + at,
         outcome=np.where(at % 2 == 0, Outcome.FAILED, Outcome.UNKNOWN).astype(np.int64),
-        touches=np.ones(size, np.int64),
+        message_events=np.ones(size, np.int64),
         function=0,
     )
 
@@ -168,7 +168,7 @@ def _batches(profile: WorkloadProfile, slots: Slots, branch: int) -> tuple[Calls
         done_ns=delivered.done_ns[first],
         process=consumer_of(profile, slots.queue[first], branch),
         outcome=delivered.outcome[first],
-        touches=sizes[called],
+        message_events=sizes[called],
         function=1,
     )
     return calls, which, renumbered[batch[which]]
@@ -212,7 +212,7 @@ def _redelivery_calls(profile: WorkloadProfile, slots: Slots, number: int) -> Ca
         done_ns=np.array([again.done_ns]),
         process=consumer_of(profile, slots.queue[again.slots[:1]], again.branch),
         outcome=np.array([Outcome.OK], np.int64),
-        touches=np.array([len(again.slots)]),
+        message_events=np.array([len(again.slots)]),
         function=1,
     )
 
@@ -253,7 +253,7 @@ def _commits(
                     done_ns=np.full(size, time_ns + 1000),
                     process=owners,
                     outcome=np.zeros(size, np.int64),
-                    touches=np.bincount(owner_of),
+                    message_events=np.bincount(owner_of),
                     function=2,
                 )
             )
@@ -317,7 +317,7 @@ def _times(calls: Calls) -> Rows:
     }
 
 
-def _touches(profile: WorkloadProfile, parts: list[Rows]) -> pa.Table:
+def _message_events(profile: WorkloadProfile, parts: list[Rows]) -> pa.Table:
     """Return one table, sorted by queue, then index, then the order within the op."""
     sizes = [len(rows["kind"]) for rows in parts]
     queue = np.concatenate([rows["queue"] for rows in parts])
@@ -326,7 +326,7 @@ def _touches(profile: WorkloadProfile, parts: list[Rows]) -> pa.Table:
     bits = max(1, int(index.max() - low).bit_length())
     order = np.argsort(((queue + 1) << bits) | (index - low), kind="stable")
     columns = {}
-    for name in TOUCHES.names:
+    for name in MESSAGE_EVENTS.names:
         if name == "topic":
             whole = np.concatenate([rows["topic_queue"] for rows in parts]) % profile.topics
         elif any(name in rows for rows in parts):
@@ -340,7 +340,7 @@ def _touches(profile: WorkloadProfile, parts: list[Rows]) -> pa.Table:
             columns[name] = np.full(len(order), 0 if name == "transaction" else UNKNOWN)
         else:
             columns[name] = whole[order]
-    return pa.table(columns, schema=TOUCHES)
+    return pa.table(columns, schema=MESSAGE_EVENTS)
 
 
 def _ops(calls: list[Calls]) -> pa.Table:
@@ -362,7 +362,7 @@ def _ops(calls: list[Calls]) -> pa.Table:
         "time_ns": whole("done_ns"),
         "invoke_ns": whole("invoke_ns"),
         "process": whole("process"),
-        "touches": whole("touches"),
+        "message_events": whole("message_events"),
         "size": np.where(function == 0, BODY_BYTES, UNKNOWN),
         "type": _texts(TYPE_OF_OUTCOME[whole("outcome")], TYPES),
         "f": _texts(function, FUNCTIONS),

@@ -122,7 +122,7 @@ def bench(sends: int) -> None:
                 for op in ops_of(sends):
                     recorder.add(op)
                 recorder.finish()
-            return size_of(folder / "touches")
+            return size_of(folder / "message_events")
 
         def write_lines() -> int:
             with lines.open("wb") as file:
@@ -136,11 +136,11 @@ def bench(sends: int) -> None:
                 columns = read.queue(queue)
                 rows += len(columns.sends) + len(columns.deliveries)
             assert costs.rows - rows <= BATCH * QUEUES
-            return size_of(folder / "touches")
+            return size_of(folder / "message_events")
 
         def read_whole() -> int:
             ColumnarHistory(folder).whole()
-            return size_of(folder / "touches")
+            return size_of(folder / "message_events")
 
         def read_back() -> int:
             assert sum(1 for _ in read_ops(ColumnarHistory(folder))) == count

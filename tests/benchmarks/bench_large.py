@@ -100,7 +100,7 @@ def bench(operations: int, args: argparse.Namespace) -> None:
     try:
         history, write_s = _timed(lambda: write(made, folder / "history.parquet"))
         rows = history.manifest.rows
-        size = sum(part.bytes for part in history.manifest.touches)
+        size = sum(part.bytes for part in history.manifest.message_events)
         print(
             f"{operations} operations, {args.groups} groups, {rows} rows, {args.queues} queues, "
             f"{size / 1e6:.0f} MB in files (written in {write_s:.1f} CPU s)"

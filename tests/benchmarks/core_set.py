@@ -34,7 +34,7 @@ def ask_duckdb(folder: Path) -> dict[str, int]:
     connection = duckdb.connect()
     connection.execute("set memory_limit = '5GB'")
     connection.execute(
-        f"create view t as select * from read_parquet('{folder}/raw.parquet/touches/*.parquet')"
+        f"create view t as select * from read_parquet('{folder}/raw.parquet/message_events/*.parquet')"
     )
     by_message = """
         with m as (

@@ -92,7 +92,7 @@ class MadeUpQueues:
     ) -> MessageEvents:
         invoke_ns = at_ns - random.integers(1, LATENCY_NS, len(number))
         end_ns = at_ns + random.integers(1, LATENCY_NS, len(number))
-        sent = _touches(
+        sent = _message_events(
             queue, number, invoke_ns, end_ns, offset, process=number % PRODUCERS, group=-1
         )
         return sent.where(np.argsort(end_ns, kind="stable"))
@@ -111,7 +111,9 @@ class MadeUpQueues:
         invoke_ns = last_ns + LATENCY_NS + group
         end_ns = invoke_ns + random.integers(1, 1000, batch[-1] + 1)[batch] * 16 + group
         process = np.full(len(number), PRODUCERS + group)
-        return _touches(queue, number, invoke_ns, end_ns, offset, process=process, group=group)
+        return _message_events(
+            queue, number, invoke_ns, end_ns, offset, process=process, group=group
+        )
 
     def _committed(self, queue: int, at_ns: Ints, offset: Ints) -> Commits:
         rows = np.arange(COMMITS_EVERY, len(offset), COMMITS_EVERY)
@@ -129,7 +131,7 @@ class MadeUpQueues:
         )
 
 
-def _touches(
+def _message_events(
     queue: int,
     number: Ints,
     invoke_ns: Ints,

@@ -220,7 +220,7 @@ def test_keys_transactions_and_requests_over_the_line_protocol(cluster: LocalClu
             assert len({(end.value["broker"], end.value["queue"]) for end in ends}) == 1
             for state in ("commit", "rollback"):
                 end = await producer.ask("transact", **send, key=state, state=state)
-                assert (end.type, end.value["state"], end.value["told"]) == ("ok", state, True)
+                assert (end.type, end.value["state"], end.value["end_sent"]) == ("ok", state, True)
             asked = await producer.ask("request", **send, key="question", timeout_s=30.0)
             assert (asked.type, asked.value["reply"]) == ("ok", "question")
             keys = {"commit", "question", *(f"s{n}" for n in range(5))}

@@ -123,7 +123,7 @@ def test_two_workers_one_executor_killed_midway(tmp_path: Path) -> None:
     assert planted == {anomaly for checker in ALL_CHECKERS for anomaly in checker.anomalies}
     verdict = RunVerdict.from_json(orjson.loads(here)["runs"][0]["verdict"])
     assert disagreements(history, verdict) == []
-    assert truth_of(history)["counts"]["touches"] == run.manifest.rows
+    assert truth_of(history)["counts"]["message_events"] == run.manifest.rows
 
 
 @pytest.mark.needs_root("unshare", "mount")

@@ -57,7 +57,7 @@ def test_verdict_and_latency_are_equal_to_the_bit(
 def test_one_long_queue_is_many_tasks_and_a_checker_that_raises_is_unknown(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nine of ten touches are in one queue. No gap is longer than infinity, which is no number of nanoseconds."""
+    """One queue has nine tenths of the rows. No gap is longer than infinity, which is no number of nanoseconds."""
     monkeypatch.setattr(partitioning, "PARTITION_ROWS", 1000)
     [run] = small(tmp_path, skew=4.0, queues=8)
     run = replace(run, facts=replace(run.facts, gap_max_s=float("inf")))
@@ -99,7 +99,7 @@ def test_checkers_with_nothing_but_defaults_see_every_row(
 @pytest.mark.slow
 def test_a_missing_part_is_one_sentence_and_no_verdict(spark: SparkSession, tmp_path: Path) -> None:
     [run] = small(tmp_path)
-    (run.history / run.manifest.touches[-1].path).unlink()
+    (run.history / run.manifest.message_events[-1].path).unlink()
     with pytest.raises(HistoryError, match=r"part-0\.parquet is missing; the manifest names it$"):
         judge_runs([run], OnSpark(spark))
 

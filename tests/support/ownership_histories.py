@@ -56,10 +56,10 @@ def ownership_history(
         elif what == "consume":
             of_any_process = [*process_of.values(), *(op.process for op in ops[-9:]), process]
             first = random.randrange(9)
-            touches = [
+            messages = [
                 [f"p0-{first + n}", first + n, n, True, 0] for n in range(random.choice([1, 3]))
             ]
-            place = {"broker": "b", "queue": random.randrange(2), "messages": touches}
+            place = {"broker": "b", "queue": random.randrange(2), "messages": messages}
             op(random.choice(of_any_process), "consume", {**of_group(), **place})
         elif random.random() < 0.5:
             kind = random.choice(["client_crash", "member_leaves", "pause"])

@@ -62,16 +62,16 @@ def _read(random: Random, steps: list[Step], logs: Any, read: dict[Any, int]) ->
     group, queue = random.choice(_pairs())
     topic, broker, number = queue
     done = read[group, queue]
-    touches = [list(event) for event in logs[queue][done : done + random.randint(1, 4)]]
-    if not touches:
+    messages = [list(event) for event in logs[queue][done : done + random.randint(1, 4)]]
+    if not messages:
         return
-    read[group, queue] += len(touches)
+    read[group, queue] += len(messages)
     of_group = {"group": group, "topic": topic}
-    value = {**of_group, "broker": broker, "queue": number, "messages": touches}
+    value = {**of_group, "broker": broker, "queue": number, "messages": messages}
     process = 10 if group == "g" else 11
     steps.append({"f": "consume", "ending": "ok", "process": process, "value": value})
     if random.random() < 0.3:
-        value = {**of_group, "offsets": [[broker, number, touches[-1][1] + 1]]}
+        value = {**of_group, "offsets": [[broker, number, messages[-1][1] + 1]]}
         steps.append({"f": "commit", "ending": "ok", "process": process, "value": value})
 
 
@@ -166,15 +166,15 @@ def weak(random: Random, steps: list[Step]) -> None:
 
 
 def corrupt(random: Random, steps: list[Step]) -> None:
-    _touch(random, steps)[3] = False
+    _event(random, steps)[3] = False
 
 
 def unreadable(random: Random, steps: list[Step]) -> None:
-    event = _touch(random, steps)
+    event = _event(random, steps)
     event[0], event[3] = None, False
 
 
-def _touch(random: Random, steps: list[Step]) -> list[Any]:
+def _event(random: Random, steps: list[Step]) -> list[Any]:
     messages: list[list[Any]] = _some(random, steps, "consume")["value"]["messages"]
     return random.choice(messages)
 
@@ -200,7 +200,7 @@ def copied(random: Random, steps: list[Step]) -> None:
 
 def another_there(random: Random, steps: list[Step]) -> None:
     """A delivery that has another message at the place."""
-    _touch(random, steps)[0] = random.choice(_sends(steps))["value"]["key"]
+    _event(random, steps)[0] = random.choice(_sends(steps))["value"]["key"]
 
 
 def acked_elsewhere(random: Random, steps: list[Step]) -> None:

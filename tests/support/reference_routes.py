@@ -143,7 +143,7 @@ def _known_since(broker: str, observations: Sequence[Seen], facts: Mapping[str, 
 
 
 def _first_longer(held: Sequence[bool], deaf: Sequence[bool], bound_s: int) -> int | None:
-    """Where the first stretch begins that has more seconds than the bound, without those that do not count."""
+    """Where the first range begins that has more seconds than the bound, without those that do not count."""
     start = counted = 0
     for second, holds in enumerate([*held, False]):
         if holds:

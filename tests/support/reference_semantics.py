@@ -555,7 +555,7 @@ def _asked_again(
     """Whether it was asked about after it was over, or twice in one round; only of what may have one half alone."""
     over = [op.time_ns for op in asked if op.value["state"] in ("commit", "rollback")]
     over += [began_ns(ops, given) for given in deliveries_of(ops) if given.key == send.key]
-    if send.outcome == "ok" and end == "commit" and value_of(ops, send).get("told", True):
+    if send.outcome == "ok" and end == "commit" and value_of(ops, send).get("end_sent", True):
         over.append(ended_ns(ops, send))
     is_over = bool(over) and asked[-1].time_ns - min(over) > REQUEST_NS
     gaps = [later.time_ns - earlier.time_ns for earlier, later in pairwise(asked)]

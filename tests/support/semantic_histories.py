@@ -74,7 +74,7 @@ class _Run(HistoryBuilder):
             value |= {"broker": "b", "queue": queue, "physical_offset": offset * 100}
             value["queue_offset"] = -1 if kept_back else offset
             if kind == "transaction" and random.random() < 0.3:
-                value["told"] = random.random() < 0.5
+                value["end_sent"] = random.random() < 0.5
         self.op(process, end, "send", value)
 
     def consume(self) -> None:

@@ -76,13 +76,13 @@ def waiting_history(random: Random, steps: int) -> list[Op]:
                 for o in ops
                 if o.f == "send" and o.value["queue"] == queue
             }
-            touches = [
+            messages = [
                 [keys[at], at, at, True, 0]
                 for at in range(first, ends[queue])[: random.choice([1, 1, 2])]
             ]
             value = {"group": random.choice(["g", "g", "h"]), "topic": "t", "broker": "b"}
-            call = random.choice([1, 2]), {**value, "queue": queue, "messages": touches}
-            if touches and call not in open_calls:
+            call = random.choice([1, 2]), {**value, "queue": queue, "messages": messages}
+            if messages and call not in open_calls:
                 op(call[0], "invoke", "consume", call[1])
                 open_calls.append(call)
         elif what == "end" and open_calls:

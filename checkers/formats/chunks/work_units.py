@@ -38,7 +38,7 @@ def together(manifest: Manifest, rows_max: int) -> list[list[Part]]:
     A queue with more rows has a list of its own.
     """
     by_queue: dict[int, list[Part]] = {}
-    for part in manifest.touches:
+    for part in manifest.message_events:
         by_queue.setdefault(part.queue, []).append(part)
     found: list[list[Part]] = []
     room = 0

@@ -2,13 +2,14 @@
 
 `history.parquet/` in the folder of a run; docs/history.md describes it for users.
 
-    manifest.json                        the contents, see `manifest.py`; without it there is no history
-    touches/queue-<id>/part-<n>.parquet  rows of one queue; id is the index of the queue in the dictionary of queues,
-                                         -1 has the sends that no broker answered
-    ops/part-<n>.parquet                 one row for each op, for latency and availability
-    events.jsonl                         every op that is about no message, faults included, as a line of JSON
+    manifest.json           the contents, see `manifest.py`; without it there is no history
+    message_events/queue-<id>/part-<n>.parquet
+                            rows of one queue; id is the index of the queue in the dictionary of queues, -1 has the
+                            sends that no broker answered
+    ops/part-<n>.parquet    one row for each op, for latency and availability
+    events.jsonl            every op that is about no message, faults included, as a line of JSON
 
-Columns of `touches` (`schema.TOUCHES`; integers of 64 bits but for body_ok; -1: not known, or does not apply):
+Columns of `message_events` (`schema.MESSAGE_EVENTS`; 64-bit integers except body_ok; -1: unknown, or does not apply):
 
     kind             0 send, 1 delivery, 2 commit
     op_index         of the completion; of the invocation if there is none
@@ -34,13 +35,13 @@ Columns of `touches` (`schema.TOUCHES`; integers of 64 bits but for body_ok; -1:
 Columns of `ops` (`schema.OPS`):
 
     index, invoke_index, time_ns, invoke_ns, process   as above, 64 bits
-    touches          how many rows the op has in `touches`
+    message_events   how many rows the op has in `message_events`
     size             bytes of the body of a send, else -1
     type             text: ok, info, fail; invoke if it was never completed
     f                text
     node, error      text or null
-    value            text: the value as JSON, null if it follows from the touches
-    invoke_value     text: the value of the invocation as JSON, null if it follows from the touches or there is none
+    value            text: the value as JSON, null if it follows from the message events
+    invoke_value     text: the value of the invocation as JSON; null if it follows from them or there is none
 
 If a file lacks a column, it is read as -1 (null, true for body_ok). A column that the reader does not know is ignored.
 

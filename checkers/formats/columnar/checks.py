@@ -19,7 +19,7 @@ from staticfire.checkers.model.message_ids import OTHER
 OP_BOUNDS = {"time_ns": (0, INT64_MAX), "invoke_ns": (0, INT64_MAX)}
 
 
-def check_touch_columns(table: pa.Table, part: Part, manifest: Manifest, path: Path) -> None:
+def check_event_columns(table: pa.Table, part: Part, manifest: Manifest, path: Path) -> None:
     """Raise HistoryError naming the file for a value that no row can have, in the columns that are present."""
     for name, (low, high) in _bounds(part, manifest).items():
         if name in table.schema.names:
@@ -29,9 +29,9 @@ def check_touch_columns(table: pa.Table, part: Part, manifest: Manifest, path: P
         _check_range(table["group"].to_numpy()[delivered], "group", 0, INT64_MAX, path)
 
 
-def check_touches(table: pa.Table, part: Part, manifest: Manifest, path: Path) -> None:
+def check_message_events(table: pa.Table, part: Part, manifest: Manifest, path: Path) -> None:
     """Raise HistoryError naming the file for a row that no history can have."""
-    check_touch_columns(table, part, manifest, path)
+    check_event_columns(table, part, manifest, path)
     columns = {name: table[name].to_numpy() for name in table.schema.names}
     known = columns["message"][columns["message"] >= OTHER]
     _check_range(known, "message", OTHER, OTHER + len(manifest.dictionaries.other_keys) - 1, path)

@@ -73,7 +73,8 @@ def verify_columns(folder: Path) -> None:
     """Compare the files of a history in columns with its manifest. Raises HistoryError, OSError."""
     manifest = read_manifest(folder)
     parts = [
-        (part.path, part.bytes, part.crc32) for part in (*manifest.touches, *manifest.op_parts)
+        (part.path, part.bytes, part.crc32)
+        for part in (*manifest.message_events, *manifest.op_parts)
     ]
     for name, size, crc32 in (*parts, (EVENTS, manifest.events.bytes, manifest.events.crc32)):
         path = folder / name

@@ -1,18 +1,20 @@
 """`manifest.json`: the files that belong to a history, and the dictionaries of its ids.
 
-    {"format": "staticfire-history", "version": 1, "run_id": "20261121-101500-queue-1",
+    {"format": "staticfire-history", "version": 2, "run_id": "20261121-101500-queue-1",
      "complete": true,
      "ops": 7111,                           ops of the history, invocations and completions: the next index
      "dictionaries": {
        "topics": ["orders"], "groups": ["g"], "queues": [["orders", "broker-a", 0]],
        "processes": [[0, "producer-1"]],    where a process ran
        "other_keys": ["warm-up-broker-a-0"], "tags": [], "sharding_keys": []},
-     "touches": [{"path": "touches/queue-0/part-0.parquet", "queue": 0, "rows": 1000, "bytes": 13000, "crc32": 1,
-                  "first": 0, "last": 2310, "low": 0, "high": 999}],
+     "message_events": [{"path": "message_events/queue-0/part-0.parquet", "queue": 0, "rows": 1000, "bytes": 13000,
+                         "crc32": 1, "first": 0, "last": 2310, "low": 0, "high": 999}],
      "op_parts": [{"path": "ops/part-0.parquet", "queue": -1, ...}],
      "events": {"rows": 53, "bytes": 70000, "crc32": 1},
      "source": {"rows": 14222, "bytes": 1642662, "crc32": 1} or null,  the JSON lines with the same ops
      "crc32": 1}
+
+Version 1, which is still read, calls the message events `touches`.
 
 `first` and `last` are the lowest and highest op_index in a part, `low` and `high` the lowest and highest queue offset
 (-1 if no row has one). `crc32` is that of the rest, as this module writes it.
@@ -30,7 +32,13 @@ from typing import Any, Self
 import orjson
 
 from staticfire.checkers.formats.columnar.files import write_durably
-from staticfire.checkers.formats.columnar.schema import FORMAT, MANIFEST, VERSION
+from staticfire.checkers.formats.columnar.schema import (
+    FORMAT,
+    FORMER_NAMES,
+    MANIFEST,
+    VERSION,
+    VERSIONS_READ,
+)
 from staticfire.checkers.model.building.column_arrays import names_of
 from staticfire.checkers.model.columns import LogKey, Names
 from staticfire.checkers.model.history import HistoryError
@@ -113,19 +121,19 @@ class Manifest:
     complete: bool
     ops: int
     dictionaries: Dictionaries
-    touches: Sequence[Part]
+    message_events: Sequence[Part]
     op_parts: Sequence[Part]
     events: Lines = Lines()
     source: Lines | None = None
 
     @property
     def rows(self) -> int:
-        """The number of rows of touches."""
-        return sum(part.rows for part in self.touches)
+        """The number of rows of message events."""
+        return sum(part.rows for part in self.message_events)
 
     def parts_of(self, queue: int) -> list[Part]:
         """Return the parts of one queue, in order."""
-        return [part for part in self.touches if part.queue == queue]
+        return [part for part in self.message_events if part.queue == queue]
 
     def to_json(self) -> dict[str, object]:
         return {
@@ -135,7 +143,7 @@ class Manifest:
             "complete": self.complete,
             "ops": self.ops,
             "dictionaries": self.dictionaries.to_json(),
-            "touches": [asdict(part) for part in self.touches],
+            "message_events": [asdict(part) for part in self.message_events],
             "op_parts": [asdict(part) for part in self.op_parts],
             "events": asdict(self.events),
             "source": None if self.source is None else asdict(self.source),
@@ -146,10 +154,14 @@ class Manifest:
         """Read the output of to_json. Raises HistoryError with the reason, KeyError, TypeError or ValueError."""
         if document["format"] != FORMAT:
             raise HistoryError(f"format is {document['format']!r}; expected {FORMAT}")
-        if document["version"] != VERSION:
-            raise HistoryError(f"version is {document['version']!r}; this reader knows {VERSION}")
+        if (version := document["version"]) not in VERSIONS_READ:
+            known = " and ".join(map(str, VERSIONS_READ))
+            raise HistoryError(f"version is {version!r}; this reader knows {known}")
         source = document["source"]
-        parts = [_part(fields) for fields in (*document["touches"], *document["op_parts"])]
+        message_events = document[
+            FORMER_NAMES["message_events"] if version == 1 else "message_events"
+        ]
+        parts = [_part(fields) for fields in (*message_events, *document["op_parts"])]
         paths = [part.path for part in parts]
         if len(set(paths)) < len(paths):
             twice = next(path for path, times in Counter(paths).items() if times > 1)
@@ -159,8 +171,8 @@ class Manifest:
             complete=_typed(document, "complete", bool),
             ops=_typed(document, "ops", int),
             dictionaries=_dictionaries(document["dictionaries"]),
-            touches=parts[: len(document["touches"])],
-            op_parts=parts[len(document["touches"]) :],
+            message_events=parts[: len(message_events)],
+            op_parts=parts[len(message_events) :],
             events=_lines(document["events"]),
             source=None if source is None else _lines(source),
         )

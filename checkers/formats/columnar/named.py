@@ -57,7 +57,7 @@ SCHEMA = pa.schema(
 
 
 def write_named(columns: Path, target: Path) -> int:
-    """Write every row of the touches of a history.parquet folder to one file, and return the number of rows.
+    """Write every row of the message events of a history.parquet folder to one file, and return the number of rows.
 
     Memory holds one part at a time. The file gets its name when it is complete. Raises HistoryError, OSError.
     """
@@ -77,7 +77,7 @@ def write_named(columns: Path, target: Path) -> int:
 
 
 def _tables(history: ColumnarHistory) -> Iterator[pa.Table]:
-    for part in history.manifest.touches:
+    for part in history.manifest.message_events:
         yield _named(history.table(part), history.names, part)
 
 

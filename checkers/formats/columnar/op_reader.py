@@ -26,10 +26,11 @@ from staticfire.checkers.formats.columnar.op_values import (
 )
 from staticfire.checkers.formats.columnar.reader import ColumnarHistory
 from staticfire.checkers.formats.columnar.rows import from_table
-from staticfire.checkers.formats.columnar.schema import OPS, TOUCHES
+from staticfire.checkers.formats.columnar.schema import MESSAGE_EVENTS, OPS
 from staticfire.checkers.model.columns import UNKNOWN, Ints, MessageEvents, Names
 from staticfire.checkers.model.history import HistoryError, Op, Stamp
 from staticfire.checkers.op_kinds.catalogue import CONDENSED
+from staticfire.checkers.op_kinds.former_fields import with_current_fields
 
 WINDOW = 1 << 15  # ops
 FAR = 1 << 16  # indices
@@ -43,7 +44,7 @@ class _OpRow(NamedTuple):
     time_ns: int
     invoke_ns: int
     process: int
-    touches: int
+    message_events: int
     size: int
     type: Any
     f: str
@@ -60,10 +61,10 @@ class _OpRow(NamedTuple):
 class _Delivered(NamedTuple):
     queue: int
     group: int
-    touches: list[DeliveryEvent]
+    message_events: list[DeliveryEvent]
 
 
-class _Touched(NamedTuple):
+class _EventsByOp(NamedTuple):
     """Message events by op index."""
 
     sends: dict[int, SendEvent]
@@ -85,8 +86,8 @@ def read_ops(history: ColumnarHistory) -> Iterator[Op]:
         window = _without(window, "index", far)
         if len(window):
             last = int(pc.max(window["index"]).as_py())
-            touched = _touched([cursor.until(last) for cursor in cursors])
-            for op in _ops(history.names, window, touched):
+            events = _events_by_op([cursor.until(last) for cursor in cursors])
+            for op in _ops(history.names, window, events):
                 if op.index in known:
                     continue
                 if op.index in ready or op.index < following:
@@ -111,11 +112,11 @@ def _far_ops(history: ColumnarHistory) -> Ints:
     """Return the indices of ops that were never completed, or long after they began; ascending."""
     found = [np.zeros(0, np.int64)]
     for part in history.manifest.op_parts:
-        table = history.op_table(part, ("index", "invoke_index", "touches", "type"))
+        table = history.op_table(part, ("index", "invoke_index", "message_events", "type"))
         index, invoked = table["index"].to_numpy(), table["invoke_index"].to_numpy()
-        touching = table["touches"].to_numpy() > 0
+        with_events = table["message_events"].to_numpy() > 0
         unanswered = pc.equal(table["type"], "invoke").to_numpy()
-        found.append(index[touching & (unanswered | (index - invoked > FAR))])
+        found.append(index[with_events & (unanswered | (index - invoked > FAR))])
     return np.unique(np.concatenate(found))
 
 
@@ -124,13 +125,13 @@ def _far(history: ColumnarHistory, far: Ints) -> Iterator[Op]:
     if not len(far):
         return
     rows = [_with(history.table(part), "op_index", far) for part in _parts(history, far)]
-    touched = _touched([pa.concat_tables(rows)] if rows else [])
+    events = _events_by_op([pa.concat_tables(rows)] if rows else [])
     for part in history.manifest.op_parts:
-        yield from _ops(history.names, _with(history.op_table(part), "index", far), touched)
+        yield from _ops(history.names, _with(history.op_table(part), "index", far), events)
 
 
 def _parts(history: ColumnarHistory, far: Ints) -> Iterator[Part]:
-    for part in history.manifest.touches:
+    for part in history.manifest.message_events:
         first, last = np.searchsorted(far, [part.first, part.last + 1])
         if first < last and len(_with(history.table(part, ("op_index",)), "op_index", far)):
             yield part
@@ -152,7 +153,7 @@ class _Cursor:
     def __init__(self, history: ColumnarHistory, queue: int) -> None:
         self._history = history
         self._parts = history.manifest.parts_of(queue)[::-1]
-        self._held = TOUCHES.empty_table()
+        self._held = MESSAGE_EVENTS.empty_table()
 
     def until(self, last: int) -> pa.Table:
         """Return the next rows, up to op index `last`."""
@@ -164,18 +165,16 @@ class _Cursor:
         return rows
 
 
-def _touched(tables: Sequence[pa.Table]) -> _Touched:
-    touched = _Touched({}, {})
+def _events_by_op(tables: Sequence[pa.Table]) -> _EventsByOp:
+    events = _EventsByOp({}, {})
     for table in tables:
         if not len(table):
             continue
         sends, deliveries, _ = from_table(table)
         values = zip(*(getattr(sends, name).tolist() for name in SendEvent._fields), strict=True)
-        touched.sends.update(
-            zip(sends.op_index.tolist(), map(SendEvent._make, values), strict=True)
-        )
-        touched.deliveries.update(_delivered(deliveries))
-    return touched
+        events.sends.update(zip(sends.op_index.tolist(), map(SendEvent._make, values), strict=True))
+        events.deliveries.update(_delivered(deliveries))
+    return events
 
 
 def _delivered(got: MessageEvents) -> Iterator[tuple[int, _Delivered]]:
@@ -191,12 +190,12 @@ def _delivered(got: MessageEvents) -> Iterator[tuple[int, _Delivered]]:
         yield op, _Delivered(queue, group, [row[3] for row in of_op])
 
 
-def _ops(names: Names, table: pa.Table, touched: _Touched) -> Iterator[Op]:
+def _ops(names: Names, table: pa.Table, events: _EventsByOp) -> Iterator[Op]:
     """Yield the ops of some rows and their invocations, without ops about no message."""
     for row in map(_OpRow._make, zip(*(column.to_pylist() for column in table), strict=True)):
-        if not row.touches:
+        if not row.message_events:
             continue
-        value = _value(names, row, touched)
+        value = _value(names, row, events)
         yield Op(
             index=row.op_index,
             time_ns=row.time_ns,
@@ -215,7 +214,7 @@ def _ops(names: Names, table: pa.Table, touched: _Touched) -> Iterator[Op]:
                 process=row.process,
                 type="invoke",
                 f=row.f,
-                value=_invocation(names, row, value, touched),
+                value=_invocation(names, row, value, events),
                 node=row.node,
                 stamp=_stamp(row.invoke_at_ns, row.invoke_within_ns),
             )
@@ -225,28 +224,28 @@ def _stamp(at_ns: int, within_ns: int) -> Stamp | None:
     return None if at_ns == UNKNOWN else Stamp(at_ns, within_ns)
 
 
-def _value(names: Names, row: _OpRow, touched: _Touched) -> Mapping[str, object]:
+def _value(names: Names, row: _OpRow, events: _EventsByOp) -> Mapping[str, object]:
     if row.value is not None:
         return _json(row.value, row)
     try:
         if row.f == "consume":
             is_call = row.invoke_index == row.op_index
-            return consume_value(names, *touched.deliveries[row.op_index], contents=is_call)
-        send = touched.sends[row.op_index]
+            return consume_value(names, *events.deliveries[row.op_index], contents=is_call)
+        send = events.sends[row.op_index]
         return send_value(names, send, size=row.size, type=row.type, error=row.error)
     except (KeyError, IndexError) as error:
         raise HistoryError(
-            f"op {row.op_index}: it has no touches that its value follows from"
+            f"op {row.op_index}: it has no message events that its value follows from"
         ) from error
 
 
 def _invocation(
-    names: Names, row: _OpRow, value: Mapping[str, object], touched: _Touched
+    names: Names, row: _OpRow, value: Mapping[str, object], events: _EventsByOp
 ) -> Mapping[str, object]:
     if row.invoke_value is not None:
         return _json(row.invoke_value, row)
     if row.f == "consume" and row.value is None:
-        return consume_value(names, *touched.deliveries[row.op_index], contents=True)
+        return consume_value(names, *events.deliveries[row.op_index], contents=True)
     return value if row.f in ("consume", *CONDENSED) else invocation_of_send(value)
 
 
@@ -257,4 +256,4 @@ def _json(text: str, row: _OpRow) -> dict[str, object]:
         raise HistoryError(f"op {row.op_index}: its value is not JSON ({error.msg})") from error
     if type(value) is not dict:
         raise HistoryError(f"op {row.op_index}: its value is {value!r}; expected dict")
-    return value
+    return with_current_fields(row.f, value)

@@ -1,4 +1,4 @@
-"""Writes ops to the two tables of a history in columns (touches, ops), and ops about no message as lines."""
+"""Writes ops to the two tables of a history in columns (message events, ops), and ops about no message as lines."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NO_STAMP = Stamp(UNKNOWN, UNKNOWN)
 
 
 class OpTables:
-    """Collects ops. `builder` makes their touches; `event` receives each op without touches, as a line.
+    """Collects ops. `builder` makes their message events; `event` receives each op without message events, as a line.
 
     Methods raise HistoryError for an op that breaks the conventions, and any error that `event` raises.
     """
@@ -46,9 +46,9 @@ class OpTables:
     def add(self, op: Op) -> None:
         """Take the next op."""
         self.builder.add(op)
-        if self._paired is op or _touches_later(op):
+        if self._paired is op or _has_events_later(op):
             refused = has_code(op)
-            unended = op.value.get("told") is False or has_weak_half(op)
+            unended = op.value.get("end_sent") is False or has_weak_half(op)
             if op.f == "probe" or refused or unended:
                 self._write_event(encode_op(op))
         else:
@@ -60,9 +60,9 @@ class OpTables:
         columns = zip(*rows, strict=True) if rows else ((),) * len(OPS.names)
         return pa.table(dict(zip(OPS.names, columns, strict=True)), schema=OPS)
 
-    def _pair(self, op: Op, invoke: Op, touches: int) -> None:
+    def _pair(self, op: Op, invoke: Op, message_events: int) -> None:
         self._paired = op
-        if not touches:  # the delivery did not happen
+        if not message_events:  # the delivery did not happen
             if invoke is not op:
                 self._event(invoke)
             self._event(op)
@@ -83,7 +83,7 @@ class OpTables:
         same = (invoke.process, invoke.node, invoke.error) == (op.process, op.node, None)
         if invoke is not op and not same:
             self._write_event(encode_op(invoke))
-        self._row(op, invoke, touches, value, invoke_value)
+        self._row(op, invoke, message_events, value, invoke_value)
 
     def _event(self, op: Op) -> None:
         self._write_event(encode_op(op))
@@ -93,7 +93,7 @@ class OpTables:
         self,
         op: Op,
         invoke: Op,
-        touches: int,
+        message_events: int,
         value: dict[str, object] | None,
         invoke_value: dict[str, object] | None,
     ) -> None:
@@ -104,7 +104,7 @@ class OpTables:
                 op.time_ns,
                 invoke.time_ns,
                 op.process,
-                touches,
+                message_events,
                 size_of(op.value),
                 op.type,
                 op.f,
@@ -118,12 +118,12 @@ class OpTables:
         )
 
 
-def _touches_later(op: Op) -> bool:
-    """Whether an op is an invocation whose touches are added with its completion, or at the end of the history."""
+def _has_events_later(op: Op) -> bool:
+    """Whether an op is an invocation whose message events come with its completion or at the end of the history."""
     if op.type != "invoke" or op.process == NEMESIS:
         return False
     if op.f == "consume":
         return bool(op.value["messages"])
     if op.f == CONSUME_MANY:
-        return bool(op.value["stretches"])
+        return bool(op.value["ranges"])
     return op.f in ("send", SEND_MANY) or (op.f == "probe" and "key" in op.value)

@@ -1,6 +1,6 @@
 """Rebuilds the value of an op from its message events.
 
-The writer stores a value as JSON only if it cannot be rebuilt. Otherwise the reader rebuilds it from the touches.
+The writer stores a value as JSON only if the reader cannot rebuild it from the message events.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def size_of(value: Mapping[str, object]) -> int:
 
 
 def is_plain_send(op: Op[Mapping[str, object]]) -> bool:
-    """Whether `send_value` makes the value of a send, completed or not, from its touch."""
+    """Whether `send_value` makes the value of a send, completed or not, from its message event."""
     value = op.value
     # Fast path for nearly all sends.
     if op.type == "ok" and (value.keys() == _USUAL_KEYS or value.keys() == _USUAL_KEYS_WITH_ID):
@@ -89,7 +89,7 @@ def invocation_of_send(value: Mapping[str, object]) -> dict[str, object]:
 
 
 def is_plain_consume(value: Mapping[str, Any], *, contents: bool) -> bool:
-    """Whether `consume_value` makes the value of a delivery from its touches, with contents or without."""
+    """Whether `consume_value` makes the value of a delivery from its message events, with contents or without."""
     return value.keys() == _CONSUME_KEYS and all(
         len(message) == EVENT_WIDTH or (contents and _has_contents(message))
         for message in value["messages"]
@@ -140,7 +140,7 @@ def send_value(
 
 
 def consume_value(
-    names: Names, queue: int, group: int, touches: Sequence[DeliveryEvent], *, contents: bool
+    names: Names, queue: int, group: int, message_events: Sequence[DeliveryEvent], *, contents: bool
 ) -> ConsumeReport:
     """Return the value of a delivery, with contents or without. Raises IndexError for ids without a name."""
     topic, broker, number = names.logs[queue]
@@ -149,7 +149,7 @@ def consume_value(
         "topic": topic,
         "broker": broker,
         "queue": number,
-        "messages": [_message(names, event, contents=contents) for event in touches],
+        "messages": [_message(names, event, contents=contents) for event in message_events],
     }
 
 

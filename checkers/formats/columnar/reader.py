@@ -11,15 +11,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from staticfire.checkers.formats.columnar.checks import (
+    check_event_columns,
+    check_message_events,
     check_op_columns,
     check_ops,
-    check_touch_columns,
-    check_touches,
 )
 from staticfire.checkers.formats.columnar.events import read_events, timeline_of
 from staticfire.checkers.formats.columnar.manifest import Part, read_manifest
 from staticfire.checkers.formats.columnar.rows import from_table, from_tables
-from staticfire.checkers.formats.columnar.schema import OPS, TOUCHES, completed
+from staticfire.checkers.formats.columnar.schema import (
+    MESSAGE_EVENTS,
+    OPS,
+    completed,
+    names_in_file,
+)
 from staticfire.checkers.model.building.column_builder import check_sent_once
 from staticfire.checkers.model.columns import Columns, Commits, Names
 from staticfire.checkers.model.history import HistoryError, Op
@@ -53,7 +58,7 @@ class ColumnarHistory:
 
     def queues(self) -> list[int]:
         """Ids of the queues that have rows, ascending; -1 stands for sends that no broker answered."""
-        return sorted({part.queue for part in self.manifest.touches})
+        return sorted({part.queue for part in self.manifest.message_events})
 
     def rows(self, queue: int) -> int:
         """Return the number of rows of a queue."""
@@ -64,24 +69,24 @@ class ColumnarHistory:
         return self.columns_of(self.manifest.parts_of(queue))
 
     def columns_of(self, parts: Sequence[Part]) -> Columns:
-        """Return the rows of some parts of touches."""
+        """Return the rows of some parts of message events."""
         return self.columns_of_tables([self.table(part) for part in parts])
 
     def columns_of_tables(self, tables: list[pa.Table]) -> Columns:
-        """Return the rows of some tables of touches. `tables` is emptied."""
-        sends, deliveries, commits = from_tables(tables or [TOUCHES.empty_table()])
+        """Return the rows of some tables of message events. `tables` is emptied."""
+        sends, deliveries, commits = from_tables(tables or [MESSAGE_EVENTS.empty_table()])
         return Columns(names=self.names, sends=sends, deliveries=deliveries, commits=commits)
 
     def columns(self) -> Columns:
         """Return the whole history, if it fits into memory."""
-        columns = self.columns_of(self.manifest.touches)
+        columns = self.columns_of(self.manifest.message_events)
         check_sent_once(columns.sends, columns.names)
         return columns
 
     def table(self, part: Part, columns: Sequence[str] | None = None) -> pa.Table:
-        """Return the rows of one part of touches as they are in the file, or some columns of them."""
-        table = self._read(part, TOUCHES, columns)
-        check = check_touches if columns is None else check_touch_columns
+        """Return the rows of one part of message events as they are in the file, or some columns of them."""
+        table = self._read(part, MESSAGE_EVENTS, columns)
+        check = check_message_events if columns is None else check_event_columns
         check(table, part, self.manifest, self.folder / part.path)
         return table
 
@@ -100,11 +105,11 @@ class ColumnarHistory:
 
     def timeline(self) -> Timeline:
         """Return the timeline of the whole history: its events and the commits of all queues."""
-        return self._timeline(self.columns_of(self.manifest.touches).commits)
+        return self._timeline(self.columns_of(self.manifest.message_events).commits)
 
     def timeline_of_events(self) -> Timeline:
         """Return the timeline without the commits, because a huge history has too many of them."""
-        no_commits = from_table(TOUCHES.empty_table()).commits
+        no_commits = from_table(MESSAGE_EVENTS.empty_table()).commits
         return self._timeline(no_commits)
 
     def whole(self) -> tuple[Columns, Timeline]:
@@ -130,8 +135,8 @@ class ColumnarHistory:
         try:
             file = pq.ParquetFile(pa.BufferReader(data))
             _check_unpacked(path, part, file.metadata)
-            found = [name for name in wanted if name in file.schema_arrow.names]
-            table = file.read(found, use_threads=False)
+            names = names_in_file(wanted, file.schema_arrow.names)
+            table = file.read(list(names.values()), use_threads=False).rename_columns(list(names))
             if schema is OPS:
                 table.validate(full=True)  # texts are UTF-8
             table = completed(table, wanted, schema)

@@ -13,7 +13,7 @@ from staticfire.checkers.formats.columnar.writer import HELD_ROWS, PART_ROWS, Co
 from staticfire.checkers.model.building.column_builder import SENT_TWICE
 from staticfire.checkers.model.history import HistoryError, Op
 
-CHUNK = 1 << 16  # touches, or ops, that become arrays together
+CHUNK = 1 << 16  # message events, or ops, that become arrays together
 
 
 class ColumnarRecorder:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from staticfire.checkers.formats.columnar.schema import TOUCHES, Kind, file_name
+from staticfire.checkers.formats.columnar.schema import MESSAGE_EVENTS, Kind, file_name
 from staticfire.checkers.model.building.column_arrays import NOTHING_SPECIAL, event_order
 from staticfire.checkers.model.columns import (
     COMMIT_FIELDS,
@@ -41,11 +41,13 @@ def to_table(names: Names, rows: QueueRows) -> pa.Table:
         _event_arrays(Kind.DELIVERY, rows.deliveries),
         _commit_arrays(names, rows.commits),
     ]
-    columns = {name: np.concatenate([table[name] for table in tables]) for name in TOUCHES.names}
+    columns = {
+        name: np.concatenate([table[name] for table in tables]) for name in MESSAGE_EVENTS.names
+    }
     order = event_order(columns["queue"], columns["op_index"])
     if order is not None:
         columns = {name: column[order] for name, column in columns.items()}
-    return pa.table(columns, schema=TOUCHES)
+    return pa.table(columns, schema=MESSAGE_EVENTS)
 
 
 def by_queue(table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
@@ -116,15 +118,17 @@ def _same_or_all(column: Any) -> Any:
     return column
 
 
-def _event_arrays(kind: Kind, touches: MessageEvents) -> dict[str, object]:
-    arrays: dict[str, object] = {file_name(name): getattr(touches, name) for name in EVENT_FIELDS}
-    arrays["kind"] = np.full(len(touches), kind, np.int64)
+def _event_arrays(kind: Kind, message_events: MessageEvents) -> dict[str, object]:
+    arrays: dict[str, object] = {
+        file_name(name): getattr(message_events, name) for name in EVENT_FIELDS
+    }
+    arrays["kind"] = np.full(len(message_events), kind, np.int64)
     return arrays
 
 
 def _commit_arrays(names: Names, commits: Commits) -> dict[str, object]:
     rows = len(commits)
-    arrays: dict[str, object] = {name: constant(UNKNOWN, rows) for name in TOUCHES.names}
+    arrays: dict[str, object] = {name: constant(UNKNOWN, rows) for name in MESSAGE_EVENTS.names}
     arrays |= {name: constant(value, rows) for name, value in NOTHING_SPECIAL.items()}
     arrays |= {
         "kind": np.full(rows, Kind.COMMIT, np.int64),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from enum import IntEnum
 from types import MappingProxyType
 
@@ -10,7 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 FORMAT = "staticfire-history"
-VERSION = 1
+VERSION = 2
+VERSIONS_READ = (1, 2)
+# Name of a column and of a list of the manifest -> its name in version 1.
+FORMER_NAMES: Mapping[str, str] = MappingProxyType({"message_events": "touches"})
 FOLDER = "history.parquet"  # in the folder of a run
 MANIFEST = "manifest.json"
 EVENTS = "events.jsonl"
@@ -18,7 +21,7 @@ ROW_GROUP = 1 << 17  # rows
 
 
 class Kind(IntEnum):
-    """The kind of a row of touches."""
+    """The kind of a row of message events."""
 
     SEND = 0
     DELIVERY = 1
@@ -90,7 +93,7 @@ _ORDER = (
 )
 # Columns whose name in files is not that of the field.
 FILE_NAMES: Mapping[str, str] = MappingProxyType({"log": "queue", "position": "physical_offset"})
-TOUCHES = pa.schema(
+MESSAGE_EVENTS = pa.schema(
     [
         pa.field(name, pa.bool_() if name == "body_ok" else pa.int64(), nullable=False)
         for name in _ORDER
@@ -109,7 +112,7 @@ OPS = pa.schema(
                 "time_ns",
                 "invoke_ns",
                 "process",
-                "touches",
+                "message_events",
                 "size",
             )
         ),
@@ -139,6 +142,12 @@ OPTIONAL = frozenset(
 def file_name(name: str) -> str:
     """Return the name of the column that holds a field of MessageEvents or of Commits."""
     return FILE_NAMES.get(name, name)
+
+
+def names_in_file(wanted: Sequence[str], present: Collection[str]) -> dict[str, str]:
+    """Return, by name, what each wanted column is called in a file with the columns `present`, if it is there."""
+    names = {name: name if name in present else FORMER_NAMES.get(name, name) for name in wanted}
+    return {name: own for name, own in names.items() if own in present}
 
 
 def completed(table: pa.Table, wanted: Sequence[str], schema: pa.Schema) -> pa.Table:
@@ -180,7 +189,7 @@ def packing(schema: pa.Schema) -> dict[str, object]:
     """Return arguments for a Parquet writer of one of the two schemas."""
     names = set(schema.names)
     delta = [name for name in (_DELTA if "kind" in names else _OP_DELTA) if name in names]
-    small = (*_SMALL, "touches", "invoke_within_ns", *_OP_TEXTS)
+    small = (*_SMALL, "message_events", "invoke_within_ns", *_OP_TEXTS)
     dictionary = [name for name in small if name in names and name not in delta]
     return {
         "compression": "zstd",

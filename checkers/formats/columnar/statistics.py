@@ -37,7 +37,7 @@ class Statistics:
 
     @property
     def rows(self) -> int:
-        """The number of touches and commits: rows of columns."""
+        """The number of message events and commits: rows of columns."""
         return self.sends.total() + self.deliveries.total() + self.commits
 
     @property
@@ -102,9 +102,9 @@ def of_columns(folder: Path) -> Statistics:
     counts = Statistics(ops=history.manifest.ops)
     for part in history.manifest.op_parts:
         _count_ops(history.op_table(part), counts)
-    for part in history.manifest.touches:
+    for part in history.manifest.message_events:
         queue = NOWHERE if part.queue == UNKNOWN else history.names.logs[part.queue]
-        _count_touches(history.table(part, ("kind", "group")), queue, history, counts)
+        _count_events(history.table(part, ("kind", "group")), queue, history, counts)
     return counts
 
 
@@ -123,7 +123,7 @@ def _count_ops(table: pa.Table, counts: Statistics) -> None:
     counts.saw(pc.min(table["invoke_ns"]).as_py(), pc.max(table["time_ns"]).as_py())
 
 
-def _count_touches(
+def _count_events(
     table: pa.Table, queue: LogKey, history: ColumnarHistory, counts: Statistics
 ) -> None:
     kind, group = table["kind"].to_numpy(), table["group"].to_numpy()

@@ -23,7 +23,13 @@ from staticfire.checkers.formats.columnar.manifest import (
     write_manifest,
 )
 from staticfire.checkers.formats.columnar.rows import QueueRows, by_queue, to_table
-from staticfire.checkers.formats.columnar.schema import EVENTS, MANIFEST, OPS, TOUCHES, completed
+from staticfire.checkers.formats.columnar.schema import (
+    EVENTS,
+    MANIFEST,
+    MESSAGE_EVENTS,
+    OPS,
+    completed,
+)
 from staticfire.checkers.model.building.column_arrays import event_order
 from staticfire.checkers.model.columns import Ints, Names
 from staticfire.checkers.model.history import HistoryError
@@ -61,15 +67,15 @@ class ColumnarWriter:
 
     @property
     def held_rows(self) -> int:
-        """The number of touches that are in no part yet."""
+        """The number of message events that are in no part yet."""
         return sum(self._rows_of.values())
 
     def add(self, names: Names, rows: QueueRows) -> None:
-        """Take touches and commits. They are written when one queue, or all together, have enough rows for a part."""
+        """Take rows. They are written when one queue, or all queues together, have enough for a part."""
         self.add_table(to_table(names, rows))
 
     def add_table(self, rows: pa.Table) -> None:
-        """Take rows of schema TOUCHES, sorted by queue. They are held and written like those of `add`."""
+        """Take rows of the schema MESSAGE_EVENTS, sorted by queue. They are held and written like those of `add`."""
         for queue, table in by_queue(rows):
             self._held.setdefault(queue, []).append(_copied(table))
             self._rows_of[queue] = self._rows_of.get(queue, 0) + len(table)
@@ -95,7 +101,7 @@ class ColumnarWriter:
         self._rows_of.pop(queue, None)
         if tables:
             parts = self._parts.setdefault(queue, [])
-            path = f"touches/queue-{queue}/part-{len(parts)}.parquet"
+            path = f"message_events/queue-{queue}/part-{len(parts)}.parquet"
             parts.append(write_part(self.folder, path, queue, pa.concat_tables(tables)))
 
     def close_ops(self) -> None:
@@ -106,26 +112,26 @@ class ColumnarWriter:
             self._op_parts.append(write_part(self.folder, path, -1, pa.concat_tables(tables)))
 
     def flush(
-        self, dictionaries: Dictionaries, ops: int, open_touches: pa.Table, open_ops: pa.Table
+        self, dictionaries: Dictionaries, ops: int, open_events: pa.Table, open_ops: pa.Table
     ) -> None:
         """Make all rows so far durable. The history stays marked as torn.
 
-        `ops`: the next index. `open_touches` and `open_ops` are rows of ops that are not completed yet. They belong to
+        `ops`: the next index. `open_events` and `open_ops` are rows of ops that are not completed yet. They belong to
         the history only until the next flush or the end.
         """
         self._flushes += 1
         folder = f"open/{self._flushes}"
         self._close_all()
-        touches = [
+        message_events = [
             write_part(self.folder, f"{folder}/queue-{queue}.parquet", queue, table)
-            for queue, table in by_queue(open_touches)
+            for queue, table in by_queue(open_events)
         ]
         parts = [write_part(self.folder, f"{folder}/ops.parquet", -1, open_ops)]
         write_manifest(
             self.folder,
             replace(
                 self._manifest(dictionaries, ops, complete=False, source=None),
-                touches=[*self._all_parts(), *touches],
+                message_events=[*self._all_parts(), *message_events],
                 op_parts=[*self._op_parts, *parts],
             ),
         )
@@ -168,7 +174,7 @@ class ColumnarWriter:
 
     def _read(self, part: Part) -> pa.Table:
         table = pq.ParquetFile(self.folder / part.path).read()
-        schema = TOUCHES if "op_index" in table.schema.names else OPS
+        schema = MESSAGE_EVENTS if "op_index" in table.schema.names else OPS
         return completed(table, schema.names, schema)
 
     def close(self) -> None:
@@ -190,7 +196,7 @@ class ColumnarWriter:
             complete=complete,
             ops=ops,
             dictionaries=dictionaries,
-            touches=self._all_parts(),
+            message_events=self._all_parts(),
             op_parts=self._op_parts,
             events=self._lines,
             source=source,
@@ -201,7 +207,7 @@ class ColumnarWriter:
 
 
 def write_part(folder: Path, path: str, queue: int, table: pa.Table) -> Part:
-    """Sort rows of touches or ops, and write them. Raises OSError."""
+    """Sort rows of message events or ops, and write them. Raises OSError."""
     index = "op_index" if "op_index" in table.schema.names else "index"
     indices = table[index].to_numpy()
     order = event_order(np.zeros(len(indices), np.int64), indices)

@@ -160,7 +160,7 @@ class ColumnBuilder:
         self._ranges = RangeEvents(self.messages)
         self._handlers = {**others, "send": self._send, "consume": self._consume}
         self._handlers[SEND_MANY] = self._send
-        self._handlers[CONSUME_MANY] = partial(self._consume, rows="stretches")
+        self._handlers[CONSUME_MANY] = partial(self._consume, rows="ranges")
         self._handlers["probe"] = partial(self._probe, others["probe"])
         self._handlers["commit"] = partial(self._commit, others["commit"])
 
@@ -196,7 +196,7 @@ class ColumnBuilder:
 
     def _sent(self, op: Op, invoke: Op, outcome: Outcome) -> None:
         events = 1
-        if outcome is Outcome.FAILED or op.value.get("told") is False or has_code(op):
+        if outcome is Outcome.FAILED or op.value.get("end_sent") is False or has_code(op):
             self.timeline.send(op)
         if op.stamp is not None or invoke.stamp is not None:
             self._stamps.add(op, invoke)
@@ -220,8 +220,8 @@ class ColumnBuilder:
         self, op: Op[SendManyValue], invoke: Op[SendManyValue], outcome: Outcome
     ) -> tuple[int, ...]:
         """Return the values that the messages of a `send_many` share."""
-        if outcome is Outcome.OK and "stretches" not in op.value:
-            raise KeyError("stretches")
+        if outcome is Outcome.OK and "ranges" not in op.value:
+            raise KeyError("ranges")
         return (
             op.index,
             invoke.index,

@@ -48,30 +48,30 @@ class RangeEvents:
         value = op.value
         count, attempts = _count(value["count"]), integer(value.get("attempts", 0))
         first, size = text(value["key"]), value.get("size", UNKNOWN)
-        if "stretches" not in value:  # their positions are not known
+        if "ranges" not in value:  # their positions are not known
             message_ranges: Iterator[MessageRange] = iter(
                 [MessageRange(first, UNKNOWN, UNKNOWN, True, attempts, count, 0)]
             )
         else:
-            reported = map(of_send, value["stretches"])
+            reported = map(of_send, value["ranges"])
             message_ranges = (message_range._replace(tries=attempts) for message_range in reported)
         covered = 0
         for message_range in message_ranges:
             if message_range.key != nth_key(first, covered):
                 raise ValueError(
-                    f"a stretch begins with {message_range.key!r}; expected the next key"
+                    f"a range begins with {message_range.key!r}; expected the next key"
                 )
             self._sends.append((*shared, *self._row(message_range), integer(size)))
             covered += message_range.length
         if covered != count:
-            raise ValueError(f"its stretches hold {covered} messages; expected {count}")
+            raise ValueError(f"its ranges hold {covered} messages; expected {count}")
         self.events += count
         return count
 
     def add_delivery(self, op: Op, shared: Shared) -> int:
         """Take a `consume_many`, and return its number of messages. Raises one of BAD_VALUE, HistoryError."""
         total = 0
-        for row in op.value["stretches"]:
+        for row in op.value["ranges"]:
             message_range = of_delivery(row)
             self._deliveries.append((*shared, *self._row(message_range), UNKNOWN))
             total += message_range.length
@@ -94,10 +94,10 @@ class RangeEvents:
                 or (message & NUMBER_MASK) + count > NUMBER_MASK
             ):
                 raise ValueError(
-                    f"key {message_range.key!r} begins a stretch; expected the form p<process>-<n>"
+                    f"key {message_range.key!r} begins a range; expected the form p<process>-<n>"
                 )
             if offset + count > INT64_MAX or abs(physical) + count * abs(stride) > INT64_MAX:
-                raise ValueError("the offsets of a stretch do not fit 64 bits")
+                raise ValueError("the offsets of a range do not fit 64 bits")
         if type(message_range.body_ok) is not bool:
             raise ValueError(f"body_ok is {message_range.body_ok!r}; expected bool")
         tries = integer(message_range.tries)

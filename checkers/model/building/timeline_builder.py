@@ -335,7 +335,7 @@ class TimelineBuilder:
         Also record the keys of transactions whose end was not sent, or whose half has a weak status.
         """
         value = op.value
-        if value.get("told") is False:
+        if value.get("end_sent") is False:
             self._unreported.add(text(value["key"]))
         if has_weak_half(op):
             self._weak_halves.add(text(value["key"]))

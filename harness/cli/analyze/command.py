@@ -181,7 +181,7 @@ def _analyze(runs: list[RunInput], out: Path, settings: Settings | None, outputs
     where = settings.master if settings else "in this process"
     header = (
         f"analysed  {len(runs)} run{'s' if len(runs) > 1 else ''}, "
-        f"{sum(run.manifest.rows for run in ready):,} touches, {where}, "
+        f"{sum(run.manifest.rows for run in ready):,} message events, {where}, "
         f"{monotonic() - began_s:.1f} s, memory at most about {bound_mb:,} MB"
     )
     if outputs.is_console:

@@ -145,7 +145,7 @@ def _refuse_huge(folder: RunFolder) -> None:
         rows = read_manifest(folder.columns).rows
         if rows > ROWS_MAX:
             raise HistoryError(
-                f"{folder.columns} has {rows} touches, and --rows judges at most {ROWS_MAX}; "
+                f"{folder.columns} has {rows} message events, and --rows judges at most {ROWS_MAX}; "
                 "`staticfire analyze` without --rows judges it in chunks"
             )
 

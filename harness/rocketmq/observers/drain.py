@@ -217,7 +217,7 @@ def _last_offset(op: Op) -> int | None:
     if op.f == "send":
         return int(op.value["queue_offset"])
     if op.f == SEND_MANY:
-        last = of_send(op.value["stretches"][-1])
+        last = of_send(op.value["ranges"][-1])
         return last.queue_offset + last.length - 1
     return None
 

@@ -31,7 +31,7 @@ def _wanted(op: Op) -> list[list[object]]:
     """
     if op.f == SEND_MANY:
         many: SendManyValue = op.value
-        first = (of_send(row) for row in many["stretches"])
+        first = (of_send(row) for row in many["ranges"])
         return [[one.key, many["queue"], one.queue_offset, one.physical_offset] for one in first]
     value: SendValue = op.value
     if value["queue_offset"] < 0:

@@ -133,7 +133,7 @@ def test_nothing_is_asked_about_that_is_over_and_nothing_twice_in_one_round(
 def test_an_end_that_did_not_go_out_is_asked_for(tmp_path: Path) -> None:
     """The files of a history say so, too."""
     rounds = {"check_after_s": 6.0, "check_every_s": 5.0}
-    lost = asked_at(7.1, end="ok", state="commit", told=False)
+    lost = asked_at(7.1, end="ok", state="commit", end_sent=False)
     assert lost.counts("transactions", **rounds) == set()
     files = record(lost.ops, tmp_path / "h", part_rows=5)
     assert list(read_ops(files)) == lost.ops

@@ -94,10 +94,10 @@ def test_two_requests_have_no_order_of_their_own() -> None:
     assert found(check(*one)) == found(check(*other)) == []
 
 
-def many(*stretches: list[Any]) -> list[Op]:
-    value = {"topic": "t", "key": "p0-0", "count": sum(row[3] for row in stretches), "size": 9}
+def many(*ranges: list[Any]) -> list[Op]:
+    value = {"topic": "t", "key": "p0-0", "count": sum(row[3] for row in ranges), "size": 9}
     place = {"broker": "b", "queue": 0, "status": "SEND_OK", "attempts": 1}
-    ended = {**value, **place, "stretches": list(stretches)}
+    ended = {**value, **place, "ranges": list(ranges)}
     return [
         Op(index=0, time_ns=0, process=0, type="invoke", f="send_many", value=value),
         Op(index=1, time_ns=9, process=0, type="ok", f="send_many", value=ended),
@@ -105,8 +105,8 @@ def many(*stretches: list[Any]) -> list[Op]:
 
 
 def test_the_order_of_a_send_of_many() -> None:
-    def verdict(*stretches: list[Any]) -> Verdict:
-        return judged_by("storage_order", many(*stretches), [], facts())
+    def verdict(*ranges: list[Any]) -> Verdict:
+        return judged_by("storage_order", many(*ranges), [], facts())
 
     assert found(verdict(["p0-0", 4, 400, 3, 100], ["p0-3", 7, 900, 2, 100])) == []
     swapped = verdict(["p0-0", 7, 700, 3, 100], ["p0-3", 4, 400, 3, 100])

@@ -49,12 +49,12 @@ class Script:
     def sent(self, first: int, count: int, offset: int) -> None:
         value = {"topic": TOPIC, "key": f"p3-{first}", "count": count, "size": 64}
         self.op("invoke", "send_many", value)
-        stretch = [f"p3-{first}", offset, 1000 * offset, count, 1000 if count > 1 else 0]
-        reported = {"status": "SEND_OK", "attempts": 1, "stretches": [stretch]}
+        sent = [f"p3-{first}", offset, 1000 * offset, count, 1000 if count > 1 else 0]
+        reported = {"status": "SEND_OK", "attempts": 1, "ranges": [sent]}
         self.op("ok", "send_many", {**value, **PLACE, **reported})
 
-    def got(self, *stretches: list[Any], end: OpType = "ok") -> None:
-        value = {"group": GROUP, **PLACE, "stretches": list(stretches)}
+    def got(self, *ranges: list[Any], end: OpType = "ok") -> None:
+        value = {"group": GROUP, **PLACE, "ranges": list(ranges)}
         self.op("invoke", "consume_many", value, process=100)
         self.op(end, "consume_many", value, process=100)
 
@@ -72,7 +72,7 @@ def one_by_one(ops: list[Op]) -> list[Op]:
     reported: list[Op] = []
     for op in ops:
         if op.f == "consume_many":
-            messages = [m for one in op.value["stretches"] for m in messages_of(of_delivery(one))]
+            messages = [m for one in op.value["ranges"] for m in messages_of(of_delivery(one))]
             value = {**op.value, "messages": messages}
             reported.append(replace(op, f="consume", value=value))
         elif op.f == "send_many" and op.type == "invoke":
@@ -88,9 +88,9 @@ def one_by_one(ops: list[Op]) -> list[Op]:
 
 def as_lists(columns: Columns) -> list[list[Any]]:
     return [
-        getattr(touches, field.name).tolist()
-        for touches in (columns.sends, columns.deliveries)
-        for field in fields(touches)
+        getattr(events, field.name).tolist()
+        for events in (columns.sends, columns.deliveries)
+        for field in fields(events)
     ]
 
 
@@ -121,11 +121,11 @@ def test_what_was_condensed_is_found_again(drawn: list[tuple[str, int, int]]) ->
         [f"{prefix}{number}", number + more, 100 * number, more < 3, 0]
         for prefix, number, more in drawn
     ]
-    stretches = condensed(messages)
-    assert [message for stretch in stretches for message in messages_of(stretch)] == messages
-    if stretches:
+    ranges = condensed(messages)
+    assert [message for one in ranges for message in messages_of(one)] == messages
+    if ranges:
         script = Script()
-        script.got(*(stretch.to_delivery() for stretch in stretches))
+        script.got(*(one.to_delivery() for one in ranges))
         assert len(build_columns(script.ops)[0].deliveries) == len(messages)
 
 
@@ -152,13 +152,13 @@ def test_counting() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"count": 4}, "its stretches hold 5 messages; expected 4"),
+        ({"count": 4}, "its ranges hold 5 messages; expected 4"),
         ({"count": MANY_MAX + 1}, "allowed are 1 to"),
-        ({"key": "p3-1"}, "a stretch begins with 'p3-0'"),
-        ({"stretches": [["p3-0", 0, 0, 5]]}, "a stretch has 4 fields; expected 5"),
-        ({"stretches": [["p3-0", 0, 0, 0, 9]]}, "0 messages in one op"),
-        ({"key": "x", "stretches": [["x", 0, 0, 5, 9]]}, "expected the form p<process>-<n>"),
-        ({"stretches": [["p3-0", 2**63 - 3, 0, 5, 9]]}, "do not fit 64 bits"),
+        ({"key": "p3-1"}, "a range begins with 'p3-0'"),
+        ({"ranges": [["p3-0", 0, 0, 5]]}, "a range has 4 fields; expected 5"),
+        ({"ranges": [["p3-0", 0, 0, 0, 9]]}, "0 messages in one op"),
+        ({"key": "x", "ranges": [["x", 0, 0, 5, 9]]}, "expected the form p<process>-<n>"),
+        ({"ranges": [["p3-0", 2**63 - 3, 0, 5, 9]]}, "do not fit 64 bits"),
     ],
 )
 def test_a_bad_value_names_its_op(change: dict[str, Any], words: str) -> None:

@@ -96,14 +96,19 @@ def test_a_verdict_that_is_a_pipe_is_refused(tmp_path: Path) -> None:
         RunFolder(tmp_path).read_verdict()
 
 
-def part(rows: int, size: int, path: str = "touches/part.parquet") -> Part:
+def part(rows: int, size: int, path: str = "message_events/part.parquet") -> Part:
     return Part(path=path, queue=0, rows=rows, bytes=size, crc32=0, first=0, last=0, low=0, high=0)
 
 
 def history_of(folder: Path, reported: Part) -> ColumnarHistory:
     nothing = Dictionaries(topics=["t"])
     manifest = Manifest(
-        run_id="r", complete=True, ops=1, dictionaries=nothing, touches=[reported], op_parts=[]
+        run_id="r",
+        complete=True,
+        ops=1,
+        dictionaries=nothing,
+        message_events=[reported],
+        op_parts=[],
     )
     write_manifest(folder, manifest)
     return ColumnarHistory(folder, verify=False)
@@ -111,7 +116,7 @@ def history_of(folder: Path, reported: Part) -> ColumnarHistory:
 
 def bomb(folder: Path, rows: int) -> int:
     """A part of that many equal rows; returns its size."""
-    path = folder / "touches" / "part.parquet"
+    path = folder / "message_events" / "part.parquet"
     path.parent.mkdir()
     column = pa.array(np.zeros(rows, dtype=np.int64))
     pq.write_table(pa.table({"op_index": column}), path, compression="zstd")
@@ -145,8 +150,8 @@ def test_a_part_with_more_rows_than_the_manifest_says_is_not_unpacked(
 
 
 def test_columns_that_are_pipes_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "touches").mkdir()
-    make_pipe(tmp_path / "touches" / "part.parquet")
+    (tmp_path / "message_events").mkdir()
+    make_pipe(tmp_path / "message_events" / "part.parquet")
     history = history_of(tmp_path, part(1, 1))
     with pytest.raises(HistoryError, match="is no plain file"):
         history.queue(0)
@@ -159,7 +164,7 @@ def test_columns_that_are_pipes_are_refused(tmp_path: Path) -> None:
         read_manifest(tmp_path)
 
 
-@pytest.mark.parametrize("path", ["../part.parquet", "touches/../../x", "/etc/passwd"])
+@pytest.mark.parametrize("path", ["../part.parquet", "message_events/../../x", "/etc/passwd"])
 def test_a_manifest_leads_nowhere_else(tmp_path: Path, path: str) -> None:
     with pytest.raises(HistoryError, match="lies outside of the history"):
         history_of(tmp_path, part(1, 1, path))
@@ -172,7 +177,7 @@ def test_events_of_another_size_are_damaged(tmp_path: Path) -> None:
         complete=True,
         ops=1,
         dictionaries=Dictionaries(),
-        touches=[],
+        message_events=[],
         op_parts=[],
         events=Lines(rows=1, bytes=4, crc32=0),
     )

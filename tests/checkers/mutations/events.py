@@ -68,7 +68,7 @@ def messages_of(value: dict[str, Any]) -> list[list[Any]]:
     if "messages" in value:
         return [list(message) for message in value["messages"]]
     found = []
-    for first, offset, physical, intact, tries, count, step in value["stretches"]:
+    for first, offset, physical, intact, tries, count, step in value["ranges"]:
         found += [
             [later_key(first, n), offset + n, physical + n * step, intact, tries]
             for n in range(count)
@@ -80,10 +80,10 @@ def with_messages(value: dict[str, Any], messages: Sequence[Sequence[Any]]) -> d
     """The same delivery with other messages."""
     if "messages" in value:
         return {**value, "messages": [list(message) for message in messages]}
-    stretches: list[list[Any]] = []
+    ranges: list[list[Any]] = []
     for key, offset, physical, intact, tries, *_ in messages:
-        if stretches:
-            first, start, low, same, again, count, step = stretches[-1]
+        if ranges:
+            first, start, low, same, again, count, step = ranges[-1]
             wanted = physical - low if count == 1 else count * step
             if (
                 is_plain(first)
@@ -92,17 +92,17 @@ def with_messages(value: dict[str, Any], messages: Sequence[Sequence[Any]]) -> d
                 and physical - low == wanted
                 and wanted > 0
             ):
-                stretches[-1][5:] = [count + 1, physical - low if count == 1 else step]
+                ranges[-1][5:] = [count + 1, physical - low if count == 1 else step]
                 continue
-        stretches.append([key, offset, physical, intact, tries, 1, 0])
-    return {**value, "stretches": stretches}
+        ranges.append([key, offset, physical, intact, tries, 1, 0])
+    return {**value, "ranges": ranges}
 
 
 def places_of(value: dict[str, Any]) -> list[list[Any]]:
     """The messages of a completed `send_many`: key, queue offset, physical offset."""
     return [
         [later_key(first, n), offset + n, physical + n * step]
-        for first, offset, physical, count, step in value.get("stretches", ())
+        for first, offset, physical, count, step in value.get("ranges", ())
         for n in range(count)
     ]
 
@@ -110,12 +110,12 @@ def places_of(value: dict[str, Any]) -> list[list[Any]]:
 def with_places(value: dict[str, Any], places: Sequence[Sequence[Any]]) -> dict[str, Any]:
     return {
         **value,
-        "stretches": [[key, offset, physical, 1, 0] for key, offset, physical in places],
+        "ranges": [[key, offset, physical, 1, 0] for key, offset, physical in places],
     }
 
 
 def later_key(first: str, n: int) -> str:
-    """The key `n` after the first one of a stretch."""
+    """The key `n` after the first one of a range."""
     if n == 0:
         return first
     head, _, number = first.rpartition("-")
@@ -210,5 +210,5 @@ def deliveries_of(ops: Sequence[Op]) -> list[Delivery]:
 
 def _call(op: Op) -> tuple[Any, ...]:
     value = op.value
-    first = tuple((value.get("messages") or value.get("stretches") or [[""]])[0][:BARE])
+    first = tuple((value.get("messages") or value.get("ranges") or [[""]])[0][:BARE])
     return op.process, value["group"], value["topic"], value["broker"], value["queue"], first

@@ -126,14 +126,14 @@ def physical_gap(draft: Planting) -> None:
             for n in ("physical_offset", "stored_at", "half_physical_offset")
             if n in op.value
         }
-        for n in ("messages", "stretches"):
+        for n in ("messages", "ranges"):
             if n in op.value and op.f in ("consume", "consume_many", "send_many"):
                 if any(
                     row[2] < from_ <= row[2] + row[-2] * row[-1]
                     for row in op.value[n]
-                    if n == "stretches"
+                    if n == "ranges"
                 ):
-                    raise NoSuchSite  # the gap would be within a stretch
+                    raise NoSuchSite  # the gap would be within a range
                 fields[n] = [
                     [row[0], row[1], later(row[2]), *_with_origin(row[3:], later)]
                     for row in op.value[n]

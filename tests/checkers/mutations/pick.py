@@ -204,8 +204,8 @@ def _of_second_group(op: Op, group: str, nodes: dict[str, str]) -> Op:
         # Copies of the second group are records of their own.
         if "messages" in value and op.f == "consume":
             value["messages"] = [[m[0], m[1], m[2] + 1, *m[3:]] for m in value["messages"]]
-        if "stretches" in value:
-            value["stretches"] = [[m[0], m[1], m[2] + 1, *m[3:]] for m in value["stretches"]]
+        if "ranges" in value:
+            value["ranges"] = [[m[0], m[1], m[2] + 1, *m[3:]] for m in value["ranges"]]
     process = op.process if op.process == 99_999 else op.process + SECOND_PROCESS
     return replace(op, value=value, process=process, node=nodes.get(op.node or "", op.node))
 

@@ -10,11 +10,11 @@ PROBES = [["probe-broker-a-0", 0, 100, True, 0], ["probe-broker-a-1", 1, 200, Tr
 
 def test_messages_that_follow_are_one_stretch() -> None:
     value = with_messages({}, SECOND_FOLLOWS)
-    assert value["stretches"] == [["p1-0", 0, 100, True, 0, 2, 100]]
+    assert value["ranges"] == [["p1-0", 0, 100, True, 0, 2, 100]]
     assert messages_of(value) == SECOND_FOLLOWS
 
 
 def test_keys_of_another_form_stay_apart() -> None:
     value = with_messages({}, PROBES)
-    assert [row[5] for row in value["stretches"]] == [1, 1]
+    assert [row[5] for row in value["ranges"]] == [1, 1]
     assert messages_of(value) == PROBES

@@ -127,7 +127,8 @@ def test_huge_columns_are_refused(run_folder: Path, monkeypatch: pytest.MonkeyPa
     row = row_of(run_folder)
     assert row.failed
     assert (
-        "touches, and --rows judges at most 10; `staticfire analyze` without --rows" in row.reason
+        "message events, and --rows judges at most 10; `staticfire analyze` without --rows"
+        in row.reason
     )
 
 

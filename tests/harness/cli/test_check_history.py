@@ -245,21 +245,21 @@ def test_columns_whose_writer_died_are_not_valid(run_folder: Path, staticfire: S
 
 
 def damage_part(columns: Path) -> None:
-    part = next(iter(sorted((columns / "touches").rglob("*.parquet"))))
+    part = next(iter(sorted((columns / "message_events").rglob("*.parquet"))))
     data = bytearray(part.read_bytes())
     data[len(data) // 2] ^= 1
     part.write_bytes(data)
 
 
 def remove_part(columns: Path) -> None:
-    next(iter(sorted((columns / "touches").rglob("*.parquet")))).unlink()
+    next(iter(sorted((columns / "message_events").rglob("*.parquet")))).unlink()
 
 
 def claim_more_rows(columns: Path) -> None:
     manifest = read_manifest(columns)
-    first, *others = manifest.touches
+    first, *others = manifest.message_events
     parts = [replace(first, rows=first.rows + 1), *others]
-    write_manifest(columns, replace(manifest, touches=parts))
+    write_manifest(columns, replace(manifest, message_events=parts))
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ FILES = (
     "history.parquet/manifest.json",
     "history.parquet/events.jsonl",
     "history.parquet/ops/part-0.parquet",
-    "history.parquet/touches/queue-0/part-0.parquet",
+    "history.parquet/message_events/queue-0/part-0.parquet",
 )
 # Of the file: where it is hit.
 SHARES = (0.0, 0.7, 1.0, *(pytest.param(share, marks=pytest.mark.slow) for share in (0.3, 0.97)))

@@ -110,7 +110,7 @@ def test_copies_have_keys_of_their_own_and_the_size_of_what_was_given() -> None:
         ("ok", "p100007-3", 1),
     ]
     assert {f for _, f, _ in bench.said} == {"send_many"}
-    assert bench.said[1][2]["stretches"] == [["p100007-0", 0, 0, 2, 300]]
+    assert bench.said[1][2]["ranges"] == [["p100007-0", 0, 0, 2, 300]]
     assert [[len(one.body) for one in batch] for batch in bench.sending.batches] == [
         [90, 90],
         [60],

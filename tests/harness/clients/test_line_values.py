@@ -20,10 +20,10 @@ LONG = 10**12
 @pytest.mark.parametrize(
     ("log_ranges", "complaint"),
     [
-        ([["p1-0", 0, 0, LONG, 230]], f"the length of a stretch is {LONG}; allowed are 1 to"),
-        ([["p1-0", 0, 0, 0, 230]], "the length of a stretch is 0"),
-        ([["p1-0", -1, 0, 5, 230]], "the queue offset of a stretch is -1"),
-        ([["p1-0", 1 << 62, 0, 5, 230]], "the queue offset of a stretch is 4611"),
+        ([["p1-0", 0, 0, LONG, 230]], f"the length of a range is {LONG}; allowed are 1 to"),
+        ([["p1-0", 0, 0, 0, 230]], "the length of a range is 0"),
+        ([["p1-0", -1, 0, 5, 230]], "the queue offset of a range is -1"),
+        ([["p1-0", 1 << 62, 0, 5, 230]], "the queue offset of a range is 4611"),
         ([["p1-0", 0, 1 << 62, 5, 230]], "its offsets do not fit 62 bits"),
         ([["p1-0", 0, 0, 5, 1 << 60]], "its offsets do not fit 62 bits"),
         ([["order", 0, 0, 5, 230]], "behind 'order'; nothing follows such a key"),
@@ -37,7 +37,7 @@ LONG = 10**12
     ],
 )
 def test_places_of_a_batch_that_cannot_be(log_ranges: list[list[Any]], complaint: str) -> None:
-    value = {**PLACE, "stretches": log_ranges}
+    value = {**PLACE, "ranges": log_ranges}
     with pytest.raises(LineError, match=complaint):
         check_result({"f": "send_many", **SEND}, Outcome("ok", value))
     with pytest.raises(LineError, match=complaint):
@@ -46,7 +46,7 @@ def test_places_of_a_batch_that_cannot_be(log_ranges: list[list[Any]], complaint
 
 def test_places_of_a_batch_in_several_stretches() -> None:
     log_ranges = [["p1-0", 7, 100, 2, 230], ["p1-2", 9, 800, 3, 230]]
-    check_result({"f": "send_many", **SEND}, Outcome("ok", {**PLACE, "stretches": log_ranges}))
+    check_result({"f": "send_many", **SEND}, Outcome("ok", {**PLACE, "ranges": log_ranges}))
     check_emitted("invoke", "send_many", SEND)
 
 
@@ -59,17 +59,15 @@ def test_a_batch_that_cannot_be(key: str, count: int) -> None:
 @pytest.mark.parametrize(
     ("log_range", "complaint"),
     [
-        (["p1-0", 0, 0, True, 0, LONG, 230], f"the length of a stretch is {LONG}"),
-        (["p1-0", -1, 0, True, 0, 5, 230], "the queue offset of a stretch is -1"),
+        (["p1-0", 0, 0, True, 0, LONG, 230], f"the length of a range is {LONG}"),
+        (["p1-0", -1, 0, True, 0, 5, 230], "the queue offset of a range is -1"),
         (["order", 0, 0, True, 0, 5, 230], "nothing follows such a key"),
     ],
 )
 def test_deliveries_that_cannot_be(log_range: list[Any], complaint: str) -> None:
-    check_emitted(
-        "invoke", "consume_many", {**SCOPE, "stretches": [["order", 3, 9, True, 0, 1, 0]]}
-    )
+    check_emitted("invoke", "consume_many", {**SCOPE, "ranges": [["order", 3, 9, True, 0, 1, 0]]})
     with pytest.raises(LineError, match=complaint):
-        check_emitted("invoke", "consume_many", {**SCOPE, "stretches": [log_range]})
+        check_emitted("invoke", "consume_many", {**SCOPE, "ranges": [log_range]})
 
 
 @pytest.mark.parametrize(

@@ -230,8 +230,8 @@ GARBAGE: list[tuple[bytes, str]] = [
         "expected a list of 3",
     ),
     (
-        b'{"emit":"consume_many","type":"ok","value":{"group":"g","topic":"T","broker":"a","queue":0,"stretches":[[]]}}',
-        "a row of 'stretches' in the value of consume_many is \\[\\]; expected a list of 7",
+        b'{"emit":"consume_many","type":"ok","value":{"group":"g","topic":"T","broker":"a","queue":0,"ranges":[[]]}}',
+        "a row of 'ranges' in the value of consume_many is \\[\\]; expected a list of 7",
     ),
     (
         b'{"emit":"assign","type":"ok","value":{"group":"g","topic":"T","queues":[["a","0"]]}}',
@@ -263,12 +263,12 @@ def test_a_batch_that_is_one_op_says_where_its_messages_are() -> None:
         reported: dict[str, Any] = {
             "broker": "a",
             "queue": 0,
-            "stretches": [["p1-0", 0, 0, 2, 230]],
+            "ranges": [["p1-0", 0, 0, 2, 230]],
         }
         client.answer(1, **reported)
         assert await good == Outcome("ok", reported)
-        client.answer(2, broker="a", queue=0, stretches=[["p1-0", 0, 0, 2]])
-        with pytest.raises(ClientBroken, match=r"a stretch of send_many is .*; expected a list of"):
+        client.answer(2, broker="a", queue=0, ranges=[["p1-0", 0, 0, 2]])
+        with pytest.raises(ClientBroken, match=r"a range of send_many is .*; expected a list of"):
             await client.reading
         assert (await bad).type == "info"
 
@@ -277,7 +277,7 @@ def test_a_batch_that_is_one_op_says_where_its_messages_are() -> None:
 
 def test_a_client_that_sends_by_itself_may_go_on_once_its_op_is_recorded() -> None:
     value: dict[str, Any] = {"topic": "T", "key": "p7-0", "count": 2, "size": 64}
-    place: dict[str, Any] = {"broker": "a", "queue": 0, "stretches": [["p7-0", 0, 0, 2, 230]]}
+    place: dict[str, Any] = {"broker": "a", "queue": 0, "ranges": [["p7-0", 0, 0, 2, 230]]}
 
     async def story(client: Client) -> None:
         client.emit("send_many", "invoke", **value)

@@ -205,13 +205,13 @@ def many(script: Script, start_s: float, number: int, queues: int, members: int,
         queue, key, offset = batch % queues, f"p1-{number}{batch:02}000", batch // queues * 1000
         offset += number * 100_000
         place = {"broker": "a", "queue": queue, "topic": "t"}
-        sent = {**place, "key": key, "count": 1000, "stretches": [[key, offset, 0, 1000, 9]]}
+        sent = {**place, "key": key, "count": 1000, "ranges": [[key, offset, 0, 1000, 9]]}
         script.op(start_s + batch / 100, "ok", "send_many", sent)
     for batch in range(100):
         queue, key, offset = batch % queues, f"p1-{number}{batch:02}000", batch // queues * 1000
         offset += number * 100_000
         place = {"broker": "a", "queue": queue, "topic": "t", "group": "g"}
-        got = {**place, "stretches": [[key, offset, 0, True, 0, 1000, 9]]}
+        got = {**place, "ranges": [[key, offset, 0, True, 0, 1000, 9]]}
         at_s = start_s + 10 + batch * 1000 / rate
         node = f"consumer-{batch % members}"
         for _ in range(2):  # one that comes again counts once
@@ -238,14 +238,14 @@ def forwarded(script: Script, start_s: float, number: int, rate: int, behind: in
         queue, key, offset = batch % 16, f"p100004-{number}{batch:02}000", batch // 16 * 1000
         there = {**place, "queue": queue, "key": key, "count": 1000}
         offset += number * 100_000
-        sent = {**there, "stretches": [[key, offset, 0, 1000, 9]]}
+        sent = {**there, "ranges": [[key, offset, 0, 1000, 9]]}
         at_s = start_s + 10 + batch * 1000 / rate
         script.op(at_s, "ok", "send_many", sent, node="consumer-0")
         got = {
             **place,
             "queue": queue,
             "group": "g2",
-            "stretches": [[key, offset, 0, True, 0, 1000, 9]],
+            "ranges": [[key, offset, 0, True, 0, 1000, 9]],
         }
         at_s = max(at_s, start_s + 10 + batch * 1000 / behind)
         script.op(at_s, "ok", "consume_many", got, node=f"consumer-{4 + batch % 4}")

@@ -205,8 +205,8 @@ def test_of_other_causes_the_first_findings_of_the_most_frequent_are_shown() -> 
 
 
 def test_the_load_counts_messages_however_they_are_recorded() -> None:
-    sends = {"key": "p1-0", "count": 2, "stretches": [["p1-0", 6, 0, 2, 100]]}
-    read = {"group": "g", "stretches": [["p1-0", 6, 0, True, 0, 1, 0]]}
+    sends = {"key": "p1-0", "count": 2, "ranges": [["p1-0", 6, 0, 2, 100]]}
+    read = {"group": "g", "ranges": [["p1-0", 6, 0, True, 0, 1, 0]]}
     ops = [
         op(1, "fail", "send", {"key": "x"}, "p"),
         op(2, "ok", "send", {"key": "y"}, "p"),

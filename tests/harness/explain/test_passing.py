@@ -155,8 +155,8 @@ def test_a_delivery_without_the_fields_of_its_kind_is_refused(messages: Any) -> 
 
 
 def test_messages_of_condensed_ops_are_seen_around_it() -> None:
-    sent = {**QUEUE, "key": "p1-0", "count": 2, "stretches": [["p1-0", 6, 0, 2, 100]]}
-    read = {**GROUP, **QUEUE, "stretches": [["p1-0", 6, 0, True, 0, 1, 0]]}
+    sent = {**QUEUE, "key": "p1-0", "count": 2, "ranges": [["p1-0", 6, 0, 2, 100]]}
+    read = {**GROUP, **QUEUE, "ranges": [["p1-0", 6, 0, True, 0, 1, 0]]}
     ops = history((1, "ok", "send_many", sent, 1), (2, "invoke", "consume_many", read, 5))
     around = surroundings_of(finding(), ops)
     assert around is not None
@@ -354,7 +354,7 @@ def test_a_start_of_a_reader_without_an_offset() -> None:
 
 
 def test_the_listener_of_the_last_delivery_of_several() -> None:
-    read = {**GROUP, **QUEUE, "stretches": [["p1-0", 8, 0, True, 0, 3, 0]]}
+    read = {**GROUP, **QUEUE, "ranges": [["p1-0", 8, 0, True, 0, 3, 0]]}
     ops = history(
         (1, "invoke", "consume", given(("a", 3, 0)), 5),
         (2, "invoke", "consume", given(("b", 4, 0)), 5),

@@ -49,11 +49,11 @@ def test_what_has_no_completion_ends_with_the_history() -> None:
 
 def test_a_batch_has_all_its_messages() -> None:
     batch = {"topic": "t", "key": "p1-5", "count": 3, "size": 9}
-    placed = {**batch, **PLACE, "stretches": [["p1-5", 2, 20, 3, 10]]}
+    placed = {**batch, **PLACE, "ranges": [["p1-5", 2, 20, 3, 10]]}
     [sent] = ended(("invoke", "send_many", batch), ("ok", "send_many", placed))
     assert [message.key for message in sent.messages] == ["p1-5", "p1-6", "p1-7"]
     assert [message.queue_offset for message in sent.messages] == [2, 3, 4]
-    given = {"group": "g", **PLACE, "stretches": [["p1-5", 2, 20, True, 0, 3, 10]]}
+    given = {"group": "g", **PLACE, "ranges": [["p1-5", 2, 20, True, 0, 3, 10]]}
     [delivery] = ended(("invoke", "consume_many", given), ("ok", "consume_many", given))
     assert [message.physical_offset for message in delivery.messages] == [20, 30, 40]
 

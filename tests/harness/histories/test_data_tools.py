@@ -181,7 +181,7 @@ def test_damaged_columns_are_one_sentence(
 ) -> None:
     columns = tmp_path / "history.parquet"
     assert status_of(["history", "convert", str(folder / "history.jsonl"), str(columns)]) == 0
-    damage(next(columns.glob("touches/*/*.parquet")))
+    damage(next(columns.glob("message_events/*/*.parquet")))
     capsys.readouterr()
     assert status_of(["history", "named", str(columns), str(tmp_path / "named")]) == 254
     assert capsys.readouterr().err.count("\n") == 1

@@ -20,11 +20,11 @@ def recorded(folder: Path) -> Recorder:
     recorder = Recorder(lambda: next(clock), columns=ColumnKeeper(folder, "run"))
     asked = {"topic": TOPIC, "key": "p3-0", "count": 20, "size": 64}
     place = {"broker": BROKER, "queue": 0}
-    sent = {"status": "SEND_OK", "attempts": 1, "stretches": [["p3-0", 0, 0, 20, 230]]}
+    sent = {"status": "SEND_OK", "attempts": 1, "ranges": [["p3-0", 0, 0, 20, 230]]}
     recorder.record(3, "invoke", "send_many", asked)
     recorder.record(3, "ok", "send_many", {**asked, **place, **sent})
     got = [["p3-0", 0, 0, True, 0, 19, 230]]
-    delivery = {"group": GROUP, "topic": TOPIC, **place, "stretches": got}
+    delivery = {"group": GROUP, "topic": TOPIC, **place, "ranges": got}
     recorder.record(100, "ok", "consume_many", delivery)
     queues = [[BROKER, 0, 0, 20, 20]]
     drain = {"group": GROUP, "topic": TOPIC, "queues": queues, "lag": 0}

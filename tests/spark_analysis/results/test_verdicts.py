@@ -67,7 +67,7 @@ def test_partitions_do_not_change_the_verdict(
 ) -> None:
     monkeypatch.setattr(partitioning, "PARTITION_ROWS", rows)
     [run] = small(tmp_path, **shape)
-    queues = len({part.queue for part in run.manifest.touches})
+    queues = len({part.queue for part in run.manifest.message_events})
     assert len(partitions_of(run, 0)) in {1: {queues}, 10**9: {1}}.get(rows, set(range(2, queues)))
     assert judge_runs([run], InProcess())[0].to_json() == at_once(run).to_json()
 
@@ -77,7 +77,7 @@ def test_partitions_do_not_change_the_verdict(
 def test_a_long_queue_is_judged_in_pieces(
     layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nine of ten touches are in one queue, and no task has more than a part of it."""
+    """Nine of ten message events are in one queue, and no task has more than a part of it."""
     monkeypatch.setattr(raw, "PART_ROWS", 3000)
     monkeypatch.setattr(partitioning, "PARTITION_ROWS", 1000)
     runs = laid_out(small(tmp_path, layout=layout, skew=4.0, queues=8), InProcess())
@@ -166,7 +166,7 @@ def test_runs_together_are_judged_as_each_alone(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_missing_or_damaged_part_is_one_sentence(tmp_path: Path) -> None:
     [run] = small(tmp_path)
-    part = run.history / run.manifest.touches[3].path
+    part = run.history / run.manifest.message_events[3].path
     data = part.read_bytes()
     part.write_bytes(data[:100] + bytes([data[100] ^ 1]) + data[101:])
     with pytest.raises(HistoryError, match="is damaged: its checksum"):
@@ -178,7 +178,7 @@ def test_a_missing_or_damaged_part_is_one_sentence(tmp_path: Path) -> None:
 
 KINDS = {
     "manifest": "manifest.json",
-    "touches": "queue-5/*",
+    "message_events": "queue-5/*",
     "unanswered": "queue--1/*",
     "ops": "ops/*",
     "events": "events.jsonl",

@@ -28,8 +28,8 @@ def test_the_same_columns_and_ops(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     source = small(tmp_path / "raw", layout="raw")
     [run] = laid_out(source, InProcess())
     assert not run.raw
-    assert len(source[0].manifest.touches) > 1
-    assert max(part.rows for part in run.manifest.touches) <= 1500
+    assert len(source[0].manifest.message_events) > 1
+    assert max(part.rows for part in run.manifest.message_events) <= 1500
     one, other = ColumnarHistory(queued.history), ColumnarHistory(run.history)
     read = one.columns(), other.columns()
     for name in EVENT_FIELDS:
@@ -57,7 +57,7 @@ def test_a_layout_that_broke_off_is_no_history(tmp_path: Path) -> None:
 
 def test_missing_and_damaged_raw_parts(tmp_path: Path) -> None:
     source = small(tmp_path, layout="raw")
-    part = tmp_path / RAW_FOLDER / source[0].manifest.touches[0].path
+    part = tmp_path / RAW_FOLDER / source[0].manifest.message_events[0].path
     part.write_bytes(part.read_bytes()[:-9])
     with pytest.raises(HistoryError, match=r"part-0\.parquet cannot be read as Parquet: "):
         laid_out(source, InProcess())

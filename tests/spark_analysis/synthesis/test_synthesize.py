@@ -120,7 +120,7 @@ def test_raw_rows_are_those_of_the_queues_in_the_order_of_time(tmp_path: Path) -
     assert raw.raw
     assert raw.history.name == RAW_FOLDER
     assert raw.manifest.rows == queued.manifest.rows
-    lasts = [part.last for part in raw.manifest.touches]
+    lasts = [part.last for part in raw.manifest.message_events]
     assert lasts == sorted(lasts)
 
 

@@ -278,7 +278,7 @@ def test_scanning_refuses_a_blank_that_ends_before_its_own_header() -> None:
 
 @cache
 def golden_log(store: str) -> bytes:
-    """The commit-log files in order, as one stretch of bytes."""
+    """The commit-log files in order, as one range of bytes."""
     with tarfile.open(GOLDEN / f"store-{store}.tar.xz") as archive:
         names = sorted(name for name in archive.getnames() if "/commitlog/" in name)
         files = [archive.extractfile(name) for name in names]

@@ -148,7 +148,7 @@ def test_partitions_are_whole_queues_in_order(tmp_path: Path) -> None:
     assert queues(1) == [[queue] for queue in history.queues()]
     assert queues(10**6) == [history.queues()]
     assert sum(len(parts) for parts in together(history.manifest, 1)) == len(
-        history.manifest.touches
+        history.manifest.message_events
     )
 
 
@@ -166,7 +166,7 @@ def test_progress_is_reported(tmp_path: Path) -> None:
 
 def test_a_part_that_is_missing_is_an_error_and_no_verdict(tmp_path: Path) -> None:
     history = record(planted_history(1, []), tmp_path / "h")
-    shutil.rmtree(tmp_path / "h" / "touches" / "queue-1")
+    shutil.rmtree(tmp_path / "h" / "message_events" / "queue-1")
 
     with pytest.raises(HistoryError, match="is missing"):
         check_files(history, [], ALL_FACTS[0])

@@ -32,7 +32,7 @@ def test_cells_reach_over_all_parts_though_one_offset_is_far_away() -> None:
 def test_a_span_leaves_out_what_is_far_away(far: int, tmp_path: Path) -> None:
     lines = [f"0 ok send m{at}@0:{50_000 + at}" for at in range(200)]
     reported = record(history(*lines, f"0 ok send wrong@0:{far}"), tmp_path / "h")
-    [only] = reported.manifest.touches
+    [only] = reported.manifest.message_events
 
     low, high = span_of(reported, only)
 

@@ -115,7 +115,7 @@ def test_damage_that_the_checksum_hides_is_a_sentence_or_a_history(
 ) -> None:
     """A hostile writer made the file, and a checksum that fits it."""
     manifest = read_manifest(good)
-    parts = [*manifest.touches, *manifest.op_parts]
+    parts = [*manifest.message_events, *manifest.op_parts]
     part = data.draw(st.sampled_from(parts))
     content = bytearray((good / part.path).read_bytes())
     for _ in range(data.draw(st.integers(1, 3))):
@@ -184,8 +184,8 @@ def with_rows(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
 def replace_part(folder: Path, part: Part, table: pa.Table) -> None:
     manifest = read_manifest(folder)
     written = write_part(folder, part.path, part.queue, table)
-    touches = [written if other == part else other for other in manifest.touches]
-    write_manifest(folder, replace(manifest, touches=touches))
+    message_events = [written if other == part else other for other in manifest.message_events]
+    write_manifest(folder, replace(manifest, message_events=message_events))
 
 
 def put(name: str, value: int, row: int = 0) -> Callable[[dict[str, Any]], object]:
@@ -287,8 +287,8 @@ def test_a_part_of_another_version_is_read(good: Path) -> None:
         grown = pa.schema([*table.schema])
         manifest = read.manifest
         written = write_part(folder, part.path, 1, table.cast(grown))
-        touches = [written if other == part else other for other in manifest.touches]
-        write_manifest(folder, replace(manifest, touches=touches))
+        message_events = [written if other == part else other for other in manifest.message_events]
+        write_manifest(folder, replace(manifest, message_events=message_events))
 
         sends = ColumnarHistory(folder).queue(1).sends
         assert sends.tag.tolist() == [-1, -1]
@@ -300,17 +300,17 @@ def test_a_part_of_another_version_is_read(good: Path) -> None:
 def test_another_version_of_the_format_is_refused(good: Path) -> None:
     with copied(good) as folder:
         document = json.loads((folder / "manifest.json").read_bytes())
-        claim(folder, {**document, "version": 2})
-        with pytest.raises(HistoryError, match=r"version is 2; this reader knows 1"):
+        claim(folder, {**document, "version": 3})
+        with pytest.raises(HistoryError, match=r"version is 3; this reader knows 1 and 2"):
             ColumnarHistory(folder)
 
 
 def test_a_part_outside_of_the_history_is_refused(good: Path) -> None:
     with copied(good) as folder:
         manifest = read_manifest(folder)
-        first, *others = manifest.touches
+        first, *others = manifest.message_events
         outside = replace(first, path="../h/" + first.path)
-        write_manifest(folder, replace(manifest, touches=[outside, *others]))
+        write_manifest(folder, replace(manifest, message_events=[outside, *others]))
         with pytest.raises(HistoryError, match="outside"):
             ColumnarHistory(folder)
 
@@ -318,7 +318,12 @@ def test_a_part_outside_of_the_history_is_refused(good: Path) -> None:
 def test_a_part_that_is_named_twice_is_refused(good: Path) -> None:
     with copied(good) as folder:
         manifest = read_manifest(folder)
-        write_manifest(folder, replace(manifest, touches=[*manifest.touches, manifest.touches[0]]))
+        write_manifest(
+            folder,
+            replace(
+                manifest, message_events=[*manifest.message_events, manifest.message_events[0]]
+            ),
+        )
         with pytest.raises(HistoryError, match="twice"):
             ColumnarHistory(folder)
 

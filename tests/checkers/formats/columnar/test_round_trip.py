@@ -52,7 +52,7 @@ OTHERS = [
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[Op]:
-    """Sends of all endings (late, never), deliveries of anything, and what touches no message."""
+    """Sends of all endings (late, never), deliveries of anything, and what is about no message."""
     lines: list[str] = []
     for key in draw(st.permutations(KEYS)):
         ending = draw(st.sampled_from([*SENDS, ""]))
@@ -187,13 +187,13 @@ def test_small_parts_that_flushes_leave_are_merged_in_the_end(tmp_path: Path) ->
         for op in ops:
             recorder.add(op)
             recorder.flush()
-        assert len(ColumnarHistory(tmp_path / "run_id=7" / "h").manifest.touches) == 40
+        assert len(ColumnarHistory(tmp_path / "run_id=7" / "h").manifest.message_events) == 40
         recorder.finish()
 
     read = ColumnarHistory(tmp_path / "run_id=7" / "h")
-    assert [part.rows for part in read.manifest.touches] == [8, 8, 4, 8, 8, 4]
+    assert [part.rows for part in read.manifest.message_events] == [8, 8, 4, 8, 8, 4]
     assert [part.rows for part in read.manifest.op_parts] == [8] * 5
     assert list(read_ops(read)) == ops
-    named = {part.path for part in (*read.manifest.touches, *read.manifest.op_parts)}
+    named = {part.path for part in (*read.manifest.message_events, *read.manifest.op_parts)}
     there = {str(path.relative_to(read.folder)) for path in read.folder.rglob("*.parquet")}
     assert there == named

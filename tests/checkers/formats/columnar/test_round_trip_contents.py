@@ -74,8 +74,8 @@ def histories(draw: st.DrawFn) -> list[Op]:
     return ops
 
 
-def tags(names: Names, touches: MessageEvents) -> list[str | None]:
-    return [None if tag == UNKNOWN else names.tags[tag] for tag in touches.tag.tolist()]
+def tags(names: Names, events: MessageEvents) -> list[str | None]:
+    return [None if tag == UNKNOWN else names.tags[tag] for tag in events.tag.tolist()]
 
 
 @pytest.mark.slow
