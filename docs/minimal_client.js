@@ -82,7 +82,7 @@ async function send(request) {
   Object.assign(fields, { unitMode: 'false', properties: text.map(([name, value]) => `${name}\x01${value}\x02`).join('') });
   try {
     const answer = await ask(address, 10, fields, bodyOf(request.key, request.size), request.one_way);
-    if (!answer) return { type: 'info', error: 'one way: nobody answers' };
+    if (!answer) return { type: 'info', error: 'one way: no broker answers' };
     const { code } = answer, value = { broker, queue, queue_offset: Number(answer.fields.queueOffset), attempts: 1 };
     if (code === 0) return { type: 'ok', value };
     if ([10, 11, 12].includes(code)) return { type: 'info', value, error: `stored with status ${code}` };

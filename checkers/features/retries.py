@@ -96,7 +96,7 @@ def tally_retries(columns: Columns, context: Context) -> Tally:
     if not context.facts.retries_max:
         return Tally.of(findings)
     counts = {"retried": retried, "dead_letters": dead, "dead_and_consumed": both}
-    return Tally.of(findings, **counts, not_told=unreported)
+    return Tally.of(findings, **counts, unreported=unreported)
 
 
 def _kinds(columns: Columns) -> Ints:
@@ -240,7 +240,7 @@ def _heard(context: Context) -> _Heard:
 
 
 def _not_reported(tally: Tally, _context: Context) -> str | None:
-    if not (count := tally.counts.get("not_told", 0)):
+    if not (count := tally.counts.get("unreported", 0)):
         return None
     return f"{count} retries and dead letters are of groups whose members report no send_back"
 

@@ -26,7 +26,7 @@ class Outcome(NamedTuple):
     stamp: Stamp | None = None  # the client's time stamp of the end
 
 
-ONE_WAY = "one way: nobody answers"  # the error of a one-way op that was sent
+ONE_WAY = "one way: no broker answers"  # the error of a one-way op that was sent
 TO_BE_ASKED = (
     "undecided: the broker has to ask"  # the error of a transaction that the broker must ask about
 )

@@ -68,7 +68,7 @@ def send_never_completed(draft: Planting) -> None:
 
 @KINDS.oddity("a one-way send is not answered, and may be lost")
 def one_way_never_seen(draft: Planting) -> None:
-    _one_more_send(draft, "info", "one way: nobody answers", one_way=True)
+    _one_more_send(draft, "info", "one way: no broker answers", one_way=True)
 
 
 @KINDS.oddity("an unknown send may have been stored", workloads=without("request-reply"))

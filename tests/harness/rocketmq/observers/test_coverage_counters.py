@@ -55,7 +55,7 @@ def test_sends_by_what_was_special() -> None:
         replace(send("ok"), value={"async": True}),
         send("ok", size=4096),
         send("ok", size=4096, batch=2),
-        send("info", "one way: nobody answers"),
+        send("info", "one way: no broker answers"),
         send("fail", "broker-b refused the message with code 14: service not available now"),
         send("info", "broker-b refused the message with code 2: busy"),
         send("fail", "no name server knows the topic"),
