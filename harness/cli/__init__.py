@@ -161,7 +161,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             sys.stdout.flush()
     except OSError as error:
         if status != EXIT_HARNESS_ERROR:  # otherwise that was printed already
-            print(f"staticfire: the output cannot be written: {error.strerror}", file=sys.stderr)
+            _complain(f"the output cannot be written: {error.strerror}")
         status = EXIT_HARNESS_ERROR
         sys.stdout = None  # otherwise the interpreter would try to flush it again
     sys.exit(status)
@@ -178,11 +178,19 @@ def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt
 
 
+def _complain(message: str) -> None:
+    """Print an error as one sentence. Without a reader of stderr it is lost, and the exit status stays what it is."""
+    try:
+        print(f"staticfire: {one_sentence(message)}", file=sys.stderr, flush=True)
+    except OSError:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # the interpreter flushes it at its end
+
+
 def _run_planted(name: str, arguments: Sequence[str]) -> int:
     try:
         return run_planted(name, arguments)
     except DefectError as error:
-        print(f"staticfire: {one_sentence(str(error))}", file=sys.stderr)
+        _complain(str(error))
         return EXIT_BAD_ARGUMENTS
 
 
@@ -194,28 +202,28 @@ def status_of(arguments: Sequence[str] | None = None) -> int:
         status = cli.main(arguments, prog_name="staticfire", standalone_mode=False)
     except (click.ClickException, BadInput, DefectError) as error:
         message = error.format_message() if isinstance(error, click.ClickException) else str(error)
-        print(f"staticfire: {one_sentence(with_suggestion(message))}", file=sys.stderr)
+        _complain(with_suggestion(message))
         return EXIT_BAD_ARGUMENTS
     except DefectToPlant as wanted:
         return _run_planted(wanted.name, given)
     except HarnessError as error:
-        print(f"staticfire: {one_sentence(str(error))}", file=sys.stderr)
+        _complain(str(error))
         return EXIT_HARNESS_ERROR
     except SystemExit:
         # Click and rich end the process with status 1 when a pipe has no reader.
         if COMPLETE in os.environ:
             raise
-        print("staticfire: the output cannot be written: Broken pipe", file=sys.stderr)
+        _complain("the output cannot be written: Broken pipe")
         return EXIT_HARNESS_ERROR
     except (click.Abort, KeyboardInterrupt):
-        print("staticfire: interrupted", file=sys.stderr)
+        _complain("interrupted")
         return EXIT_HARNESS_ERROR
     except OSError as error:
         refusal = of_a_file(error, None)
-        print(f"staticfire: {one_sentence(str(refusal))}", file=sys.stderr)
+        _complain(str(refusal))
         return EXIT_BAD_ARGUMENTS if isinstance(refusal, BadInput) else EXIT_HARNESS_ERROR
     except MemoryError:
-        print("staticfire: there is not enough memory for this", file=sys.stderr)
+        _complain("there is not enough memory for this")
         return EXIT_HARNESS_ERROR
     except Exception as error:  # status 1, Python's own, would read as "invalid"
         if os.environ.get(TRACEBACK):
@@ -223,6 +231,6 @@ def status_of(arguments: Sequence[str] | None = None) -> int:
         sentence = (
             f"this is an error of Staticfire: {raised_text(error)}; {TRACEBACK}=1 prints where"
         )
-        print(f"staticfire: {one_sentence(sentence)}", file=sys.stderr)
+        _complain(sentence)
         return EXIT_HARNESS_ERROR
     return status if isinstance(status, int) else 0

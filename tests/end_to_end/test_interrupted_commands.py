@@ -142,7 +142,7 @@ def test_ctrl_c_while_modules_are_imported_is_no_traceback() -> None:
 @pytest.mark.parametrize(
     "command", ["promises --profile all", "conform --list", "bugs", "--version"]
 )
-@pytest.mark.parametrize("stderr", ["", "2>&-"])
+@pytest.mark.parametrize("stderr", ["", "2>&-", "2>&1"])
 def test_a_pipe_without_a_reader_is_never_status_1(command: str, stderr: str) -> None:
     """Click and rich end with that; a closed standard error is not replaced by the standard output."""
     read, write = os.pipe()
