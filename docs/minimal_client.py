@@ -8,6 +8,7 @@ It speaks RocketMQ's remoting by itself: JSON headers, one request at a time on 
 import contextlib
 import itertools
 import json
+import os
 import queue
 import signal
 import socket
@@ -18,7 +19,8 @@ import time
 import zlib
 
 CONFIG = json.loads(sys.stdin.buffer.readline())
-OPAQUE, TURN, SOCKETS, REQUESTS = itertools.count(), itertools.count(), {}, queue.Queue()
+OPAQUE, TURN, SOCKETS = itertools.count(), itertools.count(), {}
+REQUESTS = queue.SimpleQueue()  # a signal handler may put into it
 
 
 def say(**fields):  # a line at once: what the harness has not read did not happen
@@ -278,6 +280,7 @@ def main():
             busy = consumer.poll()
     if consumer:
         consumer.leave()
+    os._exit(0)  # Python would abort here: the other thread still reads standard input
 
 
 main()
