@@ -180,7 +180,7 @@ def _of_drain(op: Op, witness: Finding, unconcerned: Collection[str]) -> Iterato
         return
     if group in unconcerned:
         return
-    text = f"{group or 'the group'} has had its time to read what is left"
+    text = f"{group or 'the group'} has had time to read the rest"
     for broker, queue, _, end, wanted in op.value.get("queues", ()):
         if (broker, queue) == (witness.broker, witness.queue):
             text += f": its offset is {wanted}, the queue ends at {end}"
@@ -215,12 +215,20 @@ def _observed(
     """Yield events observed inside the nodes, each with whether it shows the loss of the message on a node."""
     position = witness.physical_offset
     without: set[str] = set()  # nodes that lost it; their later recoveries do not matter
+    acked_ns = min(
+        (
+            seen["time_ns"]
+            for seen in observations
+            if witness.key is not None and _is_ack_of(witness.key, seen)
+        ),
+        default=begin_ns,
+    )
     for seen in observations:
         time_ns, kind, node = seen["time_ns"], seen["kind"], str(seen.get("node", ""))
-        if kind == "ack_durability" and witness.key is not None and seen["key"] == witness.key:
+        if witness.key is not None and _is_ack_of(witness.key, seen):
             memory = [name for name in seen["cached_on"] if name not in seen["durable_on"]]
-            text = f"at the answer it is on disk of {_names(seen['durable_on'])}"
-            text += f", in memory alone of {_names(memory)}" if memory else ""
+            text = f"when acknowledged, it is on disk of {_names(seen['durable_on'])}"
+            text += f", only in memory of {_names(memory)}" if memory else ""
             yield Event(time_ns=time_ns, where="", text=text), False
             if is_moved(witness, seen):
                 position = None  # a node may have recovered before the message was stored
@@ -230,12 +238,18 @@ def _observed(
             if position is None or seen["clean"] or "end_offset" not in seen:
                 continue
             is_lost = seen["end_offset"] <= position
+            if is_lost and time_ns < acked_ns:  # the broker stored it only after this recovery
+                continue
             if is_lost:
                 without.add(node)
             yield (
                 Event(time_ns=time_ns, where=node, text=_recovery_text(seen, position, is_lost)),
                 is_lost,
             )
+
+
+def _is_ack_of(key: str, seen: Record) -> bool:
+    return bool(seen["kind"] == "ack_durability" and seen["key"] == key)
 
 
 def _is_administered(witness: Finding, seen: Record) -> bool:

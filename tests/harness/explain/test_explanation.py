@@ -75,7 +75,7 @@ def test_the_life_of_a_lost_message() -> None:
     faults = [fault(3, 4, "b-0"), fault(3, 4, "elsewhere"), fault(6, 7, "b-0")]
     assert texts(life_of(finding(), OPS, observations, faults, ["b-0"])) == [
         "1 producer-1: sends it, 10 bytes",
-        "2 : at the answer it is on disk of no node, in memory alone of b-0",
+        "2 : when acknowledged, it is on disk of no node, only in memory of b-0",
         "2 producer-1: is answered SEND_OK: b queue 0 offset 7",
         "3 b-0: power-cut strikes: 99 bytes that were not on disk are gone",
         "4 b-0: power-cut is over",
@@ -84,6 +84,17 @@ def test_the_life_of_a_lost_message() -> None:
         "6 producer-2: other is acknowledged at the same offset",
         "8 consumer-1: g gets other at that offset",
     ]
+
+
+def test_a_recovery_before_the_broker_stored_the_message_is_no_loss() -> None:
+    """The log ended below the message, because the message came later: at its acknowledgement the node had it."""
+    acked = {**DURABILITY, "time_ns": 6 * S, "durable_on": ["b-0"], "cached_on": ["b-0"]}
+    early = recovery(5, "b-0", 500)
+    found = texts(life_of(finding(), OPS[:2], [early, acked], [], ["b-0"]))
+    assert not any("recovers" in text for text in found)
+    late = texts(life_of(finding(), OPS[:2], [early, acked, recovery(8, "b-0", 500)], [], ["b-0"]))
+    assert [text for text in late if "the message is gone" in text] == [late[-1]]
+    assert late[-1].startswith("8 b-0")
 
 
 def test_a_recovery_that_keeps_the_message_is_no_loss() -> None:

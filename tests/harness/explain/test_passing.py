@@ -222,7 +222,7 @@ def test_a_group_that_stopped_before_the_message() -> None:
     found = texts(finding(), ops)
     assert found[0] == "2 n5: g gets y at offset 6 of the queue, before it"
     stands = "its offset is 7, the queue ends at 8"
-    assert found[3:] == [f"9 n0: g has had its time to read what is left: {stands}"]
+    assert found[3:] == [f"9 n0: g has had time to read the rest: {stands}"]
 
 
 def test_the_life_of_a_message_for_which_the_listener_always_failed_ends_with_the_run() -> None:
@@ -230,7 +230,7 @@ def test_the_life_of_a_message_for_which_the_listener_always_failed_ends_with_th
         (4, "invoke", "consume", given(("k", 7, 0)), 5),
         (4, "info", "consume", given(("k", 7, 0)), 5),
     ]
-    assert "has had its time" in texts(finding(group="g"), history(*SENT, *failed, DRAINED))[-1]
+    assert "has had time" in texts(finding(group="g"), history(*SENT, *failed, DRAINED))[-1]
     ops = history(*SENT, *failed[:1], DRAINED)
     assert texts(finding(group="g"), ops)[-1] == "4 n5: g gets it, b queue 0 offset 7"
 
