@@ -194,7 +194,7 @@ class _Polls:
 
     def question(self, at: int, before: int, chunk: Chunk) -> Question:
         row = self._row(at)
-        given = self._columns.deliveries.where(slice(row, row + 1))
+        given = self._columns.deliveries.row(row)
         return Question(
             given=given,
             begins=before != NONE_BEFORE,
@@ -286,7 +286,7 @@ class _Polls:
         """Yield a finding if the reader lacked stored messages from `first_offset` on, below this delivery."""
         skipped = self.not_given(at, first_offset)
         if len(skipped):
-            given = self._columns.deliveries.where(slice(row := self._row(at), row + 1))
+            given = self._columns.deliveries.row(self._row(at))
             yield skip_finding(self._columns, self._context, given, skipped, what, inside)
 
     def _passed_over(self, at: int, before: int, inside: bool) -> Iterator[Finding]:
@@ -296,7 +296,7 @@ class _Polls:
         if not has_gap(self._gaps(at), last + 1, int(deliveries.queue_offset[row])):
             return
         hole = Hole(
-            given=deliveries.where(slice(row, row + 1)),
+            given=deliveries.row(row),
             last=last,
             last_ns=int(deliveries.invoke_ns[earlier]),
             last_position=int(deliveries.position[earlier]),

@@ -178,14 +178,14 @@ class _Positions:
             return self._sent(int(rows[0]), position)
         rows = np.flatnonzero(self._index.delivery_position == position)
         row = int(rows[deliveries.position[rows] != UNKNOWN][0])
-        return Stored(deliveries.where(slice(row, row + 1)), from_send=False, delivered=True)
+        return Stored(deliveries.row(row), from_send=False, delivered=True)
 
     def sent_at(self, position: int) -> Stored:
         """Return the send to a position that has a `sender`."""
         return self._sent(int(self.sender[position]), position)
 
     def _sent(self, row: int, position: int) -> Stored:
-        events = self._columns.sends.where(slice(row, row + 1))
+        events = self._columns.sends.row(row)
         return Stored(events, from_send=True, delivered=bool(self._index.delivered_at[position]))
 
     def stored_pairs(self) -> Iterator[Pair]:
@@ -245,7 +245,7 @@ def _inconsistent(columns: Columns, context: Context, positions: _Positions, row
     deliveries = columns.deliveries
     position = int(index_of(columns).delivery_position[row])
     known = int(positions.physical[position])
-    given = deliveries.where(slice(row, row + 1))
+    given = deliveries.row(row)
     stored = Stored(given, from_send=False, delivered=True)
     return finding_at(
         columns,

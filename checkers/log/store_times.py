@@ -100,7 +100,7 @@ def _timed(columns: Columns, context: Context) -> Ints:
 
 
 def _at(given: MessageEvents, row: int) -> MessageEvents:
-    return given.where(slice(int(row), int(row) + 1))
+    return given.row(int(row))
 
 
 def _finding(

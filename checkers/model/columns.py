@@ -120,6 +120,10 @@ class MessageEvents:
             **{name: _chosen(getattr(self, name), rows, size) for name in EVENT_FIELDS}
         )
 
+    def row(self, at: int) -> Self:
+        """Return one row as a copy: findings and the states of chunks keep it after the columns of their part."""
+        return self.where(np.array([at]))
+
 
 EVENT_FIELDS = tuple(column.name for column in fields(MessageEvents))
 
