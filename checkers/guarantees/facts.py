@@ -359,6 +359,11 @@ class RunFacts:
         return facts
 
 
+def replication_text(replication: str) -> str:
+    """Return "no replication", or the mode, such as "sync replication"."""
+    return "no replication" if replication == "none" else f"{replication} replication"
+
+
 def _fault_from_json(fields: Mapping[str, Any]) -> FaultFacts:
     affects = fields.get("affects")
     return FaultFacts(

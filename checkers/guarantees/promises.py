@@ -27,6 +27,7 @@ from staticfire.checkers.guarantees.facts import (
     Mode,
     Replication,
     RunFacts,
+    replication_text,
 )
 from staticfire.checkers.guarantees.fault_effects import CUTS, LATER, STALLS, STOPS
 from staticfire.checkers.guarantees.fault_times import began_ns, by_target, cuts_between, healed_ns
@@ -57,6 +58,15 @@ class Damage(IntEnum):
     POWER = 3  # all data that was not fsynced
     DISK = 4  # all data
     RECORD = 5  # the record of this one message
+
+
+DAMAGE_TEXTS: Mapping[Damage, str] = {  # of a node
+    Damage.PROCESS: "a crash of {}",
+    Damage.WRITE_ERROR: "a write error of {}",
+    Damage.POWER: "a power cut of {}",
+    Damage.DISK: "the loss of the disk of {}",
+    Damage.RECORD: "the loss of this record on {}",
+}
 
 
 class Kept(IntEnum):
@@ -348,10 +358,11 @@ class LossPromises:
     def text(self, rule: LossRule) -> str:
         """Return the promise as a text for readers."""
         facts = self._facts
-        done = ", ".join(sorted({f"{hit.damage.name.lower()} of {hit.node}" for hit in rule.hits}))
+        done = ", ".join(sorted({DAMAGE_TEXTS[hit.damage].format(hit.node) for hit in rule.hits}))
         text = (
-            f"{facts.flush} flush{' from a pool' if facts.transient_pool else ''}, {facts.replication} replication, "
-            f"{done or 'nothing destroyed'}: {rule.loss.value}"
+            f"{facts.flush} flush{' from a pool' if facts.transient_pool else ''}, "
+            f"{replication_text(facts.replication)}; "
+            f"{f'after {done}' if done else 'no data was destroyed'}: {rule.loss.value}"
         )
         if rule.hazard is None:
             return text

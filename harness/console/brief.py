@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from staticfire.checkers.guarantees.facts import replication_text
 from staticfire.checkers.guarantees.verdict import explain
 from staticfire.checkers.verdicts.compose import RunVerdict
 from staticfire.harness.campaign.campaign import Campaign
@@ -122,9 +123,8 @@ def cluster_text(campaign: Campaign) -> str:
     counts = c.followers
     slaves = " and ".join(map(str, counts)) if len(counts) < 4 else f"{sum(counts)}"
     masters = f"{with_noun(c.leaders, 'master')} with {slaves} slave{'' if slaves == '1' else 's'}"
-    replication = "no replication" if c.replication == "none" else f"{c.replication} replication"
     return (
-        f"{with_noun(c.coordinators, 'name server')}, {masters}, {c.flush} flush, {replication}; "
+        f"{with_noun(c.coordinators, 'name server')}, {masters}, {c.flush} flush, {replication_text(c.replication)}; "
         f"{with_noun(c.producers, 'producer')}, {with_noun(c.consumers, 'consumer')}"
     )
 

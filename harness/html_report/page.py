@@ -15,6 +15,7 @@ import orjson
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
+from staticfire.checkers.guarantees.facts import replication_text
 from staticfire.checkers.guarantees.verdict import WITNESSES_MAX, Finding, Verdict
 from staticfire.harness.html_report.lanes import MARKS
 from staticfire.harness.html_report.panels import Panels, figures_of
@@ -191,7 +192,7 @@ def _facts(run: RecordedRun) -> Iterator[tuple[str, str]]:
 
 def _profile(run: RecordedRun) -> str:
     facts = run.facts
-    return f"{facts.flush} flush, {facts.replication} replication, {run.verdict.mode} mode"
+    return f"{facts.flush} flush, {replication_text(facts.replication)}, {run.verdict.mode} mode"
 
 
 def _confidence(run: RecordedRun) -> Iterator[tuple[str, str]]:

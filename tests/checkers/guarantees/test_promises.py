@@ -213,7 +213,7 @@ def test_the_promise_in_words_names_profile_fault_and_node() -> None:
 
     text = promises.text(promises.rule("b", SENT_NS))
 
-    assert text == "sync flush, none replication, power of n0: it must survive"
+    assert text == "sync flush, no replication; after a power cut of n0: it must survive"
 
 
 def test_damage_is_looked_up_by_time_and_severity() -> None:

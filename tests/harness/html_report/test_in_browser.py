@@ -134,7 +134,7 @@ def test_the_life_of_a_message_can_be_followed_by_clicks(chromium: Browser, lost
     assert "sends it" in seen[1]
     assert any("is answered SEND_OK" in words for words in seen)
     assert any("the message is gone" in words for words in seen)
-    assert "has had its time to read what is left" in seen[-1]
+    assert "has had time to read the rest" in seen[-1]
     page.click("#witness-0 .next")  # there is no further one
     assert page.text("#witness-0 tr.picked") == seen[-1]
     page.click("#witness-0 .previous")
