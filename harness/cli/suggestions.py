@@ -83,7 +83,8 @@ def _near_files(path: str) -> str:
             names = [entry.name for entry in islice(entries, SCANNED_MAX)]
     except (OSError, ValueError):
         return ""
-    known = (os.path.join(folder, one) for one in near(name, sorted(names)) if one.isprintable())
+    nearest = near(name, sorted(set(names) - {name}))
+    known = (os.path.join(folder, one) for one in nearest if one.isprintable())
     found = [shlex.quote(one) for one in known]
     return f"did you mean {' or '.join(found)}?" if found else ""
 

@@ -38,6 +38,9 @@ class Part(Protocol):
     def to_json(self) -> Any: ...
 
 
+NAMED = 5  # keys in an error
+
+
 class NothingToExplain(ValueError):
     """The run has nothing to explain; the text gives the reason."""
 
@@ -155,7 +158,9 @@ def explanation_of(
     counts = verdict.violations()
     fingerprint = fingerprint_of(counts)
     if fingerprint is None:
-        raise NothingToExplain("no promise was broken")
+        raise NothingToExplain(
+            "no promise was broken; `staticfire hunt --until-found` looks for a run that fails"
+        )
     family = CAUSES.get(fingerprint.cause, (fingerprint.leading,))
     witness = _witness(verdict, family, key)
     names = {op.process: op.node for op in ops if op.node}
@@ -214,13 +219,21 @@ def _with_names(detail: str, nodes: Mapping[int, str]) -> str:
     return PROCESS.sub(lambda found: named.get(int(found[1]), found[0]), detail)
 
 
+def _some(keys: Sequence[str]) -> str:
+    """Return the first NAMED keys, and the number of the others."""
+    others = f" and {len(keys) - NAMED} others" if len(keys) > NAMED else ""
+    return ", ".join(keys[:NAMED]) + others
+
+
 def _witness(verdict: RunVerdict, family: Sequence[str], key: str | None) -> Finding:
     """Return the first finding of the most serious anomaly, or of the key. Raises NothingToExplain."""
     found = [finding for finding in verdict.findings() if finding.judgement == "violation"]
     if key is not None:
+        keys = sorted({finding.key for finding in found if finding.key is not None})
         found = [finding for finding in found if finding.key == key]
         if not found:
-            raise NothingToExplain(f"no finding that was kept names the message {key}")
+            named = f"; the findings name {_some(keys)}" if keys else ""
+            raise NothingToExplain(f"no finding that was kept names the message {key}{named}")
     ranks = {name: number for number, name in enumerate(family)}
     return min(found, key=lambda one: (ranks.get(one.anomaly, len(ranks)), *one.sort_key()[2:]))
 

@@ -162,9 +162,7 @@ def explain_run(
             servers = recorded.facts.replica_sets.get(witness.broker or "", ())
             logged = node_log_of(witness, explanation.events, node_lines(folder.path), servers)
     except NothingToExplain as error:
-        raise BadInput(
-            f"{run} cannot be explained: {error}; `staticfire hunt --until-found` looks for a run that fails"
-        ) from error
+        raise BadInput(f"{run} cannot be explained: {error}") from error
     except (RunFolderError, HistoryError) as error:
         raise BadInput(str(error)) from error
     except OSError as error:

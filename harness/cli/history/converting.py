@@ -15,7 +15,7 @@ from staticfire.checkers.formats.columnar.manifest import read_manifest, write_m
 from staticfire.checkers.formats.columnar.schema import FOLDER
 from staticfire.checkers.model.columns import LogKey
 from staticfire.checkers.model.gc_pause import collector_paused
-from staticfire.checkers.model.history import HistoryError, Op
+from staticfire.checkers.model.history import NEMESIS_PREFIXES, HistoryError, Op
 from staticfire.harness.cli.completion import complete_run, one_of, op_kinds
 from staticfire.harness.cli.history.reading import (
     errors_as_refusals,
@@ -26,6 +26,7 @@ from staticfire.harness.cli.history.reading import (
 )
 from staticfire.harness.cli.progress import counted, working
 from staticfire.harness.cli.status import BadInput
+from staticfire.harness.cli.suggestions import did_you_mean
 from staticfire.harness.histories.choice import Choice, chosen
 from staticfire.harness.histories.sinks import sink_at
 from staticfire.harness.histories.sources import Source, columns_at
@@ -97,6 +98,17 @@ def _seconds(_context: click.Context, _option: click.Parameter, given: float | N
     return round(given * 1e9)
 
 
+def _kinds(_context: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> object:
+    known = op_kinds()
+    for f in given:
+        if f not in known and not f.startswith(NEMESIS_PREFIXES):
+            suggested = did_you_mean(f, known)
+            raise click.BadParameter(
+                f"{f!r} is no kind of op; {suggested or 'docs/history.md lists them, and start_<fault>'}"
+            )
+    return frozenset(given)
+
+
 @click.command("filter", short_help="Write only the ops that match the options.")
 @SOURCE
 @TARGET
@@ -119,6 +131,7 @@ def _seconds(_context: click.Context, _option: click.Parameter, given: float | N
     "--f",
     "functions",
     multiple=True,
+    callback=_kinds,
     shell_complete=one_of(op_kinds),
     help="Only ops of this kind: send, consume, ...",
 )
@@ -139,6 +152,11 @@ def filter_history(source: Path, target: Path, **options: Any) -> None:
         name: frozenset(value) if type(value) is tuple else value for name, value in options.items()
     }
     choice = Choice(**given)
+    since_ns, until_ns = choice.since_ns, choice.until_ns
+    if since_ns is not None and until_ns is not None and since_ns >= until_ns:
+        raise BadInput(
+            f"--from is {since_ns / 1e9:g} and --to is {until_ns / 1e9:g}; --from must be below --to"
+        )
     with errors_as_refusals(target):
         opened = open_source(source)
         write_history(

@@ -33,6 +33,7 @@ def test_a_run_that_is_not_invalid_is_refused(run_folder: Path, staticfire: Stat
     said = staticfire("explain", run_folder)
     assert said.status == 254
     assert "cannot be explained: no promise was broken" in said.err
+    assert "hunt --until-found" in said.err
 
 
 def test_a_verdict_that_is_none_is_refused(run_folder: Path, staticfire: Staticfire) -> None:

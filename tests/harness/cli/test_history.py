@@ -240,7 +240,16 @@ def test_a_conversion_that_fails_leaves_nothing(
 
 @pytest.mark.parametrize(
     "options",
-    [["--queue", "t"], ["--queue", "t@b/x"], ["--from", "-1"], ["--to", "nan"], ["--process", "x"]],
+    [
+        ["--queue", "t"],
+        ["--queue", "t@b/x"],
+        ["--from", "-1"],
+        ["--to", "nan"],
+        ["--process", "x"],
+        ["--from", "10", "--to", "5"],
+        ["--f", "sned"],
+        ["--f", "partition"],
+    ],
 )
 def test_options_that_make_no_sense(
     options: list[str], kept_run: Path, tmp_path: Path, staticfire: Staticfire

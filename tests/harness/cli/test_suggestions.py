@@ -125,3 +125,11 @@ def test_a_campaign_file_that_is_not_there_has_neighbours(
 
 def test_nothing_near_is_nothing_said() -> None:
     assert did_you_mean("zzz", ["sync"]) == ""
+
+
+def test_a_file_is_not_suggested_for_itself(tmp_path: Path) -> None:
+    (tmp_path / "runs").touch()
+    refusal = f"{tmp_path / 'runs'} is not a folder; give the folder of a run"
+    assert with_suggestion(refusal) == refusal
+    (tmp_path / "runs-1").mkdir()
+    assert with_suggestion(refusal) == f"{refusal}; did you mean {tmp_path / 'runs-1'}?"
