@@ -5,6 +5,10 @@ from __future__ import annotations
 import shlex
 
 CLIENTS = ("own", "cpp")  # the built-in clients; any other text is a command
+ROLES = (
+    "producer",
+    "consumer",
+)  # the last argument of a command, and the first part of a node's name
 ALLOWED = f"{', '.join(CLIENTS)} or a command"
 
 
