@@ -56,12 +56,14 @@ def _cause(
 
 
 def loss_sentence(verdict: RunVerdict) -> str:
-    """Return a sentence with the numbers of lost and of acknowledged messages."""
+    """Return a sentence with the numbers of lost, of never consumed and of acknowledged messages."""
     acked = verdict.counts.get("acked", 0)
     losses = next((of for of in verdict.verdicts if of.checker == "loss"), None)
     if losses is None or losses.valid == "unknown":
         return f"{acked:,} messages acknowledged; whether any was lost is unknown"
     lost = losses.counts.get("lost", 0)
     allowed = losses.counts.get("lost_allowed", 0)
-    text = f"{lost:,} lost of {acked:,} acknowledged"
+    unseen = losses.counts.get("unseen", 0)
+    missing = f"{lost:,} lost, {unseen:,} not consumed by a group," if unseen else f"{lost:,} lost"
+    text = f"{missing} of {acked:,} acknowledged"
     return f"{text} ({allowed:,} more lost as promised)" if allowed else text

@@ -12,7 +12,13 @@ import pytest
 from staticfire.checkers.guarantees.facts import NodeExit
 from staticfire.checkers.verdicts.compose import CLIENT_CHECKERS, check_run
 from staticfire.harness.console import console, terminal
-from staticfire.harness.console.brief import OTHER_LINES, VALID_LINES, faults_line, verdict_brief
+from staticfire.harness.console.brief import (
+    OTHER_LINES,
+    VALID_LINES,
+    counts_line,
+    faults_line,
+    verdict_brief,
+)
 from staticfire.harness.console.console import print_announcement, print_result
 from staticfire.harness.report.verdict_lines import WIDTH
 from staticfire.harness.results.run_result import RunResult
@@ -176,3 +182,12 @@ def test_no_line_says_where_a_report_is_that_was_not_written(
 ) -> None:
     print_result(valid(), Path("runs/x"), None, is_verbose=False)
     assert "report " not in capsys.readouterr().out
+
+
+def test_messages_that_a_group_never_consumed_are_counted_beside_lost_ones() -> None:
+    verdict = valid().verdict
+    found = next(of for of in verdict.verdicts if of.checker == "loss")
+    unseen = replace(found, valid=False, counts={**found.counts, "unseen": 26})
+    others = [of for of in verdict.verdicts if of is not found]
+    line = counts_line(replace(verdict, verdicts=[unseen, *others]))
+    assert line.startswith("messages  0 lost, 26 not consumed by a group, of 1 acknowledged;")
