@@ -35,7 +35,8 @@ from staticfire.spark_analysis.runs.observed_file import bytes_in_memory
 
 BYTES_A_ROW = 420  # memory for a row of a partition that is judged; measured
 BYTES_A_ROW_READ = 310  # memory for a row of a part that is read for a chunk; measured
-BASE_BYTES = 180 << 20  # memory of a Python process with NumPy and Arrow
+BYTES_A_ROW_KEPT = 12  # memory for a row of any partition, of which some columns are kept until the end; measured
+BASE_BYTES = 210 << 20  # memory of a Python process with NumPy, Arrow and the checkers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,10 +137,15 @@ def _cut(
 def memory_bound_bytes(
     runs: Iterable[RunInput], partitions: Iterable[Partition], parallel: int
 ) -> int:
-    """Return an upper bound of the workers' memory: the `parallel` largest partitions, each with observations."""
+    """Return an upper bound of the memory of all processes that judge.
+
+    It counts the `parallel` largest partitions, each with observations, and the results of all partitions.
+    """
     observed = max((bytes_in_memory(run.observations) for run in runs), default=0)
-    largest = sorted((_bytes_of(of.unit) for of in partitions), reverse=True)[:parallel]
-    return sum(BASE_BYTES + observed + size for size in largest)
+    units = [of.unit for of in partitions]
+    largest = sorted(map(_bytes_of, units), reverse=True)[:parallel]
+    kept = BYTES_A_ROW_KEPT * sum(unit.rows for unit in units)
+    return kept + sum(BASE_BYTES + observed + size for size in largest)
 
 
 def _bytes_of(unit: WorkUnit) -> int:
