@@ -88,12 +88,15 @@ def life_of(
             steps = steps_between(witness, every, witness.group, min(given), end_ns)
             events += _of_groups([*owners, *steps])
         events += _of_groups(_of_long_calls(witness, every))
+    started_again = _of_groups(_of_unfinished_calls(witness, every))
+    events += started_again
     until_ns = end_ns if lost_ns is None else lost_ns
     last_ns: dict[str, int] = {}  # by client: its later faults do not concern this message
     for event in events:
         last_ns[event.where] = max(event.time_ns, last_ns.get(event.where, 0))
     last_ns.update(dict.fromkeys(nodes, until_ns))
-    events += of_faults(faults, witness.topic, last_ns, begin_ns, until_ns, stored_logs)
+    shown_ns = max([until_ns, *(event.time_ns for event in started_again)])
+    events += of_faults(faults, witness.topic, last_ns, begin_ns, shown_ns, stored_logs)
     events += of_other(witness, every, home)
     return sorted(dict.fromkeys(events))
 
@@ -200,6 +203,21 @@ def _of_long_calls(witness: Finding, ops: Iterable[Op]) -> Iterator[Event]:
         if took_ns >= LONG_CALL_NS and op.type == "ok":
             text = f"its listener has finished, after {seconds(took_ns)}"
             yield Event(time_ns=op.time_ns, where=op.node or "", text=text)
+
+
+def _of_unfinished_calls(witness: Finding, ops: Iterable[Op]) -> Iterator[Event]:
+    """Yield the next start of each client that ended while its listener had the message."""
+    begun: dict[str, int] = {}  # process of a call without an end, by node
+    for op in ops:
+        node = op.node or ""
+        if op.f == "open" and op.type == "ok" and begun.pop(node, op.process) != op.process:
+            text = "starts again; its listener had not finished with the message"
+            yield Event(time_ns=op.time_ns, where=node, text=text)
+        elif op.f == "consume" and has_key(op.value["messages"], witness):
+            if op.type == "invoke":
+                begun[node] = op.process
+            else:
+                begun.pop(node, None)
 
 
 def _of_groups(events: Iterable[Event]) -> list[Event]:

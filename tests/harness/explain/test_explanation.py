@@ -86,6 +86,27 @@ def test_the_life_of_a_lost_message() -> None:
     ]
 
 
+def test_a_client_that_ended_in_its_listener_starts_again() -> None:
+    """The life shows the fault that ended it, although its last event with the message came before."""
+    given = {"group": "g", **PLACE, "messages": [["k", 7, 0]]}
+    ops = [
+        *OPS[:2],
+        op(3, "invoke", "consume", given, "consumer-1", process=5),
+        op(6, "ok", "open", {}, "consumer-1", process=6),
+    ]
+    crash = {**fault(4, 6, "consumer-1"), "kind": "client-crash", "evidence": {}}
+    found = texts(life_of(finding(), ops, [], [crash], ["b-0"]))
+    assert found[2:] == [
+        "3 consumer-1: g gets it, b queue 0 offset 7",
+        "4 consumer-1: client-crash strikes",
+        "6 consumer-1: client-crash is over",
+        "6 consumer-1: starts again; its listener had not finished with the message",
+    ]
+    ended = op(4, "ok", "consume", given, "consumer-1", process=5)
+    again = texts(life_of(finding(), [*ops[:3], ended, ops[3]], [], [crash], ["b-0"]))
+    assert not any("starts again" in text or "strikes" in text for text in again)
+
+
 def test_a_recovery_before_the_broker_stored_the_message_is_no_loss() -> None:
     """The log ended below the message, because the message came later: at its acknowledgement the node had it."""
     acked = {**DURABILITY, "time_ns": 6 * S, "durable_on": ["b-0"], "cached_on": ["b-0"]}
