@@ -33,6 +33,8 @@ _NO_FOLDER = re.compile(
     r"(?P<path>.+) (?:is not a folder|is no folder|is not there|does not exist); give .*the folder of a run"
 )
 
+_EXTRA = re.compile(r"Got unexpected extra arguments? \((?P<extra>.+)\)$")
+
 
 def near(name: str, known: Iterable[str]) -> list[str]:
     """Return at most NEAR_MAX known names that are similar to `name`, the nearest first."""
@@ -68,6 +70,9 @@ def with_suggestion(sentence: str) -> str:
     if found := _NO_FOLDER.match(sentence):
         suggested = _near_files(found["path"])
         return f"{sentence}; {suggested}" if suggested else sentence
+    if found := _EXTRA.search(sentence):
+        is_file = os.path.exists(found["extra"].split()[0])
+        return f"{sentence}; a pattern such as runs/* must match one run here" if is_file else sentence
     if found := _CHOICE.search(sentence):
         names = [one[1:-1] for one in found["names"].split(", ")]
         suggested = did_you_mean(found["value"][1:-1], names)

@@ -133,3 +133,10 @@ def test_a_file_is_not_suggested_for_itself(tmp_path: Path) -> None:
     assert with_suggestion(refusal) == refusal
     (tmp_path / "runs-1").mkdir()
     assert with_suggestion(refusal) == f"{refusal}; did you mean {tmp_path / 'runs-1'}?"
+
+
+def test_a_second_run_may_come_from_a_pattern(tmp_path: Path) -> None:
+    refusal = f"Got unexpected extra argument ({tmp_path})"
+    assert with_suggestion(refusal).endswith("; a pattern such as runs/* must match one run here")
+    other = "Got unexpected extra argument (no-file)"
+    assert with_suggestion(other) == other
