@@ -94,7 +94,7 @@ REPLACED: dict[str, tuple[tuple[str, str], ...]] = {
         ("--out", "--select RMQ-RBL-04 --out"),
     ),
     "staticfire run --environment processes --client 'python docs/minimal_client.py' --workload queue --seed 1"
-    " --faults kill,pause,partition-one": (("", "--dry-run"),),
+    " --faults kill,pause,partition-one,client-crash,member-leaves": (("", "--dry-run"),),
     "python -m staticfire.harness.museum.mutants --sample 3 --rotation X": (
         ("--sample 3 --rotation X", "--help"),
     ),
