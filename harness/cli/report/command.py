@@ -13,7 +13,7 @@ from staticfire.harness.cli.completion import complete_run
 from staticfire.harness.cli.options import system_option
 from staticfire.harness.cli.outputs import Outputs, output_options
 from staticfire.harness.cli.progress import working
-from staticfire.harness.cli.status import EXIT_VALID, BadInput, HarnessError
+from staticfire.harness.cli.status import EXIT_VALID, BadInput, of_a_file
 from staticfire.harness.run_folder.run_folder import RunFolderError
 from staticfire.harness.truncated_repr import printable
 
@@ -64,7 +64,7 @@ def report(
     try:
         write_report(target, page)
     except OSError as error:
-        raise HarnessError(f"{target} cannot be written: {error.strerror}") from error
+        raise of_a_file(error, target) from error
     if outputs.is_console:
         print(printable(f"report    {target}    {len(page) / 1024:,.0f} KiB"))
     commands = [line for _, line in commands_of(run, recorded.campaign, recorded.verdict.valid)]

@@ -18,7 +18,13 @@ from staticfire.harness.cli.options import system_option
 from staticfire.harness.cli.progress import working
 from staticfire.harness.cli.run import make_folder, run_in
 from staticfire.harness.cli.shrink.failed_run import failed_run
-from staticfire.harness.cli.status import EXIT_VALID, BadInput, HarnessError, one_sentence
+from staticfire.harness.cli.status import (
+    EXIT_VALID,
+    BadInput,
+    HarnessError,
+    of_a_file,
+    one_sentence,
+)
 from staticfire.harness.defect_loader import use_defect
 from staticfire.harness.machines.options import MachineOptions
 from staticfire.harness.run_folder.run_folder import RunFolder, RunFolderError
@@ -62,8 +68,13 @@ def shrink(run: Path, out: Path | None, budget: float, jobs: int) -> int:
         _print_recipe(folder, campaign, document["verdict"], out or run / SHRUNK_FOLDER)
         return EXIT_VALID
     use_defect(campaign.defect)
+    target = out or run / SHRUNK_FOLDER
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise of_a_file(error, target) from error
     first, wanted = _repeated(folder, campaign, str(document["digest"]))
-    _shrink(out or run / SHRUNK_FOLDER, first, wanted, jobs, time.monotonic() + budget)
+    _shrink(target, first, wanted, jobs, time.monotonic() + budget)
     return EXIT_VALID
 
 
@@ -90,7 +101,7 @@ def _print_recipe(
             out.mkdir(parents=True, exist_ok=True)
             write_whole(out / RECIPE_FILE, recipe.campaign.to_toml())
         except OSError as error:
-            raise HarnessError(f"{out} cannot be written: {error.strerror}") from error
+            raise of_a_file(error, out) from error
     print("\n".join(recipe.lines(folder.path, out)))
 
 
@@ -121,7 +132,7 @@ def _shrink(out: Path, first: Trial, wanted: Fingerprint, jobs: int, until: floa
         try:
             write_outputs(out, first, best, wanted)
         except OSError as error:
-            raise HarnessError(f"{out} cannot be written: {error.strerror}") from error
+            raise of_a_file(error, out) from error
         took = f"{time.monotonic() - started:6.1f} s {search.cpu_s:6.1f} CPU s"
         faults, ops = len(best.campaign.plan), len(best.ops)
         load = f"{best.campaign.load_s:g} s of load"
