@@ -54,6 +54,9 @@ async def trace_of_sends(bench: Bench) -> None:
     for key in keys:
         require_sent(await producer.request("send", topic=topic, key=key, size=SIZE), "a message")
     pulled = await bench.pull(broker, topic, least=TRACED)
+    for name in ("UNIQ_KEY", "KEYS"):
+        lacks = [message for message in pulled.messages if name not in message.properties]
+        require(not lacks, f"{len(lacks)} of {len(pulled.messages)} messages have no {name}")
     expected = sorted(
         (message.properties["UNIQ_KEY"], message.properties["KEYS"], str(SIZE), "true")
         for message in pulled.messages
