@@ -72,9 +72,9 @@ class ReplicaCopies:
         absent_from = tuple(node for node, in_queue in asked.items() if not in_queue)
         if held_by:
             return Copies(held_by, absent_from, text=f"{', '.join(held_by)} holds it in its queue")
-        return self._unless_fuller(queue.stream, absent_from)
+        return self._copies_when_absent(queue.stream, absent_from)
 
-    def _unless_fuller(self, broker: str, absent_from: tuple[str, ...]) -> Copies:
+    def _copies_when_absent(self, broker: str, absent_from: tuple[str, ...]) -> Copies:
         entries = self._entries.get(broker, {})
         if not absent_from or not all(node in entries for node in absent_from):
             return Copies((), absent_from)

@@ -76,7 +76,7 @@ def settled_positions(columns: Columns, context: Context) -> SettledPositions:
     return known
 
 
-def comes_by_order_only(
+def redelivered_only_after_reset(
     columns: Columns, context: Context, group: str, position: tuple[int, int], given_ns: int
 ) -> bool:
     """Whether a message that an owner received is settled, so that it comes again only by a reset of offsets.
@@ -92,7 +92,7 @@ def comes_by_order_only(
 def settled_spans(context: Context, broker: str) -> list[Span]:
     """Return the times such that a message sent then is settled once a broker has acknowledged it."""
     promises = context.promises
-    unshown = _unshown(context, broker)
+    unshown = _spans_not_served(context, broker)
     changes = [
         *(until_ns + 1 for _, until_ns in promises.hit_times(broker)),
         *promises.stored_cut_points(broker),
@@ -116,7 +116,7 @@ def _survives(columns: Columns, context: Context, rows: Ints) -> Mask:
         mine = np.flatnonzero(of_broker == number)
         sent_ns, stored_ns = sends.invoke_ns[rows[mine]], sends.time_ns[rows[mine]]
         found[mine] = context.promises.must_survive(broker, sent_ns, stored_ns)
-        found[mine] &= ~_lies_in(_unshown(context, broker), sent_ns, stored_ns)
+        found[mine] &= ~_lies_in(_spans_not_served(context, broker), sent_ns, stored_ns)
     return found
 
 
@@ -128,7 +128,7 @@ def _lies_in(spans: Iterable[Span], sent_ns: Ints, stored_ns: Ints) -> Mask:
     return found
 
 
-def _unshown(context: Context, broker: str) -> list[Span]:
+def _spans_not_served(context: Context, broker: str) -> list[Span]:
     """Return the store times of messages that a synchronous leader with several followers may not serve for a while."""
     facts, promises = context.facts, context.promises
     nodes = facts.replica_sets.get(broker, ())

@@ -41,7 +41,7 @@ from staticfire.checkers.derived.rebalances import (
     rebalanced_ns,
 )
 from staticfire.checkers.derived.reset_returns import ResetReturns
-from staticfire.checkers.derived.settled import comes_by_order_only, set_back_by
+from staticfire.checkers.derived.settled import redelivered_only_after_reset, set_back_by
 from staticfire.checkers.engine.kernel import Context, Kernel, finding_at
 from staticfire.checkers.engine.position_index import number_runs
 from staticfire.checkers.guarantees.promises import NS_PER_S, Judgement, judge
@@ -366,7 +366,9 @@ def _judge_same_owner(
     pair = columns.names.groups[again.group], columns.names.logs[again.log]
     times, nodes = (before.invoke_ns, again.invoke_ns), (context.timeline.nodes.get(again.process),)
     window = None
-    if not comes_by_order_only(columns, context, pair[0], again.position, before.invoke_ns):
+    if not redelivered_only_after_reset(
+        columns, context, pair[0], again.position, before.invoke_ns
+    ):
         window = set_back_by(context, pair, "duplicate_unexplained", times, nodes)
     if window is not None:
         return window.words, True

@@ -44,7 +44,7 @@ import numpy as np
 
 from staticfire.checkers.derived.own_positions import NONE_BEFORE, steps_of_members
 from staticfire.checkers.derived.reset_returns import SENT_BACK
-from staticfire.checkers.derived.settled import comes_by_order_only, set_back_by
+from staticfire.checkers.derived.settled import redelivered_only_after_reset, set_back_by
 from staticfire.checkers.derived.stored_messages import StoredMessages
 from staticfire.checkers.engine.kernel import Context, Kernel, Split, finding_at, nothing_missing
 from staticfire.checkers.engine.position_index import (
@@ -410,7 +410,9 @@ class _Polls:
         position = int(deliveries.log[row]), int(deliveries.queue_offset[row])
         given_ns = int(deliveries.invoke_ns[earlier])
         group = self._columns.names.groups[int(deliveries.group[row])]
-        by_order = comes_by_order_only(self._columns, self._context, group, position, given_ns)
+        by_order = redelivered_only_after_reset(
+            self._columns, self._context, group, position, given_ns
+        )
         anomaly = SENT_BACK if by_order else "nonmonotonic_poll"
         times = first_ns, last_ns
         window = set_back_by(self._context, (group, queue), anomaly, times, offset=position[1])

@@ -142,5 +142,7 @@ def _rows(
         )
         text = "; ".join(dict.fromkeys(line.text for line in found.values()))
         rows.setdefault((judgements, text), []).append(damage)
-    whatever = len(rows) == 1
-    return {row: ANYTHING if whatever else "; ".join(names) for row, names in rows.items()}
+    same_after_any_damage = len(rows) == 1
+    return {
+        row: ANYTHING if same_after_any_damage else "; ".join(names) for row, names in rows.items()
+    }

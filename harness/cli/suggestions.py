@@ -72,7 +72,9 @@ def with_suggestion(sentence: str) -> str:
         return f"{sentence}; {suggested}" if suggested else sentence
     if found := _EXTRA.search(sentence):
         is_file = os.path.exists(found["extra"].split()[0])
-        return f"{sentence}; a pattern such as runs/* must match one run here" if is_file else sentence
+        return (
+            f"{sentence}; a pattern such as runs/* must match one run here" if is_file else sentence
+        )
     if found := _CHOICE.search(sentence):
         names = [one[1:-1] for one in found["names"].split(", ")]
         suggested = did_you_mean(found["value"][1:-1], names)

@@ -150,13 +150,13 @@ class Nemesis:
                 _wake(sleeper)
 
     async def _strike(self, record: FaultRecord) -> None:
-        planned: PlannedFault | None = None
-        while planned is not record.planned:
+        while True:
             planned = record.planned
             await self._sleep_until(planned.at_s, may_change=True)
             if self._cut_short or record.is_left_out:
                 return
-        planned = record.planned
+            if planned is record.planned:
+                break
         fault = fault_named(planned.kind)
         if planned.after is not None:
             came = await self._event(planned.after)

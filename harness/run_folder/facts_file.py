@@ -28,7 +28,7 @@ def facts_of_run(run: Path) -> RunFacts:
     is_written = any((run / name).exists() for name in (FACTS_FILE, VERDICT_FILE))
     if is_written or not (run / CAMPAIGN_FILE).exists():
         facts = read_facts(run)
-        if not _has_campaign(run):
+        if not _is_recorded_run(run):
             return facts
         folder = RunFolder(run)
         campaign, events = folder.read_campaign(), ColumnarHistory(folder.columns).events()
@@ -53,9 +53,10 @@ def doubted_verdict(run: Path, facts: RunFacts, verdict: RunVerdict) -> RunVerdi
     Raises HistoryError, RunFolderError, OSError.
     """
     folder, doubts = RunFolder(run), list[str]()
-    compared = facts.unchecked and _has_campaign(run)
+    compared = facts.unchecked and _is_recorded_run(run)
     if compared:
-        doubts += _doubts_about(folder, unchecked=True)
+        events = ColumnarHistory(folder.columns).events()
+        doubts += facts_doubts(folder, folder.read_campaign(), events, unchecked=True)
     if folder.observations.exists() and (torn := torn_reason(folder.observations)):
         doubts.append(torn)
     if compared:
@@ -63,15 +64,10 @@ def doubted_verdict(run: Path, facts: RunFacts, verdict: RunVerdict) -> RunVerdi
     return doubted(verdict, doubts)
 
 
-def _has_campaign(run: Path) -> bool:
-    """Whether the recorded facts can be compared with a campaign; a synthetic history has none."""
+def _is_recorded_run(run: Path) -> bool:
+    """Whether the harness recorded the run, so that a campaign and a verdict lie beside it; not a synthetic history."""
     return (
         (run / CAMPAIGN_FILE).exists()
         and (run / VERDICT_FILE).exists()
         and not (run / FACTS_FILE).exists()
     )
-
-
-def _doubts_about(folder: RunFolder, *, unchecked: bool) -> list[str]:
-    events = ColumnarHistory(folder.columns).events()
-    return facts_doubts(folder, folder.read_campaign(), events, unchecked)

@@ -35,7 +35,9 @@ from staticfire.spark_analysis.runs.observed_file import bytes_in_memory
 
 BYTES_A_ROW = 420  # memory for a row of a partition that is judged; measured
 BYTES_A_ROW_READ = 310  # memory for a row of a part that is read for a chunk; measured
-BYTES_A_ROW_KEPT = 12  # memory for a row of any partition, of which some columns are kept until the end; measured
+BYTES_A_ROW_KEPT = (
+    12  # memory for a row of any partition, of which some columns are kept until the end; measured
+)
 BASE_BYTES = 210 << 20  # memory of a Python process with NumPy, Arrow and the checkers
 
 

@@ -188,6 +188,6 @@ def test_messages_that_a_group_never_consumed_are_counted_beside_lost_ones() -> 
     verdict = valid().verdict
     found = next(of for of in verdict.verdicts if of.checker == "loss")
     unseen = replace(found, valid=False, counts={**found.counts, "unseen": 26})
-    others = [of for of in verdict.verdicts if of is not found]
-    line = counts_line(replace(verdict, verdicts=[unseen, *others]))
+    others = tuple(of for of in verdict.verdicts if of is not found)
+    line = counts_line(replace(verdict, verdicts=(unseen, *others)))
     assert line.startswith("messages  0 lost, 26 not consumed by a group, of 1 acknowledged;")
