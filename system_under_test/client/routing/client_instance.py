@@ -94,7 +94,7 @@ class ClientInstance:
         self.on_request: Handler | None = None  # handles requests of brokers except code 40
         self.on_broker_back: list[Callable[[str], None]] = []  # called with the address
         self._topics: dict[str, None] = {}
-        # Addresses to which a heartbeat was sent -> the connection at the last check.
+        # Addresses to which a heartbeat was sent -> the connection at its answer, or at the last check.
         self._greeted: dict[str, Connection | None] = {}
         self._known: dict[str, None] = {}  # addresses in routes
         self._refresh = PeriodicTask(
@@ -326,10 +326,15 @@ class ClientInstance:
         command = RemotingCommand.request(RequestCode.HEART_BEAT, body=self._heartbeat_body())
         answer = self.ask(address, command, HEARTBEAT_TIMEOUT_S)
         if is_first:
-            answer.add_done_callback(self._registered)
+            answer.add_done_callback(partial(self._registered, address))
 
-    def _registered(self, answer: asyncio.Future[RemotingCommand]) -> None:
-        if self.consumer is not None and not answer.cancelled() and answer.exception() is None:
+    def _registered(self, address: str, answer: asyncio.Future[RemotingCommand]) -> None:
+        """Note the connection on which the broker knows us now: on a later one it does not."""
+        if answer.cancelled() or answer.exception() is not None:
+            return
+        if self._greeted.get(address, answer) is None:
+            self._greeted[address] = self.remoting.connection(address)
+        if self.consumer is not None:
             self.consumer.members_changed()
 
     def register_again(self) -> None:

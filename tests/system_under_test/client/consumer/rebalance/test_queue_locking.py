@@ -19,6 +19,7 @@ from staticfire.system_under_test.protocol.codes import RequestCode, ResponseCod
 from staticfire.system_under_test.protocol.command import RemotingCommand
 from tests.system_under_test.client.consumer.test_queue_consumer import make_client
 from tests.system_under_test.client.scripted_remoting import (
+    LATENCY_S,
     Answer,
     ScriptedRemoting,
     answer_code,
@@ -183,6 +184,18 @@ async def test_a_lock_is_of_the_broker_that_answered(locks: Locks) -> None:
     await locks.locking.renew()
     locks.locking.broker_lost("a:0")
     assert locks.lost == [A0]
+
+
+@with_locks
+async def test_a_connection_that_was_replaced_before_the_first_check(locks: Locks) -> None:
+    """The broker knows the client on the connection of the heartbeat, and forgot it with that."""
+    await locks.client._beat_all()
+    await asyncio.sleep(2 * LATENCY_S)  # the brokers have answered
+    locks.remoting.replace_connection("a:0")
+    locks.client.notice_lost_connections()
+    assert not locks.client.health.is_answering("a:0")
+    assert locks.client.health.is_answering("b:0")
+    await locks.client.health.stop()
 
 
 @with_locks
