@@ -6,7 +6,7 @@ may take, and no broker acknowledged with SEND_OK, although no fault hindered th
 broker, only sends count that were tried as often as there are brokers: each attempt goes to another broker, and a
 single attempt may always have gone to the wrong one. A broker that has lost its leader accepts no sends. A producer
 keeps the routes that it knows. So a fault of a coordinator hinders only a producer that starts, or the way to a leader
-that starts. A stored half message counts as acknowledged, for any outcome of its transaction, and so does a request
+that starts. A producer also starts again after a send with an unknown outcome: it then has a new process number. A stored half message counts as acknowledged, for any outcome of its transaction, and so does a request
 without a reply.
 
 The checker finds the lasting effects of a fault only if the load continues long enough after it: in campaigns with a
@@ -37,7 +37,7 @@ report whether they made the copy.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 
 import numpy as np
@@ -90,7 +90,9 @@ def _stuck(columns: Columns, context: Context, node: str) -> Finding | None:
     rows = sends_by(sends, context, (node,))
     through = _got_through(sends)[rows]
     brokers, living = sorted(context.facts.replica_sets), context.facts.living_sets
-    hindered = {broker: _hindered(context, broker, node) for broker in brokers}
+    _, firsts = np.unique(sends.process[rows], return_index=True)
+    again_ns = sorted(sends.invoke_ns[rows][firsts].tolist())[1:]  # of each process but the first
+    hindered = {broker: _hindered(context, broker, node, again_ns) for broker in brokers}
     anywhere = joined(chain.from_iterable(hindered.values()))
     everywhere = sends.tries[rows] >= len(brokers)
     serving = [broker for broker in brokers if broker in living]
@@ -104,10 +106,14 @@ def _stuck(columns: Columns, context: Context, node: str) -> Finding | None:
     return None
 
 
-def _hindered(context: Context, broker: str, node: str) -> list[Span]:
-    """Return the times in which a fault hinders a producer on its way to a broker."""
+def _hindered(context: Context, broker: str, node: str, again_ns: Sequence[int]) -> list[Span]:
+    """Return the times in which a fault hinders a producer on its way to a broker.
+
+    `again_ns`: when the producer began its first send under each further process number, without a route yet.
+    """
     spans = context.excuses.spans(STUCK, broker, (node,))
-    timings, starts = context.facts.timings, list(starts_ns(context, frozenset({node})))
+    timings = context.facts.timings
+    starts = [*starts_ns(context, frozenset({node})), *again_ns]
     leader = frozenset(context.facts.replica_sets.get(broker, ())[:1])
     asked_ns = round(2 * timings.request_s * NS_PER_S)  # a producer that starts asks for a route
     known_ns = round((timings.register_s + timings.route_refresh_s) * NS_PER_S)

@@ -138,6 +138,20 @@ def test_a_fault_of_a_coordinator_is_in_the_way_of_a_start(
     assert is_stuck(ops, *faults, coordinators=("ns-1", "ns-2")) is stuck
 
 
+@pytest.mark.parametrize(("again_s", "stuck"), [(200, True), (45, False)])
+def test_a_producer_starts_again_after_an_unclear_send(again_s: int, stuck: bool) -> None:
+    """It goes on under another process number, as a new client. Long after the freeze it must find a route."""
+    unclear = ["1 invoke send p1y node=p1 t=30", "1 info send p1y node=p1 t=31 attempts=2"]
+    again = [f"9 invoke send p9x0 node=p1 t={again_s}", f"9 fail send p9x0 node=p1 t={again_s + 3}"]
+    failing = [
+        one.replace("1 ", "9 ", 1).replace("p1x", "p9y", 1)
+        for one in sends(*["fail attempts=2"] * 5, since_s=again_s + 4)
+    ]
+    ops = ["50 ok open node=p1 t=1", *unclear, *again, *failing]
+    faults = [fault("name_server_freeze", "ns-1", at_s=40, healed_s=60)]
+    assert is_stuck(ops, *faults, coordinators=("ns-1", "ns-2")) is stuck
+
+
 def test_a_broker_without_a_master_takes_nothing() -> None:
     lost = replace(fault("disk_lost", "n0", "n2", at_s=10, healed_s=20), permanent=True)
     assert is_stuck(sends(*["fail"] * 4), lost)
