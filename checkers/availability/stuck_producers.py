@@ -6,8 +6,8 @@ may take, and no broker acknowledged with SEND_OK, although no fault hindered th
 broker, only sends count that were tried as often as there are brokers: each attempt goes to another broker, and a
 single attempt may always have gone to the wrong one. A broker that has lost its leader accepts no sends. A producer
 keeps the routes that it knows. So a fault of a coordinator hinders only a producer that starts, or the way to a leader
-that starts. A producer also starts again after a send with an unknown outcome: it then has a new process number. A stored half message counts as acknowledged, for any outcome of its transaction, and so does a request
-without a reply.
+that starts. A producer also starts again after a send with an unknown outcome: it then has a new process number. A
+stored half message counts as acknowledged, for any outcome of its transaction, and so does a request without a reply.
 
 The checker finds the lasting effects of a fault only if the load continues long enough after it: in campaigns with a
 quiet end (`quiet_s`), or with a long time between two faults.

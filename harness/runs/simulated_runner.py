@@ -14,7 +14,9 @@ from staticfire.harness.recording.recorder import Columns, Recorder
 from staticfire.harness.results.run_result import RunResult
 from staticfire.harness.results.run_status import Progress, no_progress
 from staticfire.harness.runs.runner import Run
+from staticfire.harness.simulation.hosts.guard import Escape
 from staticfire.harness.simulation.hosts.world import World
+from staticfire.harness.systems.errors import RunError
 from staticfire.harness.systems.registry import system_of
 
 
@@ -49,7 +51,7 @@ def run_simulated(
     Args:
         begun: takes the run before its first event, for callers that inspect it later with `LiveRun.at`.
 
-    Raises RunError if the cluster does not come up.
+    Raises RunError if the cluster does not come up, or a node uses what the seed does not decide.
     """
     world = World(campaign.seed)
     recorder = Recorder(
@@ -75,7 +77,10 @@ def run_simulated(
     )
     if begun is not None:
         begun(LiveRun(world, environment, run))
-    world.run(run.main)
+    try:
+        world.run(run.main)
+    except Escape as escape:  # no Exception, so that a node cannot handle it
+        raise RunError(str(escape)) from escape
     for record in run.nemesis.records:  # neither in the history nor in the digest
         if record.fired_ns is not None:
             record.incidents = environment.incidents(
