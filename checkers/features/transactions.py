@@ -210,7 +210,8 @@ def _unresolved(columns: Columns, context: Context, halves: MessageEvents) -> It
     for row in np.flatnonzero(passed & ~seen).tolist():
         queue = queue_of(columns, left, row)
         assert queue is not None
-        rule = context.promises.rule(queue.stream, int(left.invoke_ns[row]))
+        key = columns.names.key(int(left.message[row]))
+        rule = context.promises.rule(queue.stream, int(left.invoke_ns[row]), key=key)
         gone = queue.stream not in context.facts.living_sets
         yield finding_at(
             columns,

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from staticfire.checkers.guarantees.facts import RottenRecord
 from staticfire.checkers.model.history import Stamp
 from tests.checkers.stories import Story
 from tests.support.history_language import GROUP, NODE, fault
@@ -43,6 +44,19 @@ def test_what_was_committed_is_seen_and_what_is_to_be_asked_for_is_resolved() ->
     assert undrained.counts("transactions", **CHECKS) == set()
     resolved = asked("commit").consume(8.0, "a", 0).drained(9.0)
     assert resolved.counts("transactions", **CHECKS) == set()
+
+
+@pytest.mark.parametrize(
+    ("key", "found"), [("a", "unresolved_transaction_allowed"), ("b", "unresolved_transaction")]
+)
+def test_a_half_whose_only_record_the_disk_changed_may_be_gone(key: str, found: str) -> None:
+    """A changed record of another message explains nothing."""
+    rot = replace(
+        fault("bit_rot", NODE, at_s=3.0, healed_s=4.0),
+        records=(RottenRecord(key=key, start=0, end=9),),
+    )
+    left = transaction("commit", "info", "unknown").drained(9.0)
+    assert left.counts("transactions", **CHECKS, faults=(rot,)) == {found}
 
 
 def asked(state: str) -> Story:
