@@ -27,9 +27,10 @@ of its member. A member that gained the queue before the commit arrived began be
 commit for another reason, such as the answer of a follower; this begin is judged separately. The same member may have
 done so when it had the queue before.
 
-The last commit that counts may have been replaced by a later commit, and by an earlier one that was on its way when a
-network or a broker failed, or that no broker has confirmed (`commit`, info): unsent data of a closed connection may
-arrive after the commits on the next connection. The result is the lowest of these offsets.
+The last commit that counts may have been replaced by a later commit, and by an earlier one of another member in the
+second before, because each member has a connection of its own. It may also have been replaced by an earlier one that
+was on its way when a network or a broker failed, or that no broker has confirmed (`commit`, info): unsent data of a
+closed connection may arrive after the commits on the next connection. The result is the lowest of these offsets.
 
 A member of a broadcasting group commits to a file of its own, and reports the commit when the file is written. Only
 damage to the disk of the member's own node, or an operator who resets the offsets, can remove it.
@@ -110,6 +111,8 @@ def least_offset(
     if not len(sure):
         return 0
     late = on_its_way & (earlier.time_ns > gain.time_ns - LATE_NS)
+    last_ns, last_process = earlier.time_ns[sure[-1]], earlier.process[sure[-1]]
+    late |= (earlier.process != last_process) & (earlier.time_ns > last_ns - ON_ITS_WAY_NS)
     unclear = context.timeline.unclear_commits.get(pair, ())
     offsets = (
         *earlier.offset[sure[-1] :].tolist(),

@@ -290,6 +290,17 @@ def test_a_slave_that_was_wiped_before_it_was_asked_knows_no_offsets(
     assert check_duplication(*lines, **known).valid is valid
 
 
+@pytest.mark.parametrize(
+    ("member", "at_s", "valid"), [(3, 4.9, True), (3, 4.1, True), (3, 3.9, False), (1, 4.9, False)]
+)
+def test_two_commits_of_two_members_arrive_in_any_order(
+    member: int, at_s: float, valid: bool
+) -> None:
+    """On two connections. Those of one member arrive as it sent them, if no fault is in the way."""
+    lines = [*REWIND[:3], f"{member} ok commit 0:0 t={at_s}", *REWIND[3:]]
+    assert check_duplication(*lines).valid is valid
+
+
 @pytest.mark.parametrize(("gained_s", "valid"), [(4.8, True), (5.9, True), (6.1, False)])
 def test_a_member_that_began_before_the_commit_arrived_pulls_with_a_lower_offset(
     gained_s: float, valid: bool
