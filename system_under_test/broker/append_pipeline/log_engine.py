@@ -127,5 +127,5 @@ class LogEngine:
         schedule.call("queue flush", interval_s, self.progress.flush_queues)
 
     def queue_end(self, topic: str, queue_id: int) -> int:
-        """The next queue offset to become visible."""
-        return self.store.queue_bounds(topic, queue_id)[1]
+        """The queue offset of the next message, also of messages that wait for a slave to become visible."""
+        return self.store.next_queue_offset(topic, queue_id)

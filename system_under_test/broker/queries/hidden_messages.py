@@ -93,13 +93,14 @@ class HiddenMessages:
                 queue.hide_below(row.get(str(queue.queue_id), 0))
 
     def settle(self) -> None:
-        """Lower beginnings beyond the ends of the queues, which are complete now: they would hide future messages.
+        """Lower beginnings beyond the ends of the queues: they would hide future messages.
 
-        Raises OSError.
+        The log is complete now. A queue may still lack entries of messages that were fetched from a replica. Raises
+        OSError.
         """
         settled: Beginnings = {}
         for topic, row in self._beginnings.items():
-            ends = {str(queue.queue_id): queue.max_offset for queue in self._of(topic)}
+            ends = {str(queue.queue_id): queue.next_offset for queue in self._of(topic)}
             settled[topic] = {queue: min(at, ends.get(queue, 0)) for queue, at in row.items()}
         if settled != self._beginnings:
             self._save(settled)

@@ -263,6 +263,11 @@ class MessageStore:
         queue = self._queues.get(topic, queue_id)
         return (0, 0) if queue is None else (queue.min_offset, queue.max_offset)
 
+    def next_queue_offset(self, topic: str, queue_id: int) -> int:
+        """The queue offset of the next message, beyond those that are not visible yet; 0 without a queue."""
+        queue = self._queues.get(topic, queue_id)
+        return 0 if queue is None else queue.next_offset
+
     def look_up(self, physical_offset: int) -> bytes | None:
         """The record that starts at `physical_offset`, an offset named by a client; None if none starts there.
 

@@ -138,7 +138,8 @@ class ConsumeQueue:
         self.min_offset = self.max_offset
 
     def hide_below(self, offset: int) -> None:
-        """Hide the entries below `offset` from readers."""
+        """Hide the entries below `offset` from readers, including those still to come of messages that were put."""
+        self._hidden_end = max(self._hidden_end, min(offset, self.next_offset))
         self.min_offset = max(self.min_offset, min(offset, self.max_offset))
 
     def first_at_or_beyond(self, physical_offset: int) -> int:

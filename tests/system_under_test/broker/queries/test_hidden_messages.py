@@ -58,6 +58,22 @@ def test_what_has_no_entry_yet_is_hidden_with_the_others() -> None:
     assert on_disk.bodies() == [b"new"]
 
 
+def test_what_a_master_fetches_from_its_slave_stays_hidden_before_it_is_visible() -> None:
+    """A master that lost its log fetches it, and consumers see it only when the slave has confirmed it again."""
+    on_disk = StoreOnDisk()
+    on_disk.open()
+    MetadataFile(on_disk.disk, PATH).save({"beginnings": {"TopicTest": {"0": 5}}})
+    hidden = hidden_of(on_disk)
+    hidden.load()
+    for body in (*FORMER, b"new"):
+        on_disk.put(make_message(body))
+    assert on_disk.store.queue_bounds("TopicTest", 0) == (0, 0)
+    assert on_disk.store.next_queue_offset("TopicTest", 0) == 6
+    hidden.settle()
+    on_disk.put_visible()
+    assert on_disk.bodies() == [b"new"]
+
+
 def test_they_stay_hidden_after_a_power_cut() -> None:
     on_disk, hidden = filled()
     hidden.note("TopicTest")
