@@ -164,7 +164,10 @@ class ClientInstance:
                 if known is not None:
                     return known
                 raise
-            return self.routes.use_template(topic, template)
+            try:  # brokers may have registered between the two questions; a topic that exists has its own queues
+                return await self.look_up(topic)
+            except (NoNameServer, RouteNotFound):
+                return self.routes.use_template(topic, template)
 
     async def read_route(self, topic: str) -> Route:
         """The route for reading from `topic`. Raises as look_up does."""

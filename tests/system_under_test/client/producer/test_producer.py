@@ -298,6 +298,25 @@ async def test_a_new_topic_uses_the_route_of_the_template(remoting: ScriptedRemo
 
 
 @in_virtual_time
+async def test_a_topic_that_is_registered_after_the_first_question_has_its_own_queues(
+    remoting: ScriptedRemoting,
+) -> None:
+    """Brokers that come back to an empty name server register the topic together with the template."""
+    sender = Sender(remoting, a=broker(STORED))
+    asked: list[str] = []
+
+    def empty_at_first(request):  # type: ignore[no-untyped-def]
+        asked.append(request.ext_fields["topic"])
+        if len(asked) == 1:
+            return answer_code(ResponseCode.TOPIC_NOT_EXIST)(request)
+        return answer_route(route_of("a", queues=8 if asked[-1] == "TBW102" else 1))(request)
+
+    remoting.scripts["n"] = empty_at_first
+    assert {(await sender.send()).queue.queue_id for _ in range(8)} == {0}
+    assert asked == ["t", "TBW102", "t"]
+
+
+@in_virtual_time
 async def test_a_template_without_a_master_is_asked_for_again(remoting: ScriptedRemoting) -> None:
     sender = Sender(remoting, a=broker(STORED))
     route = route_of("a", slaves=True)
