@@ -103,7 +103,7 @@ async def carry_out(
                     work = _run_while_it_is_there(run, recorder, provider.gone)
                 else:
                     work = run.main()
-                await unless_declined(work, recorder, is_command=is_command(campaign.client))
+                await unless_declined(work, recorder, by_command=is_command(campaign.client))
                 await environment.check()
                 # before the machines, and with them the logs of the nodes, are removed
                 return run.result()
@@ -112,14 +112,14 @@ async def carry_out(
 
 
 async def unless_declined(
-    work: Coroutine[Any, Any, None], recorder: Recorder, *, is_command: bool = False
+    work: Coroutine[Any, Any, None], recorder: Recorder, *, by_command: bool = False
 ) -> None:
     """Carry out the work of a run; cancel it if a client declines its configuration, or a command starts no client.
 
     Such a client would be restarted forever. Raises RunError with the client's reason, once the work has ended.
 
     Args:
-        is_command: the user's command starts the clients. A process that ends before the first client of its role has
+        by_command: the user's command starts the clients. A process that ends before the first client of its role has
             opened shows that the command, or what the client writes first, is wrong.
     """
     declined: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -133,7 +133,7 @@ async def unless_declined(
             declined.set_result(f"{op.node} cannot do what its configuration asks for: {op.error}")
         elif op.f == "open":
             opened.add(role)
-        elif is_command and op.f == "node_exit" and role in ROLES and role not in opened:
+        elif by_command and op.f == "node_exit" and role in ROLES and role not in opened:
             declined.set_result(
                 f"--client starts no {role}: {op.node} ended before its 'open': {op.error}"
             )

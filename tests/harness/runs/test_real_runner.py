@@ -44,22 +44,22 @@ def test_a_command_that_starts_no_client_ends_the_run() -> None:
     """A broker that ends, or a consumer that ends after another one has opened, belongs to the history."""
     recorder, ended = Recorder(lambda: 0), list[str]()
 
-    async def run(*, is_command: bool) -> None:
+    async def run(*, by_command: bool) -> None:
         loop = asyncio.get_running_loop()
         loop.call_soon(exit_of, recorder, "broker-a-0")
         loop.call_soon(lambda: recorder.record(8, "ok", "open", {}, None, "consumer-2"))
         loop.call_soon(exit_of, recorder, "consumer-1")
         loop.call_soon(exit_of, recorder, "producer-1")
-        work = no_end(ended) if is_command else asyncio.sleep(0.01)
-        await unless_declined(work, recorder, is_command=is_command)
+        work = no_end(ended) if by_command else asyncio.sleep(0.01)
+        await unless_declined(work, recorder, by_command=by_command)
 
     sentence = (
         "--client starts no producer: producer-1 ended before its 'open': status 2: no such file"
     )
     with pytest.raises(RunError, match=sentence):
-        asyncio.run(run(is_command=True))
+        asyncio.run(run(by_command=True))
     assert ended == ["load"]
-    asyncio.run(run(is_command=False))
+    asyncio.run(run(by_command=False))
 
 
 def test_other_ops_and_clients_that_open_do_not_end_it() -> None:
