@@ -136,6 +136,8 @@ STATUSES: dict[str, int | tuple[int, ...]] = {
     "staticfire run --system tests.support.toylog.system:FORGETFUL --seed 1": 1,
     "staticfire run --campaign docs/examples/campaigns/lost-message.toml --seed 1 --defect ack-before-fsync"
     " --runs lost": 1,
+    "staticfire run --campaign docs/examples/campaigns/lost-message.toml --seed 1 --defect ack-before-fsync"
+    " --runs first": 1,
     "staticfire replay lost/*": 1,
     "staticfire crash-store --defect cut-leaves-the-old-tail --shrink cycle.json": 1,
     "staticfire crash-store --repeat cycle.json": 1,

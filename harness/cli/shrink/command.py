@@ -68,13 +68,8 @@ def shrink(run: Path, out: Path | None, budget: float, jobs: int) -> int:
         _print_recipe(folder, campaign, document["verdict"], out or run / SHRUNK_FOLDER)
         return EXIT_VALID
     use_defect(campaign.defect)
-    target = out or run / SHRUNK_FOLDER
-    try:
-        target.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise of_a_file(error, target) from error
     first, wanted = _repeated(folder, campaign, str(document["digest"]))
-    _shrink(target, first, wanted, jobs, time.monotonic() + budget)
+    _shrink(out or run / SHRUNK_FOLDER, first, wanted, jobs, time.monotonic() + budget)
     return EXIT_VALID
 
 
